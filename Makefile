@@ -1,0 +1,43 @@
+# make run: every sample on this machine. make test, make lint: what a change must pass.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/ready
+BIN := $(VENV)/bin
+
+.PHONY: run test lint format lock clean
+
+run: $(READY)
+	$(BIN)/fab deploy run-all
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The mark is the last thing that is made: a set-up that broke off starts anew.
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "$(PYTHON) is older than 3.11: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || \
+	    { echo "$(PYTHON) has no venv: install python3-venv"; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	touch $(READY)
+
+# Choose versions anew from pyproject.toml.
+lock: $(READY)
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/pip install --quiet pip-tools
+	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	    --no-emit-trusted-host --no-emit-find-links --no-header --upgrade \
+	    --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .board

@@ -1,0 +1,79 @@
+"""Zero-copy buffers between guard bands.
+
+The bands hold a pattern that a kernel may not touch: NaN beside floating-point data, so that a
+value read past the end spoils the result, and so that a value written there is seen afterwards.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pyopencl as cl
+
+_BAND = 4096  # bytes on each side, at least: more than any kernel's vector or tile row
+
+
+class GuardedBuffer:
+    """A device buffer of the given shape and type, host-visible without a copy.
+
+    `device` is the buffer to give to a kernel. Keep this object as long as a kernel may use it: a
+    kernel argument that is set does not keep its buffer alive.
+    """
+
+    def __init__(self, queue, shape, dtype=np.float32):
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self._queue = queue
+        # A sub-buffer must start on this boundary, which OpenCL gives in bits.
+        align = max(queue.device.mem_base_addr_align // 8, 1)
+        self._band = -(-_BAND // align) * align
+        self._bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        # ALLOC_HOST_PTR lets a driver with unified memory map the buffer instead of copying it.
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        self._whole = cl.Buffer(queue.context, flags, size=self._bytes + 2 * self._band)
+        self.device = self._whole.get_sub_region(self._band, self._bytes)
+        with self._map_bands(cl.map_flags.WRITE) as bands:
+            for band in bands:
+                band[:] = self._pattern()
+
+    @contextmanager
+    def map(self, flags):
+        """Map the buffer for the host: gives an array in the buffer's own memory, then unmaps."""
+        array, _ = cl.enqueue_map_buffer(
+            self._queue, self.device, flags, 0, self.shape, self.dtype, is_blocking=True
+        )
+        try:
+            yield array
+        finally:
+            array.base.release(self._queue)
+
+    def write(self, values):
+        """Fill the buffer from a host array."""
+        with self.map(cl.map_flags.WRITE) as array:
+            array[...] = values
+
+    def read(self):
+        """Return a copy of the buffer as a host array."""
+        with self.map(cl.map_flags.READ) as array:
+            return array.copy()
+
+    def intact(self):
+        """Tell whether nothing was written into the guard bands."""
+        with self._map_bands(cl.map_flags.READ) as bands:
+            return all((band == self._pattern()).all() for band in bands)
+
+    def _pattern(self):
+        filler = np.full(_BAND // self.dtype.itemsize, np.nan if self.dtype.kind in "fc" else 0xA5)
+        return np.resize(filler.astype(self.dtype).view(np.uint8), self._band)
+
+    @contextmanager
+    def _map_bands(self, flags):
+        mapped = [
+            cl.enqueue_map_buffer(
+                self._queue, self._whole, flags, start, (self._band,), np.uint8, is_blocking=True
+            )[0]
+            for start in (0, self._band + self._bytes)
+        ]
+        try:
+            yield mapped
+        finally:
+            for array in mapped:
+                array.base.release(self._queue)

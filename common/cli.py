@@ -1,0 +1,152 @@
+"""The options that every sample shares, its exit status, and one line instead of a traceback."""
+
+import argparse
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+from common import board, device, record
+from common.errors import INTERRUPTED, OPENCL_FAILURE, PASSED, SampleError, UsageError
+
+_EPILOG = """\
+exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
+77 not supported by this device. PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message}; see --help")
+
+
+def parser(sample, description):
+    """Return an argument parser with the shared options; `sample` names it in records."""
+    result = _Parser(
+        prog="run.py",
+        description=description,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    result.set_defaults(sample=sample)
+    group = result.add_argument_group("device")
+    group.add_argument("-p", "--platform", metavar="P", help="number, or part of the name")
+    group.add_argument("-d", "--device", metavar="D", help="number, or part of the name")
+    group.add_argument("-t", "--type", choices=device.TYPES, help="only devices of this type")
+    group.add_argument("--list", action="store_true", help="list platforms and devices, and end")
+    group.add_argument(
+        "--limits", choices=device.PROFILES, help="keep to the limits of a smaller device"
+    )
+    group = result.add_argument_group("measurement")
+    group.add_argument("--seed", type=_seed, default=1, help="of the inputs (default %(default)s)")
+    group.add_argument(
+        "--repeat", type=_count(1), default=5, metavar="N", help="timed runs (default %(default)s)"
+    )
+    group.add_argument(
+        "--warmup", type=_count(0), default=1, metavar="N", help="runs before (default %(default)s)"
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE")
+    group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
+    return result
+
+
+def _count(least):
+    def count(text):
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"'{text}' is no whole number from {least} up")
+        return int(text)
+
+    return count
+
+
+def _seed(text):
+    if not (text.isascii() and text.isdigit() and int(text) < 2**32):
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 to 4294967295")
+    return int(text)
+
+
+def number(text):
+    """Return the finite float that `text` names: an argparse type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is no finite number")
+    return value
+
+
+def run(main, options):
+    """Parse the command line with the parser `options`, call `main(args)`, and exit.
+
+    `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
+    with --json, a record.
+    """
+    args = argparse.Namespace(sample=options.get_default("sample"), json=None)
+    try:
+        args = options.parse_args(namespace=args)
+        if args.list:
+            print("\n".join(device.listing()))
+            status = PASSED
+        else:
+            _check_writable(args.json)
+            status = main(args)
+        sys.stdout.flush()
+    except SampleError as error:
+        if log := getattr(error, "log", None):
+            print(log, flush=True)
+        status = _fail(args, error.exit_status, error.record_status, str(error))
+    except cl.Error as error:
+        status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {_one_line(error)}")
+    except (MemoryError, np.linalg.LinAlgError) as error:
+        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {_one_line(error)}")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no fuss
+        status = OPENCL_FAILURE
+    except KeyboardInterrupt:
+        status = _fail(args, INTERRUPTED, "error", "interrupted")
+    sys.exit(status)
+
+
+def _check_writable(path):
+    if path is None:
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write records to {path}: {error.strerror}") from error
+
+
+def _one_line(error):
+    return " ".join(str(error).split())
+
+
+def _fail(args, exit_status, record_status, reason):
+    print(f"run.py: error: {reason}", file=sys.stderr, flush=True)
+    if args.json is not None:
+        stopped = record.Record(args.sample, None, record_status, reason, argv=sys.argv)
+        with contextlib.suppress(OSError):  # that it cannot be written was just reported
+            record.append(args.json, stopped)
+    return exit_status
+
+
+def parameters(args, *names):
+    """Return what a record keeps of the sample's own options: numbers as numbers, else text."""
+    values = {name: getattr(args, name) for name in names}
+    return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
+
+
+def save(args, finished):
+    """Append a Record to the file of --json, if it was given."""
+    if args.json is not None:
+        finished.argv = sys.argv
+        record.append(args.json, finished)
+
+
+def environment():
+    """Return what a record keeps of the machine and the packages that ran."""
+    return {**board.environment(), "numpy": np.__version__, "pyopencl": cl.VERSION_TEXT}

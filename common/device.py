@@ -1,0 +1,239 @@
+"""Choose, describe and open an OpenCL device; know its limits, real or of a named profile."""
+
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyopencl as cl
+
+from common.errors import OpenCLFailure, UsageError
+
+TYPES = {
+    "all": cl.device_type.ALL,
+    "cpu": cl.device_type.CPU,
+    "gpu": cl.device_type.GPU,
+    "acc": cl.device_type.ACCELERATOR,
+    "default": cl.device_type.DEFAULT,
+}
+
+# What a kernel's author asks first of a new board.
+NOTABLE_EXTENSIONS = (
+    "cl_khr_fp16",
+    "cl_khr_fp64",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_subgroups",
+    "cl_arm_import_memory",
+    "cl_arm_core_id",
+    "cl_arm_integer_dot_product_int8",
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a sample may ask of the device. Sizes in bytes."""
+
+    profile: str
+    max_work_group_size: int
+    max_work_item_sizes: tuple
+    local_mem_size: int
+    max_mem_alloc_size: int
+    global_mem_size: int
+    extensions: frozenset
+
+    def fit(self, local, kernel_work_group_size):
+        """Return the work-group shape `local`, its largest side halved until it is legal."""
+        local = [min(n, most) for n, most in zip(local, self.max_work_item_sizes)]
+        while np.prod(local) > min(self.max_work_group_size, kernel_work_group_size):
+            local[local.index(max(local))] //= 2
+        return tuple(local)
+
+
+# Profiles only lower what the device offers: they show on any device what a smaller one would do.
+PROFILES = {
+    "mali-t628": {
+        "max_work_group_size": 256,
+        "max_work_item_sizes": (256, 256, 256),
+        "local_mem_size": 32 * 1024,
+        "without": {"cl_khr_fp64"},
+    },
+}
+
+
+def limits(device, profile=None):
+    """Return the Limits of `device`, lowered to those of the named profile if one is given."""
+    real = Limits(
+        profile="device",
+        max_work_group_size=device.max_work_group_size,
+        max_work_item_sizes=tuple(device.max_work_item_sizes),
+        local_mem_size=device.local_mem_size,
+        max_mem_alloc_size=device.max_mem_alloc_size,
+        global_mem_size=device.global_mem_size,
+        extensions=frozenset(device.extensions.split()),
+    )
+    if profile is None:
+        return real
+    lower = PROFILES[profile]
+    sides = zip(real.max_work_item_sizes, lower["max_work_item_sizes"])
+    return replace(
+        real,
+        profile=profile,
+        max_work_group_size=min(real.max_work_group_size, lower["max_work_group_size"]),
+        max_work_item_sizes=tuple(min(pair) for pair in sides),
+        local_mem_size=min(real.local_mem_size, lower["local_mem_size"]),
+        extensions=real.extensions - lower["without"],
+    )
+
+
+def platforms():
+    """Return all platforms, or raise OpenCLFailure where the loader finds none."""
+    try:
+        found = cl.get_platforms()
+    except cl.Error as error:
+        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
+            raise
+        found = []
+    if not found:
+        vendors = os.environ.get("OCL_ICD_VENDORS")
+        where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
+        raise OpenCLFailure(f"no OpenCL platform ({where}): `fab doctor` tells what is missing")
+    return found
+
+
+def choose(platform=None, device=None, type_name=None):
+    """Return the device that the options name; each is None, a number or part of a name.
+
+    Without a platform and a device, PYOPENCL_CTX (`platform[:device]`) is asked; without that, the
+    first GPU of any platform is taken, else the first accelerator, else the first device.
+    """
+    if platform is None and device is None:
+        chosen = os.environ.get("PYOPENCL_CTX", "").split(":")
+        if len(chosen) > 2 or "," in chosen[-1]:
+            raise UsageError(f"PYOPENCL_CTX={':'.join(chosen)}: give platform, or platform:device")
+        platform, device = chosen[0] or None, (chosen[1:] or [""])[0] or None
+
+    found = platforms()
+    if platform is not None:
+        found = [_pick(found, platform, "platform")]
+    candidates = [d for p in found for d in devices(p, type_name)]
+    if not candidates:
+        names = ", ".join(p.name.strip() for p in found)
+        raise UsageError(f"no device of type {type_name or 'all'} on {names}: see --list")
+    if device is not None:
+        return _pick(candidates, device, "device")
+    for wanted in (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.ALL):
+        for candidate in candidates:
+            if candidate.type & wanted:
+                return candidate
+    return candidates[0]
+
+
+def devices(platform, type_name=None):
+    """Return the platform's devices of the named type; an empty list where it has none."""
+    try:
+        return platform.get_devices(TYPES[type_name or "all"])
+    except cl.Error as error:
+        if error.code != cl.status_code.DEVICE_NOT_FOUND:
+            raise
+        return []
+
+
+def _pick(items, wanted, what):
+    if wanted.isascii() and wanted.isdigit():
+        if int(wanted) < len(items):
+            return items[int(wanted)]
+    else:
+        for item in items:
+            if wanted.lower() in item.name.lower():
+                return item
+    have = ", ".join(f"[{n}] {item.name.strip()}" for n, item in enumerate(items))
+    raise UsageError(f"no {what} '{wanted}', there is: {have}")
+
+
+def open_queue(device):
+    """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
+    profiling = cl.command_queue_properties.PROFILING_ENABLE
+    return cl.CommandQueue(cl.Context([device]), properties=profiling)
+
+
+def type_of(device):
+    """Return `gpu`, `cpu`, `acc` or `other`."""
+    for name in ("gpu", "cpu", "acc"):
+        if device.type & TYPES[name]:
+            return name
+    return "other"
+
+
+def describe(device, limit):
+    """Return what a record keeps of the device and the Limits that were kept to: plain data."""
+    return {
+        "platform": device.platform.name.strip(),
+        "platform_version": device.platform.version.strip(),
+        "name": device.name.strip(),
+        "vendor": device.vendor.strip(),
+        "version": device.version.strip(),
+        "driver": device.driver_version.strip(),
+        "opencl_c": device.opencl_c_version.strip(),
+        "profile": device.profile.strip(),
+        "type": type_of(device),
+        "compute_units": device.max_compute_units,
+        "preferred_vector_widths": _vector_widths(device),
+        "extensions": sorted(limit.extensions),
+        "limits": {
+            "profile": limit.profile,
+            "max_work_group_size": limit.max_work_group_size,
+            "max_work_item_sizes": list(limit.max_work_item_sizes),
+            "local_mem_size": limit.local_mem_size,
+            "max_mem_alloc_size": limit.max_mem_alloc_size,
+            "global_mem_size": limit.global_mem_size,
+        },
+    }
+
+
+def _vector_widths(device):
+    kinds = ("char", "short", "int", "long", "half", "float", "double")
+    return {kind: getattr(device, f"preferred_vector_width_{kind}") for kind in kinds}
+
+
+def summary(about):
+    """Return the lines that show a person what describe() returned."""
+    limit = about["limits"]
+    widths = "  ".join(f"{k} {v}" for k, v in about["preferred_vector_widths"].items())
+    items = " x ".join(map(str, limit["max_work_item_sizes"]))
+    have = [e for e in NOTABLE_EXTENSIONS if e in about["extensions"]]
+    lack = [e for e in NOTABLE_EXTENSIONS if e not in about["extensions"]]
+    kind = f"{about['type']}, {about['compute_units']} compute units"
+    profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
+    return [
+        f"Device: {about['name']} ({kind}{profile})",
+        f"  platform         {about['platform']}, {about['platform_version']}",
+        f"  driver           {about['driver']}, {about['opencl_c']}, {about['profile']}",
+        f"  vector widths    {widths}",
+        f"  work-group       at most {limit['max_work_group_size']} work-items, {items}",
+        f"  memory           local {size_text(limit['local_mem_size'])},"
+        f" global {size_text(limit['global_mem_size'])},"
+        f" one allocation {size_text(limit['max_mem_alloc_size'])}",
+        f"  extensions       {' '.join(have) or 'none of note'}",
+        f"  not there        {' '.join(lack) or 'nothing of note'}",
+    ]
+
+
+def size_text(count):
+    """Return a number of bytes as a person reads it: 32 KiB, 5.9 GiB."""
+    units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+    unit = next(units)
+    while count >= 1024 and unit != "EiB":
+        count, unit = count / 1024, next(units)
+    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
+
+
+def listing():
+    """Return the lines of --list: platforms and devices, numbered as the options count them."""
+    found = platforms()
+    lines = [f"Platforms ({len(found)}):"]
+    for number, platform in enumerate(found):
+        lines.append(f"    [{number}] {platform.name.strip()}, {platform.version.strip()}")
+        here = devices(platform)
+        lines.append(f"        Devices ({len(here)}):")
+        for index, item in enumerate(here):
+            lines.append(f"            [{index}] {item.name.strip()} ({type_of(item)})")
+    return lines

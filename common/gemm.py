@@ -1,0 +1,197 @@
+"""GEMM on the host: inputs, float64 reference, error bound and flop count.
+
+C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, all row-major.
+"""
+
+import argparse
+import hashlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from common import rng
+from common.device import size_text
+from common.errors import UsageError
+
+FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
+BOUND_FACTOR = (
+    2.0  # c of the error bound: K * eps is two roundings a step, alpha and beta add three
+)
+EXACT_FLOAT32 = 2**24  # integers up to here, and sums of them, are exact in float32
+_REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
+LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
+INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4
+
+
+class Size(NamedTuple):
+    """The order of a product, in elements."""
+
+    M: int
+    N: int
+    K: int
+
+    def __str__(self):
+        return f"{self.M}x{self.N}x{self.K}"
+
+    def flop(self):
+        """Return the floating-point operations of one GEMM, by FLOP_CONVENTION."""
+        return 2 * self.M * self.N * self.K + 3 * self.M * self.N
+
+
+def parse_size(text):
+    """Return the Size that `text` names: `1024` (square) or `640x48x1000` (M x N x K)."""
+    parts = text.lower().split("x")
+    if len(parts) not in (1, 3) or not all(p.isascii() and p.isdigit() for p in parts):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no size: give an order such as 1024, or M x N x K such as 640x48x1000"
+        )
+    numbers = [int(p) for p in parts]
+    if min(numbers) < 1 or max(numbers) > LARGEST_ORDER:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no size: every order must be from 1 to {LARGEST_ORDER}"
+        )
+    return Size(*(numbers * 3 if len(numbers) == 1 else numbers))
+
+
+def require_fit(size, dtype, limits):
+    """Raise UsageError where a matrix of that size is more than the device can hold."""
+    M, N, K = size
+    need = {"A": M * K, "B": K * N, "C": M * N}
+    need = {name: elements * np.dtype(dtype).itemsize for name, elements in need.items()}
+    name = max(need, key=need.get)
+    if need[name] > limits.max_mem_alloc_size:
+        most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
+        wanted = f"matrix {name} of {size} takes {size_text(need[name])}"
+    elif sum(need.values()) > limits.global_mem_size:
+        most = f"has {size_text(limits.global_mem_size)}"
+        wanted = f"the matrices of {size} take {size_text(sum(need.values()))}"
+    else:
+        return
+    raise UsageError(f"{wanted}, but the device {most}: choose a smaller --size")
+
+
+def sdk_inputs(size, seed):
+    """Return float32 matrices A, B, C of [-1, 1] as the Mali SDK's sample draws them.
+
+    For each element index it draws for A, then for B, then for C. Where the three matrices differ
+    in length, the draws for an element that does not exist are thrown away.
+    """
+    draws = rng.rand(seed, 3 * _longest(size)).astype(np.float32)
+    # (float)RAND_MAX rounds to 2^31.
+    draws = draws / np.float32(2**31) * np.float32(2) - np.float32(1)
+    return _deal(draws, size)
+
+
+def integer_inputs(size, seed):
+    """Return float32 matrices A, B, C of small whole numbers, drawn in the order of sdk_inputs.
+
+    With whole alpha and beta every partial sum is exact, so all devices give the same bits;
+    `exact_in_float32` says whether that holds.
+    """
+    draws = rng.rand(seed, 3 * _longest(size)) % (2 * INTEGER_LIMIT + 1)
+    return _deal(draws.astype(np.float32) - np.float32(INTEGER_LIMIT), size)
+
+
+def exact_in_float32(size, alpha, beta):
+    """Tell whether no partial sum of a GEMM over integer_inputs can need rounding."""
+    whole = float(alpha).is_integer() and float(beta).is_integer()
+    largest = abs(alpha) * size.K * INTEGER_LIMIT**2 + abs(beta) * INTEGER_LIMIT
+    return whole and max(largest, size.K * INTEGER_LIMIT**2) <= EXACT_FLOAT32
+
+
+def metrics(size, times):
+    """Return the metrics of a record for one GEMM of that size with the Timing `times`."""
+    return {"gflops": times.rate(size.flop() / 1e9)[0], "flop_convention": FLOP_CONVENTION}
+
+
+def _longest(size):
+    M, N, K = size
+    return max(M * K, K * N, M * N)
+
+
+def _deal(draws, size):
+    M, N, K = size
+    for_a, for_b, for_c = draws.reshape(-1, 3).T
+    return (
+        np.ascontiguousarray(for_a[: M * K]).reshape(M, K),
+        np.ascontiguousarray(for_b[: K * N]).reshape(K, N),
+        np.ascontiguousarray(for_c[: M * N]).reshape(M, N),
+    )
+
+
+def reference(alpha, A, B, beta, C):
+    """Return (result, bound), float64 of M x N: the exact-enough GEMM and its error bound.
+
+    The bound is per element, BOUND_FACTOR * K * eps * (|alpha| |A||B| + |beta| |C|) with the eps
+    of A's type: the worst case of a dot product in any order of summation, N. Higham, Accuracy and
+    Stability of Numerical Algorithms, section 3.1.
+    """
+    M, K = A.shape
+    factor = BOUND_FACTOR * K * np.finfo(A.dtype).eps
+    B = B.astype(np.float64)
+    magnitude_of_B = np.abs(B)
+    result, bound = np.empty((2, M, B.shape[1]))
+    for start in range(0, M, _REFERENCE_ROWS):
+        rows = slice(start, start + _REFERENCE_ROWS)
+        a, c = A[rows].astype(np.float64), C[rows].astype(np.float64)
+        result[rows] = alpha * (a @ B) + beta * c
+        magnitude = abs(alpha) * (np.abs(a) @ magnitude_of_B) + abs(beta) * np.abs(c)
+        bound[rows] = factor * magnitude
+    return result, bound
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far a result is from its reference. `reason` is None when it passed."""
+
+    max_abs_error: float
+    error_over_bound: float
+    reason: str | None
+
+    def line(self):
+        """Return the line that tells a person what the check found."""
+        error = f"largest error {self.max_abs_error:.3g}, {self.error_over_bound:.3g} of its bound"
+        return f"PASSED: {error}" if self.reason is None else f"FAILED: {self.reason}; {error}"
+
+    def values(self, inputs, output):
+        """Return what a record keeps: the errors, and digests of the inputs and the output."""
+        return {
+            "max_abs_error": self.max_abs_error,
+            "error_over_bound": self.error_over_bound,
+            "inputs_sha256": digest(*inputs),
+            "output_sha256": digest(output),
+        }
+
+
+def check(result, expected, bound):
+    """Compare a result with its reference, element by element.
+
+    Where the bound is 0 the result must be equal. A NaN always fails.
+    """
+    error = np.abs(result.astype(np.float64) - expected)
+    ok = error <= bound  # not `error > bound`: that would let NaN through
+    with np.errstate(divide="ignore", invalid="ignore"):
+        over = np.where(error == 0, 0.0, error / bound)
+    reason = None
+    if not ok.all():
+        wrong = np.flatnonzero(~ok)
+        i, j = divmod(int(wrong[0]), result.shape[1])
+        reason = (
+            f"{wrong.size} of {ok.size} elements are wrong, the first is C[{i}][{j}]: "
+            f"{result[i, j]:.9g} instead of {expected[i, j]:.9g}"
+        )
+    return Check(float(error.max()), float(over.max()), reason)
+
+
+def digest(*arrays):
+    """Return the SHA-256 of the arrays' shapes, types and values, equal on all machines.
+
+    A zero counts as +0: which zero a sum gives is the device's choice.
+    """
+    sha = hashlib.sha256()
+    for array in arrays:
+        canonical = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")) + 0
+        sha.update(f"{canonical.dtype.name} {'x'.join(map(str, array.shape))}\n".encode())
+        sha.update(canonical.tobytes())
+    return sha.hexdigest()

@@ -1,0 +1,50 @@
+"""Build a .cl file. A failed build shows the compiler's log with the source lines it names."""
+
+import re
+import warnings
+
+import pyopencl as cl
+
+from common.errors import OpenCLFailure
+
+_LOG_PLACE = re.compile(r"(?:^|[^0-9]):(\d+):(\d+): (?:fatal )?error: (.*)")
+
+
+def build(context, path, defines=None, options=()):
+    """Return the program of the file `path`, built with -D for each of `defines`.
+
+    Raises OpenCLFailure, whose `log` is the compiler's log with the lines of source it names.
+    """
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OpenCLFailure(f"cannot read the kernel {path.name}: {error.strerror}") from error
+    flags = [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
+        try:
+            return cl.Program(context, source).build(options=[*flags, *options])
+        except cl.RuntimeError as error:
+            if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
+                raise
+            failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
+            failure.log = _with_source(str(error), source)
+            raise failure from error
+
+
+def _first_error(log):
+    for line in log.splitlines():
+        if place := _LOG_PLACE.search(line):
+            return f"line {place[1]}: {place[3]}"
+    return "the compiler's log names no line"
+
+
+def _with_source(log, source):
+    lines = source.splitlines()
+    shown = []
+    for line in log.splitlines():
+        shown.append(line)
+        place = _LOG_PLACE.search(line)
+        if place and int(place[1]) <= len(lines):
+            shown.append(f"{int(place[1]):5} | {lines[int(place[1]) - 1]}")
+    return "\n".join(shown)

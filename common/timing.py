@@ -1,0 +1,59 @@
+"""Times of a kernel: what OpenCL's events say, and the host's clock beside them. All in seconds."""
+
+import time
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The raw times of the repetitions; the warm-up launches are not among them.
+
+    queued: in the host's queue (SUBMIT - QUEUED), wait: at the device (START - SUBMIT), run: the
+    kernel itself (END - START), host: from before the enqueue call to the end of the wait.
+    """
+
+    queued_s: list
+    wait_s: list
+    run_s: list
+    host_s: list
+    warmup: int
+
+    def rate(self, amount):
+        """Return (median, lowest, highest) of `amount` per second over the repetitions."""
+        # Some drivers leave the times of their events at 0.
+        times = self.run_s if min(self.run_s) > 0 else self.host_s
+        return amount / median(times), amount / max(times), amount / min(times)
+
+    def rate_line(self, unit, amount):
+        """Return one line with the rate of `amount` (in units) per second: median and spread."""
+        middle, lowest, highest = self.rate(amount)
+        spread = f"median of {len(self.run_s)}, {lowest:.4g} to {highest:.4g}"
+        by_host = "" if min(self.run_s) > 0 else ", by the host's clock: the driver's shows nothing"
+        return f"{unit + ':':<16}{middle:.4g} ({spread}{by_host})"
+
+    def lines(self, verbose=False):
+        """Return the Profiling block of the Mali SDK's samples, of the median times."""
+        rows = (("Queued", self.queued_s), ("Wait", self.wait_s), ("Run", self.run_s))
+        lines = ["Profiling information:"]
+        lines += [f"{name + ' time:':<16}{median(times) * 1e3:g}ms" for name, times in rows]
+        if verbose:
+            lines.append("Run times:      " + " ".join(f"{t * 1e3:g}ms" for t in self.run_s))
+        return lines
+
+
+def measure(enqueue, repeat, warmup):
+    """Call `enqueue`, which launches a kernel and returns its event; return the Timing."""
+    for _ in range(warmup):
+        enqueue().wait()
+    queued, wait, run, host = [], [], [], []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        event = enqueue()
+        event.wait()
+        host.append(time.perf_counter() - start)
+        at = event.profile
+        queued.append((at.submit - at.queued) * 1e-9)
+        wait.append((at.start - at.submit) * 1e-9)
+        run.append((at.end - at.start) * 1e-9)
+    return Timing(queued, wait, run, host, warmup)

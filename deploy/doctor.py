@@ -1,0 +1,160 @@
+"""Judge what facts.py found on a board: each finding with what to do about it."""
+
+import json
+import time
+from typing import NamedTuple
+
+from common.device import size_text
+
+OLDEST_PYTHON = (3, 10)
+LEAST_DISK = 50 * 1024**2
+LEAST_MEMORY = 256 * 1024**2
+LARGEST_CLOCK_ERROR = 300  # seconds
+
+
+class Finding(NamedTuple):
+    """One line of the doctor: `level` is ok, note or FAIL; `todo` is None where all is well."""
+
+    level: str
+    what: str
+    text: str
+    todo: str | None = None
+
+
+def examine(board):
+    """Print the findings about a board; return whether samples can run there."""
+    board.say(f"doctor of {board.name}")
+    facts = board.start("facts.py").event()
+    findings = [Finding("ok", "reachable", board.link.address), *judge(facts, time.time())]
+    for finding in findings:
+        board.say(f"{finding.level:<5} {finding.what:<10} {finding.text}")
+        if finding.todo:
+            board.say(f"{'':<16} -> {finding.todo}")
+    return all(finding.level != "FAIL" for finding in findings)
+
+
+def judge(facts, now):
+    """Return the Findings about the facts of facts.py; `now` is the host's time in seconds."""
+    return [
+        *_python(facts),
+        *_packages(facts),
+        *_icd(facts),
+        *_nodes(facts),
+        *_devices(facts),
+        *_governors(facts),
+        *_machine(facts, now),
+        *_folder(facts),
+    ]
+
+
+def _python(facts):
+    version = facts["python"]["version"]
+    text = f"{version}, {facts['python']['path']}"
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_PYTHON:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        todo = f"install Python {wanted} or newer, and set python in boards.toml to it"
+        yield Finding("FAIL", "python3", text, todo)
+    else:
+        yield Finding("ok", "python3", text)
+
+
+def _packages(facts):
+    debian = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
+    for name, probe in facts["packages"].items():
+        if probe["ok"]:
+            yield Finding("ok", name, probe["text"])
+            continue
+        # Only samples that read images need Pillow.
+        level = "note" if name == "PIL" else "FAIL"
+        wheel = "Pillow" if name == "PIL" else name
+        todo = f"sudo apt install {debian[name]}"
+        if facts["bits"] == 64:
+            todo += f", or `pip install {wheel}` in a venv that python in boards.toml names"
+        yield Finding(level, name, probe["text"], todo)
+
+
+def _icd(facts):
+    vendors, files = facts["icd"]["vendors"], facts["icd"]["files"]
+    if not files:
+        todo = (
+            "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
+            "into a file that ends in .icd there; PyPI's pyopencl may bring one of its own"
+        )
+        yield Finding("note", "ICD", f"no ICD file in {vendors}", todo)
+    for icd in files:
+        text = f"{icd['file']}: {icd['library']}"
+        if icd["problem"] is None:
+            yield Finding("ok", "ICD", text)
+        else:
+            todo = "install that library, or set LD_LIBRARY_PATH in the board's env in boards.toml"
+            yield Finding("FAIL", "ICD", f"{text} does not load: {icd['problem']}", todo)
+
+
+def _nodes(facts):
+    for node in facts["nodes"]:
+        text = f"{node['path']} {node['mode']} {node['owner']}:{node['group']}"
+        if node["usable"]:
+            yield Finding("ok", "device", text)
+        else:
+            todo = f"sudo usermod -aG {node['group']} {facts['user']}, then log in again"
+            yield Finding("note", "device", f"{text}: {facts['user']} may not use it", todo)
+    if not facts["nodes"]:
+        todo = "for a GPU: load its kernel driver (Mali: mali_kbase or panfrost); see dmesg"
+        yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*", todo)
+
+
+def _devices(facts):
+    probe = facts["devices"]
+    platforms = json.loads(probe["text"]) if probe["ok"] else []
+    if not any(platform["devices"] for platform in platforms):
+        todo = (
+            "mend the ICD files, libraries and permissions above; -1001 is what the loader says "
+            "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
+        )
+        yield Finding("FAIL", "OpenCL", probe["text"] or "no platform", todo)
+    for platform in platforms:
+        yield Finding("ok", "OpenCL", f"{platform['name']}, {platform['version']}")
+        for device in platform["devices"]:
+            yield Finding("ok", "OpenCL", f"    {device['name']} ({device['type']})")
+
+
+def _governors(facts):
+    for name, governor in facts["governors"].items():
+        if governor == "performance":
+            yield Finding("ok", "governor", f"{name}: {governor}")
+        else:
+            todo = "times will vary with the clock: set it to performance before you measure"
+            yield Finding("note", "governor", f"{name}: {governor}", todo)
+    if not facts["governors"]:
+        yield Finding("ok", "governor", "none: the clock is not in this system's hands")
+
+
+def _machine(facts, now):
+    yield Finding("ok", "kernel", facts["kernel"])
+    ahead = facts["clock"] - now
+    if abs(ahead) > LARGEST_CLOCK_ERROR:
+        there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
+        todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
+        yield Finding("note", "clock", f"the board believes it is {there} UTC", todo)
+    if facts["memory"] is not None:
+        text = f"{size_text(facts['memory'])} free"
+        if facts["memory"] < LEAST_MEMORY:
+            yield Finding("note", "memory", text, "end other programs, or add swap space")
+        else:
+            yield Finding("ok", "memory", text)
+
+
+def _folder(facts):
+    folder = facts["folder"]
+    text = f"{folder['path']}, {size_text(folder['free'])} free"
+    if not folder["writable"]:
+        todo = "name a folder that you may write in boards.toml, or remount it read-write"
+        yield Finding("FAIL", "folder", f"{text}: not writable", todo)
+    elif folder["free"] < LEAST_DISK:
+        yield Finding("FAIL", "folder", text, f"free at least {size_text(LEAST_DISK)}")
+    else:
+        state = "deployed" if folder["deployed"] else "nothing deployed yet"
+        yield Finding("ok", "folder", f"{text}: {state}")
+    if folder["uncollected"]:
+        text = f"{folder['uncollected']} runs wait there"
+        yield Finding("note", "results", text, "`fab collect` fetches them")

@@ -1,0 +1,38 @@
+"""Write the expected.json of samples anew. Never done by a test or a run."""
+
+import json
+
+from deploy import runs, samples, ship
+from deploy.errors import BoardError
+
+EXACT = ("--data", "integer")  # only these outputs are the same bits on every device
+
+
+def update(board, only=None):
+    """Run the samples' cases on `board` and keep the digests of what came out."""
+    ship.deploy(board)
+    known = samples.load()
+    for name in [only] if only else known:
+        cases = samples.pick(known, name)
+        kept = {}
+        for row in runs.run(board, cases, runs.name_run(), judge=False):
+            if row.record.status != "passed":
+                raise BoardError(f"{name} {row.case}: {row.record.reason}: nothing is written")
+            kept.setdefault(row.case, []).append(row.record)
+        expected = {case.name: _expected(case, kept[case.name]) for case in cases}
+        path = known[name].folder / "expected.json"
+        path.write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")
+        board.say(f"wrote samples/{name}/expected.json")
+
+
+def _expected(case, records):
+    keys = ["inputs_sha256"]
+    if " ".join(EXACT) in " ".join(case.args):
+        keys.append("output_sha256")
+    values = {"seed": records[0].params["seed"]}
+    for key in keys:
+        digests = {item.check[key] for item in records}
+        if len(digests) > 1:
+            raise BoardError(f"case {case.name}: its kernels do not agree on the {key}")
+        values[key] = digests.pop()
+    return values

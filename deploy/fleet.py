@@ -1,0 +1,147 @@
+"""The boards of one call of fab: which they are, work on all of them at once, the exit status."""
+
+import getpass
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import fabric.executor
+from invoke import Exit
+
+from deploy import boards
+from deploy.errors import BOARD_FAILED, CASE_FAILED, WRONG_USAGE, BoardError, UsageError
+from deploy.link import LocalLink, SshLink
+
+_print_lock = threading.Lock()
+
+
+class Board:
+    """A board in use: its name, its Settings, its link.
+
+    `failed` says why it is given up; `running` tells whether it is at work on a run.
+    """
+
+    def __init__(self, name, settings, link):
+        self.name, self.settings, self.link = name, settings, link
+        self.prefix = ""
+        self.failed = None
+        self.running = False
+        self._session = None
+
+    def start(self, program, **request):
+        """Start a program of this package on the board and return its Session."""
+        request.update(
+            folder=self.settings.folder,
+            env=self.settings.env,
+            holder=f"{getpass.getuser()}@{socket.gethostname()}",
+        )
+        self._session = self.link.start(program, request)
+        return self._session
+
+    def stop(self):
+        """Ask the program that is running on the board to stop."""
+        if self._session:
+            self._session.send(b"stop\n")
+
+    def say(self, text, file=None):
+        """Print lines, each with the board's name where there are several."""
+        with _print_lock:
+            for line in text.split("\n"):
+                print(f"{self.prefix}{line}".rstrip(), file=file or sys.stdout, flush=True)
+
+
+class Fleet:
+    """The boards that the tasks of one call of fab work on."""
+
+    def __init__(self):
+        self.named = []  # by -H, for every task
+        self.ssh_file = None
+        self.case_failed = False
+        self._last = [boards.LOCAL]
+        self._boards = {}
+
+    def select(self, config, host):
+        """Return the boards of a task: those of -H, else `host`, else those of the task before."""
+        if names := self.named or ([host] if host else []):
+            self._last = list(dict.fromkeys(boards.check_name(name) for name in names))
+        settings = boards.load(boards.path())
+        for name in self._last:
+            if name not in self._boards:
+                mine = settings.get(name, boards.Settings())
+                self._boards[name] = self._open(name, mine, config)
+        chosen = [self._boards[name] for name in self._last]
+        width = max(len(board.name) for board in chosen)
+        for board in chosen:
+            board.prefix = f"{board.name:<{width}} | " if len(chosen) > 1 else ""
+        return chosen
+
+    def _open(self, name, settings, config):
+        if name == boards.LOCAL:
+            link = LocalLink(settings.python or sys.executable)
+        else:
+            link = SshLink(name, config, settings.python or "python3", self.ssh_file)
+        return Board(name, settings, link)
+
+    def each(self, config, host, work):
+        """Do `work(board)` on every board at once; a board that fails does not stop the others.
+
+        Returns the results by the board's name, without those of boards that failed.
+        """
+        chosen = self.select(config, host)
+        alive = [board for board in chosen if board.failed is None]
+        with ThreadPoolExecutor(max(1, len(alive))) as pool:
+            jobs = {board: pool.submit(self._guarded, work, board) for board in alive}
+            try:
+                wait(jobs.values())
+            except KeyboardInterrupt:
+                for board in alive:
+                    board.say("stopping")
+                    board.stop()
+                raise
+        return {board.name: job.result() for board, job in jobs.items() if board.failed is None}
+
+    @staticmethod
+    def _guarded(work, board):
+        try:
+            return work(board)
+        except BoardError as error:
+            board.failed = str(error)
+            board.say(f"error: {board.name}: {error}", file=sys.stderr)
+
+    def exit_status(self):
+        """Return what fab ends with: the worst of what happened."""
+        if any(board.failed for board in self._boards.values()):
+            return BOARD_FAILED
+        return CASE_FAILED if self.case_failed else 0
+
+    def close(self):
+        for board in self._boards.values():
+            board.link.close()
+
+
+FLEET = Fleet()
+
+
+class Executor(fabric.executor.Executor):
+    """Runs each task once, for all boards together: fabric would go through -H one by one."""
+
+    def expand_calls(self, calls, apply_hosts=True):
+        return super().expand_calls(calls, apply_hosts=False)
+
+    def execute(self, *tasks):
+        options = self.core[0].args
+        FLEET.ssh_file = options["ssh-config"].value
+        FLEET.named = options.hosts.value.split(",") if options.hosts.value else []
+        try:
+            result = super().execute(*tasks)
+        except UsageError as error:
+            print(f"fab: error: {error}", file=sys.stderr)
+            raise Exit(code=WRONG_USAGE) from error
+        except KeyboardInterrupt:
+            raise Exit("fab: stopped", code=130) from None
+        finally:
+            FLEET.close()
+        if status := FLEET.exit_status():
+            raise Exit(code=status)
+        return result

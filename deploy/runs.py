@@ -1,0 +1,200 @@
+"""Run cases on a board and bring their records home.
+
+What comes home lies in results/<board>/<run>/<sample>/: <case>.jsonl with the records and
+<case>.log with the output. Every case that was planned has a record there, whatever happened to it.
+"""
+
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from common import record
+from common.record import Record
+from deploy import samples
+from deploy.boards import ROOT
+from deploy.errors import BoardError
+
+RESULTS = ROOT / "results"
+LARGEST_FILE = 64 * 1024 * 1024  # bytes; what a board sends is bounded, whoever controls the board
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record with the case that it belongs to."""
+
+    board: str
+    case: str
+    record: Record
+
+
+def name_run():
+    """Return the name of a run that starts now: UTC by the host's clock, since boards forget."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+
+
+def run(board, cases, name, judge=True):
+    """Run the cases on the board, show their output, and return the Rows of their records.
+
+    With `judge`, a record that differs from its sample's expected.json has failed.
+    """
+    mine = board.settings
+    plan = [
+        {
+            "sample": case.sample,
+            "case": case.name,
+            "args": [*case.args, *mine.device_options()],
+            "timeout": mine.time_limit or case.timeout,
+        }
+        for case in cases
+    ]
+    manifest = samples.manifest(samples.shipped(samples.load()))
+    session = board.start("remote.py", do="run", run=name, cases=plan, manifest=manifest)
+    try:
+        return _follow(board, session, judge)
+    except BoardError as error:
+        collect = f"`fab collect --host {board.name}` fetches what the board has by then"
+        raise BoardError(f"{error}. {collect}") if board.running else error from error
+
+
+def _follow(board, session, judge):
+    rows = []
+    while (event := session.event())["event"] != "done":
+        match event["event"]:
+            case "tree":
+                board.running = True
+                if event["differ"]:
+                    board.say("note: the board's copy differs from this checkout: deploy again")
+            case "start":
+                number = f"{event['number']} of {event['of']}"
+                board.say(f"== {event['sample']} {event['case']} ({number})")
+            case "line":
+                board.say("   " + _printable(event["text"]))
+            case "end":
+                outcome = event["reason"] or f"exit status {event['exit_status']}"
+                board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
+            case "archive":
+                rows += _store(board, session, event, judge)
+    board.running = False
+    return rows
+
+
+def _printable(text):
+    """Return a line of output without what could steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text.rstrip("\r"))
+
+
+def collect(board):
+    """Fetch every run whose results are still on the board; return the Rows of their records."""
+    rows = _follow(board, board.start("remote.py", do="fetch"), judge=True)
+    if not rows:
+        board.say("nothing to collect")
+    return rows
+
+
+def _store(board, session, event, judge):
+    """Put an archive from the board into results/, complete it, and let the board forget it."""
+    data = session.read(event["bytes"])
+    folder = RESULTS / board.name / _run_folder(event["run"])
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+        unpacked = Path(incoming, "run")
+        _unpack(data, unpacked)
+        rows = _complete(board, unpacked, event["complete"], judge)
+        if folder.exists():  # fetched before, while it was still going on
+            shutil.rmtree(folder)
+        unpacked.rename(folder)
+    session.send(b"stored\n")
+    state = "" if event["complete"] else ", which is still going on: collect it again"
+    board.say(f"records in {_shown(folder)}{state}")
+    return rows
+
+
+def _run_folder(name):
+    if Path(name).name != name or name.startswith("."):
+        raise BoardError(f"the board names a run {name!r}")
+    return name
+
+
+def _shown(folder):
+    return folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+
+
+def _unpack(data, target):
+    """Unpack <sample>/<case>.<kind> and the run's own files; nothing else is looked at."""
+    target.mkdir()
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            for member in archive:
+                path = Path(member.name)
+                if not member.isfile() or len(path.parts) > 2 or ".." in path.parts:
+                    continue
+                if path.is_absolute() or member.size > LARGEST_FILE:
+                    continue
+                (target / path).parent.mkdir(exist_ok=True)
+                (target / path).write_bytes(archive.extractfile(member).read())
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise BoardError(f"the results that came are broken: {error}") from error
+
+
+def _complete(board, folder, complete, judge):
+    """Give every planned case a record; with `judge`, hold each against its expected.json."""
+    plan = _json(folder / "plan.json")
+    known = samples.load()
+    cut = "the run was stopped" if (folder / "ended.json").exists() else "the run was cut off"
+    rows = []
+    for case in plan.get("cases", []):
+        sample, name = samples.check_name(case["sample"]), samples.check_name(case["case"])
+        base = folder / sample / name
+        outcome = _json(base.with_suffix(".outcome.json"))
+        if not outcome and not complete:
+            continue  # its turn is still to come
+        path = base.with_suffix(".jsonl")
+        records, errors = record.read_lenient(path) if path.exists() else ([], [])
+        if reason := _problem(outcome, records, errors, f"not run: {cut}"):
+            records.append(Record(sample, None, "error", reason, argv=outcome.get("argv", [])))
+        expected = known[sample].expected().get(name, {}) if judge and sample in known else {}
+        records = [_judge(item, expected) for item in records]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(item.to_line() + "\n" for item in records), encoding="utf-8")
+        rows += [Row(board.name, name, item) for item in records]
+    return rows
+
+
+def _problem(outcome, records, errors, not_run):
+    """Return what is wrong with a case beyond what its records say, or None."""
+    status = outcome.get("exit_status")
+    if not outcome:
+        return not_run
+    if outcome["reason"]:
+        return outcome["reason"]
+    if errors:
+        return f"a record cannot be read: {errors[0]}"
+    if not records:
+        return f"ended with status {status} and left no record"
+    if (status == 0) != all(item.status == "passed" for item in records):
+        return f"ended with status {status}, which its records do not explain"
+    return None
+
+
+def _judge(item, expected):
+    """Return the record, failed if its digests are not those of expected.json."""
+    for key in ("inputs_sha256", "output_sha256"):
+        if item.status == "passed" and expected.get(key, item.check.get(key)) != item.check.get(
+            key
+        ):
+            what = key.split("_")[0]
+            item = replace(item, status="failed", reason=f"the {what} differ from expected.json")
+    return item
+
+
+def _json(path):
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

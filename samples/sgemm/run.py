@@ -1,0 +1,114 @@
+"""SGEMM: C = alpha * A * B + beta * C in float32, checked and timed.
+
+python samples/sgemm/run.py                       order 1024, the SDK's kernel
+python samples/sgemm/run.py --kernel all          every kernel, one after the other
+python samples/sgemm/run.py --size 640x48x1000    M x N x K, any order from 1 up
+python samples/sgemm/run.py --seed 11 --size 4 --print
+"""
+
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np
+import pyopencl as cl
+
+from common import cli, device, gemm, timing
+from common.buffers import GuardedBuffer
+from common.errors import PASSED, WRONG_RESULT, UsageError
+from common.program import build
+from common.record import Record
+
+SOURCE = Path(__file__).with_name("sgemm.cl")
+TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
+LOCAL = (16, 4)  # columns, rows of work-items in a work-group
+INPUTS = {"sdk": gemm.sdk_inputs, "integer": gemm.integer_inputs}
+
+
+def options():
+    parser = cli.parser("sgemm", __doc__)
+    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, or MxNxK")
+    parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4")
+    parser.add_argument("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
+    parser.add_argument("--beta", type=cli.number, default=0.1, help="(default %(default)s)")
+    parser.add_argument("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+    parser.add_argument("--print", action="store_true", help="print the four matrices")
+    return parser
+
+
+def main(args):
+    # Open the device and build the kernels. With --limits it counts as a smaller device.
+    chosen = device.choose(args.platform, args.device, args.type)
+    limits = device.limits(chosen, args.limits)
+    about = device.describe(chosen, limits)
+    print("\n".join(device.summary(about)))
+    gemm.require_fit(args.size, np.float32, limits)
+    queue = device.open_queue(chosen)
+    program = build(queue.context, SOURCE)
+
+    # Make the inputs, and the result that they must give.
+    alpha, beta = np.float32(args.alpha), np.float32(args.beta)
+    inputs = INPUTS[args.data](args.size, args.seed)
+    expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
+    if args.data == "integer":
+        if not gemm.exact_in_float32(args.size, alpha, beta):
+            raise UsageError("--data integer needs whole --alpha and --beta, and sums below 2^24")
+        bound[:] = 0
+    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
+    if args.print:
+        print_matrices(zip("ABC", inputs))
+
+    status = PASSED
+    for name in TILE if args.kernel == "all" else [args.kernel]:
+        # Copy the inputs in: each buffer is mapped, filled and unmapped.
+        for buffer, matrix in zip(buffers, inputs):
+            buffer.write(matrix)
+
+        # Set the arguments, and the NDRange: a work-item per tile of C, in whole work-groups.
+        kernel = cl.Kernel(program, f"sgemm_{name}")
+        M, N, K = map(np.int32, args.size)
+        a, b, c = (buffer.device for buffer in buffers)
+        kernel.set_args(M, N, K, alpha, a, b, beta, c)
+        most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
+        local = limits.fit(LOCAL, most)
+        rows, columns = TILE[name]
+        tiles = (-(-args.size.N // columns), -(-args.size.M // rows))
+        total = tuple(-(-n // side) * side for n, side in zip(tiles, local))
+
+        def enqueue():
+            return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+
+        # Run once and check every element; only then take times.
+        enqueue().wait()
+        result = buffers[2].read()
+        check = gemm.check(result, expected, bound)
+        if not all(buffer.intact() for buffer in buffers):
+            check = replace(check, reason="the kernel wrote outside of its buffers")
+        times = timing.measure(enqueue, args.repeat, args.warmup)
+
+        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}")
+        if args.print:
+            print_matrices([("C = alpha * A * B + beta * C", result)])
+        print("\n".join(times.lines(args.verbose)))
+        print(times.rate_line("GFLOPS", args.size.flop() / 1e9))
+        print(check.line(), flush=True)
+        status = WRONG_RESULT if check.reason else status
+        cli.save(args, Record(
+            "sgemm", name, "failed" if check.reason else "passed", check.reason,
+            params=cli.parameters(args, "size", "alpha", "beta", "data", "seed"),
+            device=about, environment=cli.environment(), timing=asdict(times),
+            metrics=gemm.metrics(args.size, times), check=check.values(inputs, result),
+        ))  # fmt: skip
+    return status
+
+
+def print_matrices(named):
+    for name, matrix in named:
+        print(f"\n{name}")
+        np.savetxt(sys.stdout, matrix, fmt="%g")
+
+
+if __name__ == "__main__":
+    cli.run(main, options())
