@@ -44,11 +44,11 @@ class Board:
         if self._session:
             self._session.send(b"stop\n")
 
-    def say(self, text, file=None):
+    def say(self, text):
         """Print lines, each with the board's name where there are several."""
         with _print_lock:
             for line in text.split("\n"):
-                print(f"{self.prefix}{line}".rstrip(), file=file or sys.stdout, flush=True)
+                print(f"{self.prefix}{line}".rstrip(), flush=True)
 
 
 class Fleet:
@@ -107,11 +107,16 @@ class Fleet:
             return work(board)
         except BoardError as error:
             board.failed = str(error)
-            board.say(f"error: {board.name}: {error}", file=sys.stderr)
+            with _print_lock:
+                print(f"fab: error: {board.name}: {error}", file=sys.stderr, flush=True)
+
+    def failures(self):
+        """Return why boards were given up, by their names."""
+        return {board.name: board.failed for board in self._boards.values() if board.failed}
 
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
-        if any(board.failed for board in self._boards.values()):
+        if self.failures():
             return BOARD_FAILED
         return CASE_FAILED if self.case_failed else 0
 

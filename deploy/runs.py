@@ -21,6 +21,10 @@ from deploy.errors import BoardError
 
 RESULTS = ROOT / "results"
 LARGEST_FILE = 64 * 1024 * 1024  # bytes; what a board sends is bounded, whoever controls the board
+_WRONG = {
+    "inputs_sha256": "the inputs are not those of expected.json",
+    "output_sha256": "the output is not that of expected.json",
+}
 
 
 @dataclass(frozen=True)
@@ -183,12 +187,11 @@ def _problem(outcome, records, errors, not_run):
 
 def _judge(item, expected):
     """Return the record, failed if its digests are not those of expected.json."""
-    for key in ("inputs_sha256", "output_sha256"):
-        if item.status == "passed" and expected.get(key, item.check.get(key)) != item.check.get(
-            key
+    for key, reason in _WRONG.items():
+        if item.status == "passed" and item.check.get(key) != expected.get(
+            key, item.check.get(key)
         ):
-            what = key.split("_")[0]
-            item = replace(item, status="failed", reason=f"the {what} differ from expected.json")
+            item = replace(item, status="failed", reason=reason)
     return item
 
 

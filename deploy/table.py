@@ -10,8 +10,11 @@ from rich.text import Text
 _STYLE = {"passed": "green", "failed": "bold red", "error": "bold red", "unsupported": "yellow"}
 
 
-def show(rows):
-    """Print a row for each record, then the reasons of those that did not pass."""
+def show(rows, failures):
+    """Print a row for each record, then the reasons of those that did not pass.
+
+    `failures` says, by the board's name, why a board was given up.
+    """
     boards = {row.board for row in rows}
     table = Table(box=box.SIMPLE_HEAD)
     for heading in (*(["board"] if len(boards) > 1 else []), "sample", "case", "kernel", "status"):
@@ -35,6 +38,8 @@ def show(rows):
             console.print(f"{where}: {row.record.status}: {row.record.reason}", markup=False)
     passed = sum(row.record.status == "passed" for row in rows)
     console.print(f"{passed} of {len(rows)} passed")
+    for board, reason in failures.items():
+        console.print(f"no results of {board}: {reason}", markup=False)
 
 
 def _run_time(item):

@@ -46,7 +46,7 @@ def collect(c, host=None):
 def _show(rows_by_board):
     rows = [row for rows in rows_by_board.values() for row in rows]
     if rows:
-        table.show(rows)
+        table.show(rows, FLEET.failures())
     if any(row.record.status in ("failed", "error") for row in rows):
         FLEET.case_failed = True
 

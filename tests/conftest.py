@@ -1,0 +1,213 @@
+"""What several test files use: the project's commands, OpenCL, and a real SSH server on loopback."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FAB = Path(sys.executable).parent / "fab"
+SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
+SHIPPED = ("common", "deploy", "samples", "fabfile.py", "fabric.yaml", "boards.toml", "README.md")
+
+sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch):
+    """No device choice and no driver of the tester's own: the tests say what they want."""
+    for name in ("PYOPENCL_CTX", "OCL_ICD_VENDORS", "BOARDS_TOML", "SSH_AUTH_SOCK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def queue():
+    """A queue on the host's OpenCL device. Without one the tests fail: that is their point."""
+    from common import device
+
+    return device.open_queue(device.choose())
+
+
+@pytest.fixture
+def run_sample():
+    """Start a sample as a user does; gives the finished process with its text."""
+
+    def run(name, *args, root=ROOT, python=sys.executable, env=None, timeout=120):
+        return subprocess.run(
+            [python, f"samples/{name}/run.py", *map(str, args)],
+            cwd=root, env={**os.environ, **(env or {})}, timeout=timeout,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the project that a test may change, with its own results/ and local board."""
+    copy = tmp_path / "project"
+    copy.mkdir()
+    for name in SHIPPED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture
+def fab(project, tmp_path):
+    """Run fab in the copied project, with a home folder of its own; gives the finished process."""
+
+    def run(*args, env=None, timeout=120):
+        return subprocess.run(
+            [FAB, *map(str, args)],
+            cwd=project, timeout=timeout, capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL, env={**os.environ, "HOME": str(tmp_path), **(env or {})},
+        )  # fmt: skip
+
+    return run
+
+
+class SshServer:
+    """A throw-away OpenSSH server on 127.0.0.1 with its own keys, home folder and ssh_config."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.home = folder / "home"
+        self.home.mkdir(parents=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.make_key("host_key")
+        self.make_key("client_key")
+        self.known_hosts = folder / "known_hosts"
+        self.trust()
+        self.process = None
+        self.start()
+
+    def make_key(self, name):
+        for old in (self.folder / name, self.folder / f"{name}.pub"):
+            old.unlink(missing_ok=True)
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name]
+        subprocess.run([*command, "-f", self.folder / name], check=True)
+
+    def trust(self):
+        """Write the server's present key into known_hosts."""
+        key = (self.folder / "host_key.pub").read_text().split()[:2]
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {' '.join(key)}\n")
+
+    def start(self):
+        options = {
+            "ListenAddress": f"127.0.0.1:{self.port}",
+            "HostKey": self.folder / "host_key",
+            "PidFile": "none",
+            "AuthorizedKeysFile": self.folder / "client_key.pub",
+            "StrictModes": "no",  # pytest's folders may be open to a group
+            "UsePAM": "no",
+            "PasswordAuthentication": "no",
+            "KbdInteractiveAuthentication": "no",
+            "PermitRootLogin": "prohibit-password",
+            "MaxStartups": 100,
+            "MaxSessions": 50,
+            "LogLevel": "VERBOSE",
+            "Subsystem": "sftp internal-sftp",
+            "SetEnv": f"HOME={self.home} PATH={Path(sys.executable).parent}:/usr/bin:/bin",
+        }
+        config = self.folder / "sshd_config"
+        config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        self.process = subprocess.Popen([SSHD, "-D", "-f", config, "-E", self.folder / "log"])
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, self.log()
+                assert time.monotonic() < deadline, "sshd does not answer"
+                time.sleep(0.02)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(10)
+
+    def log(self):
+        return (self.folder / "log").read_text()
+
+    def host_block(self, alias, **more):
+        """Return a Host of an ssh configuration that leads here."""
+        lines = {
+            "HostName": "127.0.0.1",
+            "Port": self.port,
+            "User": getpass.getuser(),
+            "IdentityFile": self.folder / "client_key",
+            "IdentitiesOnly": "yes",
+            "UserKnownHostsFile": self.known_hosts,
+            **more,
+        }
+        return f"Host {alias}\n" + "".join(f"    {k} {v}\n" for k, v in lines.items())
+
+
+@pytest.fixture
+def ssh_server(tmp_path):
+    """Start SSH servers on loopback: call it with a name for each; they end with the test."""
+    if SSHD is None:
+        pytest.skip("sshd is not installed (Debian: openssh-server)")
+    servers = []
+
+    def start(name="server"):
+        servers.append(SshServer(tmp_path / name))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def odroid(ssh_server, tmp_path):
+    """An SSH server that the user's ssh configuration knows as `odroid`; `firefly` is it too."""
+    server = ssh_server("odroid")
+    folder = tmp_path / ".ssh"
+    folder.mkdir(mode=0o700)
+    text = server.host_block("odroid firefly") + server.host_block("behind", ProxyJump="odroid")
+    (folder / "config").write_text(text)
+    return server
+
+
+@pytest.fixture
+def stub(project):
+    """Replace the copied project's samples by small ones that say what a test needs said."""
+    for sample in (project / "samples").iterdir():
+        shutil.rmtree(sample)
+
+    def add(name, code="", cases=("only",), timeout=60):
+        folder = project / "samples" / name
+        folder.mkdir()
+        head = "import argparse, sys, time\nsys.path.insert(0, sys.path[0] + '/../..')\n"
+        head += "from common.record import Record, append\np = argparse.ArgumentParser()\n"
+        head += "p.add_argument('--json'); p.add_argument('--case'); args = p.parse_args()\n"
+        tail = f"\nappend(args.json, Record('{name}', args.case, 'passed'))\n"
+        (folder / "run.py").write_text(head + code + tail)
+        toml = 'description = "a stub"\nfiles = ["run.py"]\n'
+        for case in cases:
+            toml += f'[cases.{case}]\nargs = ["--case", "{case}"]\ntimeout = {timeout}\n'
+        (folder / "sample.toml").write_text(toml)
+        return folder
+
+    return add
+
+
+@pytest.fixture
+def boards_toml(project):
+    """Write the copied project's boards.toml."""
+    return (project / "boards.toml").write_text

@@ -1,0 +1,133 @@
+"""Host keys, jumps, and names that try to be something else; several boards at once."""
+
+import os
+import shlex
+import socket
+import subprocess
+import time
+
+import pytest
+from test_deploy_ssh import records
+
+
+def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(
+    fab, odroid, tmp_path, stub
+):
+    stub("one")
+    odroid.known_hosts.unlink()
+    config = tmp_path / ".ssh" / "config"
+    refused = fab("-S", config, "deploy", "--host", "odroid")
+    assert refused.returncode == 3
+    assert "the host key of" in refused.stderr
+    assert "is unknown, ssh-ed25519 SHA256:" in refused.stderr
+    assert not (odroid.home / "opencl-samples").exists()
+
+    accept = refused.stderr.split("accept it with: ")[1].strip()
+    says_yes = tmp_path / "says-yes"
+    says_yes.write_text("#!/bin/sh\necho yes\n")
+    says_yes.chmod(0o755)
+    env = {**os.environ, "SSH_ASKPASS": str(says_yes), "SSH_ASKPASS_REQUIRE": "force"}
+    subprocess.run(
+        shlex.split(accept), env=env, check=True, timeout=20, stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )  # fmt: skip
+    assert fab("-S", config, "deploy", "--host", "odroid").returncode == 0
+
+
+def test_a_changed_host_key_is_always_refused(fab, odroid):
+    odroid.stop()
+    odroid.make_key("host_key")
+    odroid.start()
+    refused = fab("deploy", "--host", "odroid")
+    assert refused.returncode == 3
+    assert "has CHANGED" in refused.stderr
+    assert "ssh-keygen -R" in refused.stderr
+    assert not (odroid.home / "opencl-samples").exists()
+
+
+def test_a_proxy_jump_is_followed(fab, odroid, stub):
+    stub("one")
+    before = odroid.log().count("Accepted publickey")
+    assert fab("deploy", "--host", "behind").returncode == 0
+    assert odroid.log().count("Accepted publickey") == before + 2
+
+
+def test_the_host_key_of_the_jump_is_checked_too(fab, odroid, ssh_server, tmp_path):
+    jump = ssh_server("jump")
+    jump.known_hosts.write_text("")
+    with open(tmp_path / ".ssh" / "config", "a") as config:
+        config.write(jump.host_block("jump") + odroid.host_block("far", ProxyJump="jump"))
+    refused = fab("deploy", "--host", "far")
+    assert refused.returncode == 3
+    assert f"the host key of [127.0.0.1]:{jump.port} is unknown" in refused.stderr
+
+
+def test_a_key_that_is_not_accepted(fab, odroid):
+    odroid.make_key("client_key")
+    (odroid.folder / "client_key.pub").write_text("")
+    done = fab("deploy", "--host", "odroid")
+    assert done.returncode == 3
+    assert "no key was accepted" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["-oProxyCommand=touch hit", "a;touch hit", "$(touch hit)", "../../x", "a b", "."]
+)
+def test_a_hostile_name_is_refused(fab, project, tmp_path, name):
+    for args in ([f"--host={name}", "run-all"], ["-H", name, "run-all"]):
+        done = fab(*(["run-all", args[0]] if args[0].startswith("--") else args))
+        assert done.returncode == 2, (args, done.stdout, done.stderr)
+        assert "is no host" in done.stderr
+    assert not list(tmp_path.rglob("hit"))
+    assert not (project / "results").exists()
+
+
+def test_an_unknown_host_and_a_closed_port(fab, tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    done = fab("deploy", "--host", f"127.0.0.1:{port}")
+    assert done.returncode == 3
+    assert "refuses the connection" in done.stderr
+    done = fab("deploy", "--host", "no-such-host.invalid")
+    assert done.returncode == 3
+    assert "is not known" in done.stderr
+
+
+def test_a_board_that_accepts_and_says_nothing(fab, odroid, tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with open(tmp_path / ".ssh" / "config", "a") as config:
+            port = silent.getsockname()[1]
+            config.write(f"Host mute\n    HostName 127.0.0.1\n    Port {port}\n")
+            config.write("    ConnectTimeout 1\n")
+        start = time.monotonic()
+        done = fab("deploy", "--host", "mute")
+        assert time.monotonic() - start < 30
+    assert done.returncode == 3
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_boards_run_in_parallel_and_one_failure_does_not_stop_the_others(
+    fab, odroid, ssh_server, tmp_path, project, stub
+):
+    second, gone = ssh_server("firefly"), ssh_server("gone")
+    blocks = odroid.host_block("odroid") + second.host_block("firefly") + gone.host_block("gone")
+    (tmp_path / ".ssh" / "config").write_text(blocks)
+    gone.stop()
+    stub("slow", "time.sleep(3)\nprint('awake')")
+    start = time.monotonic()
+    done = fab("-H", "odroid,gone,firefly", "deploy", "run-all")
+    took = time.monotonic() - start
+    assert done.returncode == 3
+    assert took < 3 + 3  # not 3 + 3 for each
+    assert set(records(project, "odroid")) == set(records(project, "firefly")) == {("slow", "only")}
+    assert not (project / "results" / "gone").exists()
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("odroid  |    awake") for line in lines)
+    assert any(line.startswith("firefly |    awake") for line in lines)
+    streamed = [line for line in lines if "awake" in line or "==" in line or "deployed" in line]
+    assert all(" | " in line for line in streamed)
+    assert done.stderr.count("fab: error: gone: ") == 1  # run-all leaves it out
+    assert "no results of gone: " in lines[-1]  # the table does not hide it
