@@ -1,7 +1,8 @@
 """Zero-copy buffers between guard bands.
 
-The bands hold a pattern that a kernel may not touch: NaN beside floating-point data, so that a
-value read past the end spoils the result, and so that a value written there is seen afterwards.
+The bands hold a pattern that a kernel may not touch. Beside floating-point data it is a NaN, so
+that a value read there spoils the result; a signalling one, which no arithmetic can give, so that a
+NaN that came of such a read is still seen when it is written there.
 """
 
 from contextlib import contextmanager
@@ -10,6 +11,12 @@ import numpy as np
 import pyopencl as cl
 
 _BAND = 4096  # bytes on each side, at least: more than any kernel's vector or tile row
+# By the bytes of a number: the exponent all ones, the quiet bit 0.
+_SIGNALLING_NAN = {
+    2: np.uint16(0x7C5A).tobytes(),
+    4: np.uint32(0x7FA5A5A5).tobytes(),
+    8: np.uint64(0x7FF5A5A5A5A5A5A5).tobytes(),
+}
 
 
 class GuardedBuffer:
@@ -61,8 +68,9 @@ class GuardedBuffer:
             return all((band == self._pattern()).all() for band in bands)
 
     def _pattern(self):
-        filler = np.full(_BAND // self.dtype.itemsize, np.nan if self.dtype.kind in "fc" else 0xA5)
-        return np.resize(filler.astype(self.dtype).view(np.uint8), self._band)
+        size = self.dtype.itemsize // (2 if self.dtype.kind == "c" else 1)
+        value = _SIGNALLING_NAN[size] if self.dtype.kind in "fc" else b"\xa5"
+        return np.resize(np.frombuffer(value, np.uint8), self._band)
 
     @contextmanager
     def _map_bands(self, flags):

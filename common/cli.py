@@ -112,11 +112,15 @@ def run(main, options):
 
 
 def _check_writable(path):
-    if path is None:
-        return
-    try:
-        with open(path, "a", encoding="utf-8"):
+    if path is not None:
+        with _writing(path), open(path, "a", encoding="utf-8"):
             pass
+
+
+@contextlib.contextmanager
+def _writing(path):
+    try:
+        yield
     except OSError as error:
         raise UsageError(f"cannot write records to {path}: {error.strerror}") from error
 
@@ -144,7 +148,8 @@ def save(args, finished):
     """Append a Record to the file of --json, if it was given."""
     if args.json is not None:
         finished.argv = sys.argv
-        record.append(args.json, finished)
+        with _writing(args.json):
+            record.append(args.json, finished)
 
 
 def environment():

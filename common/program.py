@@ -1,13 +1,17 @@
 """Build a .cl file. A failed build shows the compiler's log with the source lines it names."""
 
+import os
 import re
+import sys
 import warnings
+from contextlib import contextmanager
 
 import pyopencl as cl
 
 from common.errors import OpenCLFailure
 
-_LOG_PLACE = re.compile(r"(?:^|[^0-9]):(\d+):(\d+): (?:fatal )?error: (.*)")
+# clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
+_PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
 
 
 def build(context, path, defines=None, options=()):
@@ -23,7 +27,8 @@ def build(context, path, defines=None, options=()):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
-            return cl.Program(context, source).build(options=[*flags, *options])
+            with _quiet_driver():
+                return cl.Program(context, source).build(options=[*flags, *options])
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
@@ -34,9 +39,27 @@ def build(context, path, defines=None, options=()):
 
 def _first_error(log):
     for line in log.splitlines():
-        if place := _LOG_PLACE.search(line):
-            return f"line {place[1]}: {place[3]}"
-    return "the compiler's log names no line"
+        if place := _error_place(line):
+            return f"line {place[1]}: {place[2]}"
+    return "the compiler's log, above, names no line"
+
+
+def _error_place(line):
+    return _PLACE.search(line) if "error" in line.lower() else None
+
+
+@contextmanager
+def _quiet_driver():
+    """Keep what a driver itself writes to stderr away: the log that it returns says it again."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _with_source(log, source):
@@ -44,7 +67,7 @@ def _with_source(log, source):
     shown = []
     for line in log.splitlines():
         shown.append(line)
-        place = _LOG_PLACE.search(line)
+        place = _error_place(line)
         if place and int(place[1]) <= len(lines):
             shown.append(f"{int(place[1]):5} | {lines[int(place[1]) - 1]}")
     return "\n".join(shown)

@@ -1,4 +1,4 @@
-"""What several test files use: the project's commands, OpenCL, and a real SSH server on loopback."""
+"""What several test files use: the project's commands, OpenCL, and a real SSH server."""
 
 import getpass
 import os

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from common import record
 
+UNSUPPORTED = "append(args.json, Record('e', 'x', 'unsupported', 'no fp64')); sys.exit(77)"
+
 
 def records(project, host):
     """Return every record that came home from `host`, by (sample, case)."""
@@ -76,9 +78,7 @@ def test_a_second_deploy_transfers_nothing_in_one_round_trip(fab, odroid, projec
     assert (there / "common" / "rng.py").read_text() == "# changed\n"
 
 
-def test_a_file_changed_on_the_board_is_mended_and_a_deleted_one_deleted(
-    fab, odroid, project, stub
-):
+def test_a_changed_file_is_mended_and_a_deleted_one_deleted(fab, odroid, project, stub):
     stub("one")
     gone = stub("gone")
     fab("deploy", "--host", "odroid")
@@ -99,10 +99,7 @@ def test_a_failure_does_not_stop_the_run(fab, odroid, project, stub):
     stub("b_exits", "print('half a line', end=''); sys.exit(3)")
     stub("c_lies", "append(args.json, Record('c_lies', 'x', 'passed')); sys.exit(1)")
     stub("d_scrawls", "open(args.json, 'w').write('{\"schema\": 1, \"sam\\n')")
-    stub(
-        "e_unsupported",
-        "append(args.json, Record('e', 'x', 'unsupported', 'no fp64'))\nsys.exit(77)",
-    )
+    stub("e_unsupported", UNSUPPORTED)
     stub("f_passes")
     done = fab("deploy", "--host", "odroid", "run-all")
     assert done.returncode == 1
@@ -118,7 +115,7 @@ def test_a_failure_does_not_stop_the_run(fab, odroid, project, stub):
 
 
 def test_unsupported_alone_is_no_failure(fab, odroid, stub):
-    stub("e", "append(args.json, Record('e', 'x', 'unsupported', 'no fp64')); sys.exit(77)")
+    stub("e", UNSUPPORTED)
     assert fab("deploy", "--host", "odroid", "run-all").returncode == 0
 
 

@@ -1,0 +1,72 @@
+"""Guarded zero-copy buffers: a write outside is seen, a read outside spoils the result."""
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from common.buffers import GuardedBuffer
+
+SOURCE = """
+__kernel void poke(__global float *x, int at) { x[at] = 1.0f; }
+__kernel void peek(__global const float *x, int at, __global float *y) { *y = 2 * x[at]; }
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(queue):
+    program = cl.Program(queue.context, SOURCE).build()
+    return cl.Kernel(program, "poke"), cl.Kernel(program, "peek")
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (640, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64])
+def test_what_goes_in_comes_out(queue, shape, dtype):
+    buffer = GuardedBuffer(queue, shape, dtype)
+    values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    buffer.write(values)
+    assert np.array_equal(buffer.read(), values)
+    assert buffer.intact()
+
+
+@pytest.mark.parametrize("at", [-1, -1024, 12, 12 + 1023])
+def test_a_write_outside_is_seen(queue, kernels, at):
+    buffer = GuardedBuffer(queue, (12,))
+    buffer.write(np.zeros(12))
+    kernels[0](queue, (1,), None, buffer.device, np.int32(at)).wait()
+    assert not buffer.intact()
+    assert not buffer.read().any()
+
+
+def test_a_write_inside_is_not_taken_for_one_outside(queue, kernels):
+    buffer = GuardedBuffer(queue, (12,))
+    kernels[0](queue, (1,), None, buffer.device, np.int32(11)).wait()
+    assert buffer.intact()
+
+
+@pytest.mark.parametrize("at", [-1, 12])
+def test_a_read_outside_gives_nan(queue, kernels, at):
+    buffer, result = GuardedBuffer(queue, (12,)), GuardedBuffer(queue, (1,))
+    buffer.write(np.zeros(12))
+    kernels[1](queue, (1,), None, buffer.device, np.int32(at), result.device).wait()
+    assert np.isnan(result.read()[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_no_arithmetic_gives_the_pattern_of_the_bands(queue, dtype):
+    buffer = GuardedBuffer(queue, (4,), dtype)
+    pattern = buffer._pattern().view(dtype)[:8]
+    assert np.isnan(pattern).all()
+    with np.errstate(invalid="ignore"):
+        spoiled = (pattern + 1).view(np.uint8)
+    assert (spoiled != pattern.view(np.uint8)).any()
+
+
+def test_mapping_is_zero_copy_on_the_cpu(queue):
+    buffer = GuardedBuffer(queue, (1000,))
+    addresses = set()
+    for _ in range(2):
+        with buffer.map(cl.map_flags.READ) as array:
+            addresses.add(array.ctypes.data)
+    if queue.device.type & cl.device_type.CPU:
+        assert len(addresses) == 1
+    assert addresses

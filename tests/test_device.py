@@ -1,0 +1,125 @@
+"""Choosing a device and keeping to its limits."""
+
+from types import SimpleNamespace
+
+import pyopencl as cl
+import pytest
+
+from common import device
+from common.errors import OpenCLFailure, UsageError
+
+CPU, GPU = cl.device_type.CPU, cl.device_type.GPU
+
+
+def fake(name, kind):
+    return SimpleNamespace(name=name, type=kind)
+
+
+def platform(name, *items):
+    def get_devices(kind):
+        found = [item for item in items if kind == cl.device_type.ALL or item.type & kind]
+        return found
+
+    return SimpleNamespace(name=name, version="OpenCL 1.2", get_devices=get_devices)
+
+
+@pytest.fixture
+def mali_board(monkeypatch):
+    """An ODROID as Debian makes it: PoCL comes first, the Mali shows as two devices."""
+    found = [
+        platform("Portable Computing Language", fake("pthread-cortex-a15", CPU)),
+        platform("ARM Platform", fake("Mali-T628 (4 cores)", GPU), fake("Mali-T628 (2)", GPU)),
+    ]
+    monkeypatch.setattr(device, "platforms", lambda: found)
+
+
+@pytest.mark.usefixtures("mali_board")
+class TestChoose:
+    def test_a_gpu_comes_before_a_cpu_that_is_listed_first(self):
+        assert device.choose().name == "Mali-T628 (4 cores)"
+
+    @pytest.mark.parametrize(
+        ("options", "name"),
+        [
+            ({"platform": "0"}, "pthread-cortex-a15"),
+            ({"platform": "portable"}, "pthread-cortex-a15"),
+            ({"platform": "1", "device": "1"}, "Mali-T628 (2)"),
+            ({"device": "mali"}, "Mali-T628 (4 cores)"),
+            ({"device": "(2)"}, "Mali-T628 (2)"),
+            ({"type_name": "cpu"}, "pthread-cortex-a15"),
+        ],
+    )
+    def test_by_number_name_and_type(self, options, name):
+        assert device.choose(**options).name == name
+
+    @pytest.mark.parametrize(
+        ("value", "name"),
+        [("0", "pthread-cortex-a15"), ("arm:1", "Mali-T628 (2)"), ("1:", "Mali-T628 (4 cores)")],
+    )
+    def test_pyopencl_ctx(self, monkeypatch, value, name):
+        monkeypatch.setenv("PYOPENCL_CTX", value)
+        assert device.choose().name == name
+        assert device.choose(platform="portable").name == "pthread-cortex-a15"  # options win
+
+    @pytest.mark.parametrize("value", ["1:0,1", "0:0:0"])
+    def test_pyopencl_ctx_that_is_too_much(self, monkeypatch, value):
+        monkeypatch.setenv("PYOPENCL_CTX", value)
+        with pytest.raises(UsageError, match="platform:device"):
+            device.choose()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"platform": "intel"}, r"no platform 'intel', there is: \[0\] Portable"),
+            ({"platform": "2"}, "no platform '2'"),
+            ({"device": "adreno"}, r"no device 'adreno', there is: \[0\] pthread"),
+            ({"platform": "0", "type_name": "gpu"}, "no device of type gpu on Portable"),
+        ],
+    )
+    def test_what_is_not_there_is_said_with_what_is(self, options, message):
+        with pytest.raises(UsageError, match=message):
+            device.choose(**options)
+
+    def test_the_listing_numbers_as_the_options_count(self):
+        lines = device.listing()
+        assert lines[0] == "Platforms (2):"
+        assert "    [1] ARM Platform, OpenCL 1.2" in lines
+        assert "            [1] Mali-T628 (2) (gpu)" in lines
+
+
+def test_no_platform_is_an_opencl_failure(monkeypatch):
+    monkeypatch.setattr(cl, "get_platforms", list)
+    with pytest.raises(OpenCLFailure, match="no OpenCL platform"):
+        device.choose()
+
+
+def test_a_profile_only_lowers(queue):
+    real = device.limits(queue.device)
+    mali = device.limits(queue.device, "mali-t628")
+    assert mali.max_work_group_size == min(256, real.max_work_group_size)
+    assert mali.local_mem_size == min(32768, real.local_mem_size)
+    assert "cl_khr_fp64" not in mali.extensions
+    assert mali.max_mem_alloc_size == real.max_mem_alloc_size
+    assert device.describe(queue.device, mali)["limits"]["profile"] == "mali-t628"
+
+
+@pytest.mark.parametrize(
+    ("local", "kernel_limit", "fitted"),
+    [((16, 4), 256, (16, 4)), ((16, 4), 32, (8, 4)), ((16, 16), 1, (1, 1)), ((512,), 512, (256,))],
+)
+def test_a_work_group_is_made_to_fit(queue, local, kernel_limit, fitted):
+    assert device.limits(queue.device, "mali-t628").fit(local, kernel_limit) == fitted
+
+
+def test_the_summary_shows_what_matters(queue):
+    text = "\n".join(device.summary(device.describe(queue.device, device.limits(queue.device))))
+    for part in (queue.device.name.strip(), "vector widths", "float", "work-group", "cl_khr_fp64"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (32768, "32 KiB"), (6.3e9, "5.87 GiB"), (4e18, "3.47 EiB")],
+)
+def test_sizes_as_text(count, text):
+    assert device.size_text(count) == text

@@ -1,0 +1,108 @@
+"""Inputs, reference, bound and check of GEMM on the host."""
+
+import argparse
+
+import numpy as np
+import pytest
+
+from common import gemm
+from common.gemm import Size
+
+SMALL = Size(5, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", Size(1, 1, 1)), ("1024", Size(1024, 1024, 1024)), ("640x48x1000", Size(640, 48, 1000))],
+)
+def test_sizes(text, size):
+    assert gemm.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "x", "4x4", "1x0x1", "1e3", "4.0", "٣", "2000000000"]
+)
+def test_what_is_no_size(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no size"):
+        gemm.parse_size(text)
+
+
+def test_the_sdks_inputs():
+    A, B, C = gemm.sdk_inputs(Size(4, 4, 4), 11)
+    assert [f"{x:g}" for x in A[0]] == ["0.852691", "0.004421", "-0.103067", "-0.191788"]
+    assert [f"{x:g}" for x in B[0]] == ["0.0529994", "0.507535", "-0.55821", "-0.849519"]
+    assert [f"{x:g}" for x in C[0]] == ["-0.380438", "-0.188046", "0.665832", "-0.503661"]
+
+
+@pytest.mark.parametrize("make", [gemm.sdk_inputs, gemm.integer_inputs])
+def test_rectangular_inputs(make):
+    A, B, C = make(SMALL, 1)
+    assert (A.shape, B.shape, C.shape) == ((5, 3), (3, 7), (5, 7))
+    assert {m.dtype for m in (A, B, C)} == {np.dtype(np.float32)}
+    assert gemm.digest(A, B, C) == gemm.digest(*make(SMALL, 1))
+    assert gemm.digest(A, B, C) != gemm.digest(*make(SMALL, 2))
+
+
+def test_integers_are_small_and_whole_and_not_all_alike():
+    A, _, _ = gemm.integer_inputs(Size(40, 40, 40), 1)
+    assert set(np.unique(A)) == set(range(-4, 5))
+
+
+def test_when_integers_are_exact():
+    assert gemm.exact_in_float32(Size(8, 8, 1000), 2, -3)
+    assert not gemm.exact_in_float32(Size(8, 8, 1000), 0.5, 1)
+    assert not gemm.exact_in_float32(Size(1, 1, 2**20 + 1), 1, 0)
+    assert not gemm.exact_in_float32(Size(1, 1, 2**20), 2, 0)
+
+
+def test_the_reference_in_blocks_equals_numpy(monkeypatch):
+    monkeypatch.setattr(gemm, "_REFERENCE_ROWS", 2)
+    A, B, C = gemm.sdk_inputs(SMALL, 3)
+    result, bound = gemm.reference(1.5, A, B, 0.5, C)
+    wide = [m.astype(np.float64) for m in (A, B, C)]
+    np.testing.assert_allclose(result, 1.5 * wide[0] @ wide[1] + 0.5 * wide[2], rtol=1e-14)
+    size = 1.5 * np.abs(wide[0]) @ np.abs(wide[1]) + 0.5 * np.abs(wide[2])
+    np.testing.assert_allclose(bound, 2 * 3 * 2.0**-23 * size, rtol=1e-14)
+
+
+@pytest.mark.parametrize("K", [1, 2, 64, 1000])
+def test_an_honest_float32_result_is_within_the_bound(K):
+    A, B, C = gemm.sdk_inputs(Size(30, 20, K), 5)
+    expected, bound = gemm.reference(np.float32(1.1), A, B, np.float32(0.1), C)
+    total = np.zeros_like(C)
+    for k in range(K):  # one after the other: the summation order with the largest error
+        total += A[:, k : k + 1] * B[k]
+    check = gemm.check(np.float32(1.1) * total + np.float32(0.1) * C, expected, bound)
+    assert check.reason is None
+    assert 0 < check.error_over_bound <= 1
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1.0])
+def test_one_wrong_element_fails(wrong):
+    A, B, C = gemm.sdk_inputs(SMALL, 1)
+    expected, bound = gemm.reference(1, A, B, 1, C)
+    result = expected.astype(np.float32)
+    assert gemm.check(result, expected, bound).reason is None
+    result[2, 4] = wrong
+    check = gemm.check(result, expected, bound)
+    assert check.reason.startswith("1 of 35 elements are wrong, the first is C[2][4]")
+    assert check.line().startswith("FAILED")
+
+
+def test_a_bound_of_zero_wants_equality():
+    expected = np.array([[1.0, 2.0]])
+    assert gemm.check(expected.astype(np.float32), expected, 0 * expected).reason is None
+    result = np.array([[1.0, np.nextafter(np.float32(2), np.float32(3))]], np.float32)
+    assert gemm.check(result, expected, 0 * expected).reason is not None
+
+
+def test_a_digest_knows_values_shapes_and_types_but_one_zero():
+    zero = np.zeros((2, 3), np.float32)
+    assert gemm.digest(zero) == gemm.digest(-zero)
+    others = [zero.reshape(3, 2), zero.astype(np.float64), zero + 1]
+    assert len({gemm.digest(a) for a in [zero, *others]}) == 4
+    assert gemm.digest(zero) == gemm.digest(zero.astype(">f4"))
+
+
+def test_the_flop_convention():
+    assert Size(2, 3, 5).flop() == 2 * 2 * 3 * 5 + 3 * 2 * 3

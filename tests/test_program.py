@@ -1,0 +1,46 @@
+"""Building kernels: what a failed build shows."""
+
+import pytest
+
+from common import program
+from common.errors import OpenCLFailure
+from common.program import build
+
+
+def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path, capfd):
+    path = tmp_path / "broken.cl"
+    path.write_text("__kernel void f(__global float *x)\n{\n    x[0] = undeclared_thing;\n}\n")
+    with pytest.raises(
+        OpenCLFailure, match=r"broken\.cl does not build: line 3: .*undeclared"
+    ) as e:
+        build(queue.context, path)
+    assert "    3 |     x[0] = undeclared_thing;" in e.value.log
+    assert "\n" not in str(e.value)
+    assert capfd.readouterr().err == ""  # the driver's own remarks are kept away
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<kernel>:3:5: error: use of undeclared identifier 'y'",  # NVIDIA, Mali
+        "3:5: error: use of undeclared identifier 'y'",  # Intel
+        "error: /tmp/x.cl:3:5: use of undeclared identifier 'y'",  # PoCL
+    ],
+)
+def test_logs_of_other_compilers(line):
+    log = f"Build on device:\n{line}\n1 error generated.\n"
+    assert program._first_error(log) == "line 3: use of undeclared identifier 'y'"
+    assert "    3 | third" in program._with_source(log, "first\nsecond\nthird\n")
+
+
+def test_defines_reach_the_kernel(queue, tmp_path):
+    path = tmp_path / "defined.cl"
+    path.write_text("#if WIDTH != 4\n#error width\n#endif\n__kernel void f(int x) {}\n")
+    assert build(queue.context, path, {"WIDTH": 4})
+    with pytest.raises(OpenCLFailure, match="line 2"):
+        build(queue.context, path, {"WIDTH": 8})
+
+
+def test_a_missing_file(queue, tmp_path):
+    with pytest.raises(OpenCLFailure, match=r"cannot read the kernel gone\.cl: No such file"):
+        build(queue.context, tmp_path / "gone.cl")

@@ -1,0 +1,73 @@
+"""The record: what is written comes back, and nothing half understood does."""
+
+import json
+import math
+
+import pytest
+
+from common import record
+from common.record import Record, RecordError
+
+
+def full():
+    return Record(
+        "sgemm", "dot4", "passed", None, {"size": "4x4x4"}, {"name": "x"}, {"host": "y"},
+        {"run_s": [0.1, 0.2], "warmup": 1}, {"gflops": 2.5}, {"max_abs_error": 1e-9}, ["run.py"],
+    )  # fmt: skip
+
+
+def test_round_trip(tmp_path):
+    path = tmp_path / "r.jsonl"
+    failed = Record("sgemm", None, "error", "timeout")
+    record.append(path, full())
+    record.append(path, failed)
+    back = record.read(path)
+    assert [r.reason for r in back] == [None, "timeout"]
+    assert back[0].to_line() == path.read_text().splitlines()[0]
+
+
+def test_every_line_is_flushed_and_strict_json(tmp_path):
+    path = tmp_path / "r.jsonl"
+    item = Record("s", "v", "failed", "NaN in C", check={"max_abs_error": math.nan})
+    item.metrics = {"gflops": math.inf}
+    record.append(path, item)
+    data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert data["check"]["max_abs_error"] is None
+    assert data["metrics"]["gflops"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 99}, "schema 99 is unknown"),
+        ({"surprise": 1}, "unknown key surprise"),
+        ({"timing": {"ran": 1}}, r"unknown key timing\.ran"),
+        ({"check": []}, "check is not an object"),
+        ({"status": "good"}, "status 'good' is none of"),
+        ({"reason": "odd"}, "a reason must stand"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_file_and_line(tmp_path, change, message):
+    path = tmp_path / "r.jsonl"
+    record.append(path, full())
+    with open(path, "a") as file:
+        file.write(json.dumps({**json.loads(full().to_line()), **change}) + "\n")
+    with pytest.raises(RecordError, match=rf"r\.jsonl:2: {message}"):
+        record.read(path)
+    records, errors = record.read_lenient(path)
+    assert (len(records), len(errors)) == (1, 1)
+
+
+@pytest.mark.parametrize("line", ["", "[1]", "{", "null", '{"schema": 1}', "\x00\xff"])
+def test_broken_lines(tmp_path, line):
+    path = tmp_path / "r.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(RecordError, match=r"r\.jsonl:1: "):
+        record.read(path)
+
+
+def test_a_record_without_reason_cannot_be_made():
+    with pytest.raises(RecordError):
+        Record("s", "v", "failed")
+    with pytest.raises(RecordError):
+        Record("s", "v", "well")

@@ -1,0 +1,55 @@
+"""Times of events and what is made of them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+
+from common import timing
+from common.timing import Timing
+
+
+def test_the_profiling_block_is_the_sdks():
+    times = Timing([0.094e-3], [74.073e-6], [1.31641], [1.4], 0)
+    assert times.lines() == [
+        "Profiling information:",
+        "Queued time:    0.094ms",
+        "Wait time:      0.074073ms",
+        "Run time:       1316.41ms",
+    ]
+
+
+def test_median_and_spread():
+    times = Timing([0] * 3, [0] * 3, [2.0, 1.0, 4.0], [9.0] * 3, 1)
+    assert times.rate(8.0) == (4.0, 2.0, 8.0)
+    assert times.rate_line("GFLOPS", 8.0) == "GFLOPS:         4 (median of 3, 2 to 8)"
+
+
+def test_events_without_times_leave_the_hosts_clock():
+    times = Timing([0] * 2, [0] * 2, [0.0, 0.0], [1.0, 3.0], 0)
+    assert times.rate(6.0)[0] == 3.0
+    assert "by the host's clock" in times.rate_line("GFLOPS", 6.0)
+
+
+def test_warm_up_launches_are_not_counted():
+    launched = []
+
+    def enqueue():
+        launched.append(len(launched))
+        ns = 1000 * len(launched)
+        times = SimpleNamespace(queued=0, submit=ns, start=3 * ns, end=7 * ns)
+        return SimpleNamespace(wait=lambda: None, profile=times)
+
+    times = timing.measure(enqueue, repeat=3, warmup=2)
+    assert len(launched) == 5
+    np.testing.assert_allclose(times.queued_s, [3e-6, 4e-6, 5e-6])
+    np.testing.assert_allclose(times.wait_s, [6e-6, 8e-6, 10e-6])
+    np.testing.assert_allclose(times.run_s, [12e-6, 16e-6, 20e-6])
+
+
+def test_a_real_event(queue):
+    kernel = cl.Program(queue.context, "__kernel void f(__global int *x) { *x = 1; }").build().f
+    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4)
+    times = timing.measure(lambda: kernel(queue, (1,), None, buffer), repeat=4, warmup=1)
+    assert len(times.run_s) == 4
+    assert all(0 < run <= host for run, host in zip(times.run_s, times.host_s))
