@@ -76,11 +76,15 @@ def _packages(facts):
 def _icd(facts):
     vendors, files = facts["icd"]["vendors"], facts["icd"]["files"]
     if not files:
-        todo = (
-            "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
-            "into a file that ends in .icd there; PyPI's pyopencl may bring one of its own"
-        )
-        yield Finding("note", "ICD", f"no ICD file in {vendors}", todo)
+        text = f"no ICD file in {vendors}"
+        if _platforms(facts):
+            yield Finding("ok", "ICD", f"{text}: the loader brings its own driver")
+        else:
+            todo = (
+                "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
+                "into a file there whose name ends in .icd"
+            )
+            yield Finding("FAIL", "ICD", text, todo)
     for icd in files:
         text = f"{icd['file']}: {icd['library']}"
         if icd["problem"] is None:
@@ -99,19 +103,24 @@ def _nodes(facts):
             todo = f"sudo usermod -aG {node['group']} {facts['user']}, then log in again"
             yield Finding("note", "device", f"{text}: {facts['user']} may not use it", todo)
     if not facts["nodes"]:
-        todo = "for a GPU: load its kernel driver (Mali: mali_kbase or panfrost); see dmesg"
-        yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*", todo)
+        todo = "a GPU needs its kernel driver loaded (Mali: mali_kbase or panfrost): see dmesg"
+        yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*: no GPU", todo)
+
+
+def _platforms(facts):
+    probe = facts["devices"]
+    return json.loads(probe["text"]) if probe["ok"] else []
 
 
 def _devices(facts):
-    probe = facts["devices"]
-    platforms = json.loads(probe["text"]) if probe["ok"] else []
+    platforms = _platforms(facts)
     if not any(platform["devices"] for platform in platforms):
         todo = (
             "mend the ICD files, libraries and permissions above; -1001 is what the loader says "
             "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
         )
-        yield Finding("FAIL", "OpenCL", probe["text"] or "no platform", todo)
+        text = "no device" if facts["devices"]["ok"] else facts["devices"]["text"]
+        yield Finding("FAIL", "OpenCL", text, todo)
     for platform in platforms:
         yield Finding("ok", "OpenCL", f"{platform['name']}, {platform['version']}")
         for device in platform["devices"]:

@@ -26,10 +26,17 @@ IMPORT = "import %s as m; print(getattr(m, 'VERSION_TEXT', None) or m.__version_
 
 DEVICES = """
 import json, pyopencl as cl
+def kind(d):
+    names = ("CPU", "GPU", "ACCELERATOR")
+    return [n.lower() for n in names if d.type & getattr(cl.device_type, n)][:1] or ["other"]
+def devices(p):
+    try:
+        return p.get_devices()
+    except cl.Error:
+        return []
 print(json.dumps([
-    {"name": p.name.strip(), "version": p.version.strip(), "devices": [
-        {"name": d.name.strip(), "type": cl.device_type.to_string(d.type)}
-        for d in p.get_devices()]}
+    {"name": p.name.strip(), "version": p.version.strip(),
+     "devices": [{"name": d.name.strip(), "type": kind(d)[0]} for d in devices(p)]}
     for p in cl.get_platforms()]))
 """
 

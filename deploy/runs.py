@@ -6,6 +6,7 @@ What comes home lies in results/<board>/<run>/<sample>/: <case>.jsonl with the r
 
 import io
 import json
+import re
 import shutil
 import tarfile
 import tempfile
@@ -21,6 +22,7 @@ from deploy.errors import BoardError
 
 RESULTS = ROOT / "results"
 LARGEST_FILE = 64 * 1024 * 1024  # bytes; what a board sends is bounded, whoever controls the board
+_RUN_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")  # as name_run gives it
 _WRONG = {
     "inputs_sha256": "the inputs are not those of expected.json",
     "output_sha256": "the output is not that of expected.json",
@@ -119,7 +121,7 @@ def _store(board, session, event, judge):
 
 
 def _run_folder(name):
-    if Path(name).name != name or name.startswith("."):
+    if not _RUN_NAME.fullmatch(name):
         raise BoardError(f"the board names a run {name!r}")
     return name
 

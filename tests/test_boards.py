@@ -1,0 +1,125 @@
+"""boards.toml and sample.toml: what is wrong in them is named."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import boards, samples
+from deploy.errors import UsageError
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(text):
+        path = tmp_path / "boards.toml"
+        path.write_text(text)
+        return boards.load(path)
+
+    return load
+
+
+def test_everything_is_optional(load):
+    assert set(load("")) == {"local"}
+    odroid = load("[odroid]\n")["odroid"]
+    assert odroid == boards.Settings()
+    assert odroid.device_options() == []
+
+
+def test_the_file_of_the_project_can_be_used():
+    assert "local" in boards.load(boards.ROOT / "boards.toml")
+
+
+def test_settings(load):
+    text = '[a]\nfolder = "x y"\ntime_limit = 9\ndevice = "Mali"\n[a.env]\nLD_LIBRARY_PATH = "/x"\n'
+    settings = load(text)["a"]
+    assert (settings.folder, settings.time_limit) == ("x y", 9)
+    assert settings.device_options() == ["--device", "Mali"]
+    assert settings.env == {"LD_LIBRARY_PATH": "/x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[odroid\n", r"boards\.toml: .*line 1"),
+        ("odroid = 1\n", r"board odroid is no table"),
+        ("[odroid]\npasword = 'x'\n", "board odroid has the unknown setting pasword"),
+        ("[odroid]\ntime_limit = 0\n", "time_limit must be a whole number of seconds"),
+        ("[odroid]\ntime_limit = true\n", "time_limit must be a whole number"),
+        ("[odroid]\nfolder = 3\n", "folder must be a text"),
+        ("[odroid]\npython = ''\n", "python must be a text"),
+        ("[odroid]\nenv = { A = 1 }\n", "env must be a table of texts"),
+        ("['-x']\n", "'-x' is no host"),
+    ],
+)
+def test_what_is_wrong_is_named(load, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(text)
+
+
+def test_fab_says_it_in_one_line(fab, boards_toml):
+    boards_toml("[odroid]\nfolder = 3\n")
+    done = fab("deploy", "--host", "odroid")
+    assert done.returncode == 2
+    assert done.stderr == "fab: error: boards.toml: board odroid: folder must be a text\n"
+
+
+GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout = 5\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x", r"samples/s/sample\.toml: Expected "),
+        (GOOD.replace("description", "descrption"), "has the unknown key descrption"),
+        (GOOD.replace("timeout = 5\n", ""), "lacks timeout"),
+        (GOOD.replace("[cases.one]", "[cases.'a/b']"), "'a/b' is no name"),
+        (GOOD.replace("args = []", "args = 3"), "sample.toml: "),
+        ("files = []\n", "lacks cases"),
+    ],
+)
+def test_a_sample_toml_that_cannot_be_used(tmp_path, text, message):
+    folder = tmp_path / "samples" / "s"
+    folder.mkdir(parents=True)
+    (folder / "sample.toml").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        samples.load(tmp_path)
+
+
+def test_every_sample_is_complete():
+    loaded = samples.load()
+    assert loaded
+    for sample in loaded.values():
+        names = {path.name for path in sample.files}
+        assert {"run.py", "README.md", "expected.json"} <= names, sample.name
+        assert any(path.suffix == ".cl" for path in sample.files)
+        assert set(sample.expected()) == {case.name for case in sample.cases}
+        assert any("output_sha256" in case for case in sample.expected().values())
+
+
+def test_names_of_samples_and_cases_that_are_not_there(fab):
+    done = fab("run", "sgem")
+    assert done.returncode == 2
+    assert done.stderr.startswith("fab: error: no sample 'sgem', there is: ")
+    done = fab("run", "sgemm", "--case", "gold")
+    assert done.returncode == 2
+    assert "sample sgemm has no case 'gold', there is: documented" in done.stderr
+
+
+def test_list_shows_samples_cases_and_boards(fab, boards_toml):
+    boards_toml("[odroid]\n")
+    done = fab("list")
+    assert done.returncode == 0
+    assert "sgemm: C = alpha" in done.stdout
+    assert "    golden " in done.stdout
+    assert "boards: odroid, local" in done.stdout
+
+
+def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml):
+    stub("who", "print(sys.executable)")
+    done = fab("deploy", "run-all")
+    assert f"   {Path(sys.executable).parent}/python" in done.stdout
+    boards_toml("[local]\npython = '/no/python'\n")
+    done = fab("run-all")
+    assert done.returncode == 3
+    assert "cannot start /no/python: No such file" in done.stderr

@@ -1,0 +1,129 @@
+"""What the doctor says, of real boards and of boards that tests cannot have."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy import doctor
+
+HEALTHY = {
+    "user": "odroid",
+    "python": {"path": "/usr/bin/python3", "version": "3.11.2"},
+    "kernel": "Linux 6.1 armv7l",
+    "bits": 32,
+    "clock": 1_700_000_000.0,
+    "packages": {name: {"ok": True, "text": "1.0"} for name in ("numpy", "pyopencl", "PIL")},
+    "icd": {
+        "vendors": "/etc/OpenCL/vendors",
+        "files": [{"file": "/etc/OpenCL/vendors/mali.icd", "library": "libmali", "problem": None}],
+    },
+    "devices": {
+        "ok": True,
+        "text": json.dumps(
+            [{"name": "ARM", "version": "1.2", "devices": [{"name": "Mali", "type": "gpu"}]}]
+        ),
+    },
+    "nodes": [
+        {"path": "/dev/mali0", "mode": "crw-", "owner": "root", "group": "video", "usable": True}
+    ],
+    "governors": {"cpu policy0": "performance"},
+    "memory": 2**31,
+    "folder": {
+        "path": "/home/odroid/opencl-samples",
+        "deployed": True,
+        "writable": True,
+        "free": 2**33,
+        "uncollected": 0,
+    },
+}  # fmt: skip
+NOW = 1_700_000_010.0
+
+
+def sick(**changes):
+    """Return the findings about a healthy board with these facts changed, without the good ones."""
+    findings = doctor.judge({**HEALTHY, **changes}, NOW)
+    return [finding for finding in findings if finding.level != "ok"]
+
+
+def test_a_healthy_board_has_nothing_to_do():
+    assert sick() == []
+
+
+def missing(name):
+    probe = {"ok": False, "text": f"ModuleNotFoundError: No module named '{name}'"}
+    return {**HEALTHY["packages"], name: probe}
+
+
+NODE = {**HEALTHY["nodes"][0], "usable": False}
+NO_DRIVER = {"ok": False, "text": "LogicError: clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR"}
+BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot open shared object"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "what", "todo"),
+    [
+        ({"python": {"path": "/usr/bin/python3", "version": "3.6.9"}}, "FAIL", "python3", "3.10"),
+        ({"packages": missing("pyopencl")}, "FAIL", "pyopencl", "apt install python3-pyopencl"),
+        ({"packages": missing("numpy")}, "FAIL", "numpy", "apt install python3-numpy"),
+        ({"packages": missing("PIL")}, "note", "PIL", "apt install python3-pil"),
+        ({"packages": missing("numpy"), "bits": 64}, "FAIL", "numpy", "pip install numpy"),
+        ({"icd": {"vendors": "x", "files": [BROKEN_ICD]}}, "FAIL", "ICD", "LD_LIBRARY_PATH"),
+        ({"devices": NO_DRIVER}, "FAIL", "OpenCL", "-1001"),
+        ({"devices": {"ok": True, "text": "[]"}}, "FAIL", "OpenCL", "RUSTICL_ENABLE"),
+        ({"devices": {"ok": False, "text": "crashed with signal 11"}}, "FAIL", "OpenCL", "mend"),
+        ({"nodes": [NODE]}, "note", "device", "usermod -aG video odroid"),
+        ({"nodes": []}, "note", "device", "kernel driver"),
+        ({"governors": {"gpu mali": "simple_ondemand"}}, "note", "governor", "performance"),
+        ({"clock": 12_345.0}, "note", "clock", "date -s"),
+        ({"memory": 2**26}, "note", "memory", "swap"),
+        ({"folder": {**HEALTHY["folder"], "writable": False}}, "FAIL", "folder", "read-write"),
+        ({"folder": {**HEALTHY["folder"], "free": 2**20}}, "FAIL", "folder", "free at least"),
+        ({"folder": {**HEALTHY["folder"], "uncollected": 2}}, "note", "results", "fab collect"),
+    ],
+)
+def test_each_trouble_is_named_with_what_to_do(changes, level, what, todo):
+    findings = sick(**changes)
+    assert [(finding.level, finding.what) for finding in findings] == [(level, what)]
+    assert todo in findings[0].todo
+
+
+def test_no_icd_file_matters_only_where_no_driver_is_found():
+    none = {"vendors": "/etc/OpenCL/vendors", "files": []}
+    assert sick(icd=none) == []
+    assert [f.what for f in sick(icd=none, devices=NO_DRIVER)] == ["ICD", "OpenCL"]
+
+
+def everything_in(folder):
+    return {path: path.lstat().st_mtime_ns for path in sorted(Path(folder).rglob("*"))}
+
+
+def test_a_real_board_is_examined_and_left_as_it_was(fab, odroid):
+    before = everything_in(odroid.home)
+    done = fab("doctor", "--host", "odroid")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert everything_in(odroid.home) == before
+    lines = done.stdout.splitlines()
+    assert lines[0] == "doctor of odroid"
+    found = {line.split()[1] for line in lines[1:] if not line.strip().startswith("->")}
+    assert {"reachable", "python3", "numpy", "pyopencl", "OpenCL", "kernel", "folder"} <= found
+    assert "nothing deployed yet" in done.stdout
+    assert f"@127.0.0.1:{odroid.port}" in done.stdout
+
+
+def test_a_real_board_in_trouble(fab, odroid, boards_toml, tmp_path):
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "mali.icd").write_text("/no/such/libmali.so\n")
+    icd = bad / "mali.icd"
+    boards_toml(f'[odroid.env]\nOCL_ICD_VENDORS = "{icd}"\n')
+    done = fab("doctor", "--host", "odroid")
+    assert done.returncode == 1
+    assert "mali.icd: /no/such/libmali.so does not load" in done.stdout
+    assert "PLATFORM_NOT_FOUND_KHR" in done.stdout or "no device" in done.stdout
+
+
+def test_the_local_board(fab):
+    done = fab("doctor")
+    assert done.returncode == 0
+    assert "ok    reachable  this machine" in done.stdout

@@ -1,0 +1,140 @@
+"""The board's side by itself: broken copies, hostile archives, and a Python that is too old."""
+
+import ast
+import hashlib
+import io
+import sys
+import tarfile
+
+import pytest
+
+from deploy import runs, ship
+from deploy.boards import ROOT, Settings
+from deploy.errors import BoardError
+from deploy.fleet import Board
+from deploy.link import LocalLink
+
+
+@pytest.fixture
+def board(tmp_path):
+    settings = Settings(folder=str(tmp_path / "board"))
+    return Board("test", settings, LocalLink(sys.executable))
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def sync(board, manifest, members, cut=None):
+    """Deploy `manifest`, sending a tar of `members`, cut short after `cut` bytes."""
+    session = board.start("remote.py", do="sync", manifest=manifest)
+    event = session.event()
+    if event["event"] != "want":
+        return event
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    payload = data.getvalue()[:cut]
+    session.send(b"%d\n%s" % (len(payload), payload))
+    return session.event()
+
+
+@pytest.fixture
+def deployed(board, tmp_path):
+    """A board with one file deployed; gives that file's path."""
+    assert sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"}) == {
+        "event": "done", "sent": 1, "files": 1,
+    }  # fmt: skip
+    return tmp_path / "board" / "current" / "a" / "one"
+
+
+@pytest.mark.parametrize(
+    ("members", "cut", "message"),
+    [
+        ({"a/one": b"other"}, None, "does not match its checksums"),
+        ({}, None, "does not match its checksums"),
+        ({"a/one": b"x" * 10_000}, 60, "the copy broke off|the board"),
+        ({"a/one": b"two!", "../../escaped": b"x"}, None, "was not asked for: ../../escaped"),
+        ({"/tmp/escaped": b"x"}, None, "was not asked for: /tmp/escaped"),
+    ],
+)
+def test_a_broken_copy_leaves_the_old_tree(board, deployed, tmp_path, members, cut, message):
+    with pytest.raises(BoardError, match=message):
+        sync(board, {"a/one": sha(b"two!"), "a/two": sha(b"")}, members, cut)
+    assert deployed.read_bytes() == b"one"
+    assert not list(tmp_path.rglob("escaped"))
+    trees = tmp_path / "board" / "trees"
+    assert [tree.name for tree in trees.iterdir()] == ["1"]
+    # ... and the next copy goes through.
+    two = {"a/one": sha(b"two!")}
+    assert sync(board, two, {"a/one": b"two!"})["sent"] == 1
+    assert deployed.read_bytes() == b"two!"
+
+
+def test_only_what_differs_is_asked_for(board, deployed):
+    manifest = {"a/one": sha(b"one"), "b/two": sha(b"two")}
+    session = board.start("remote.py", do="sync", manifest=manifest)
+    assert session.event() == {"event": "want", "paths": ["b/two"]}
+
+
+def test_an_unchanged_tree_is_left_alone(board, deployed):
+    before = deployed.resolve()
+    assert sync(board, {"a/one": sha(b"one")}, {})["sent"] == 0
+    assert deployed.resolve() == before
+
+
+def test_the_whole_project_arrives_as_it_is(board, tmp_path):
+    ship.deploy(board)
+    for path in (tmp_path / "board" / "current").rglob("*"):
+        if path.is_file():
+            there = ROOT / path.relative_to(tmp_path / "board" / "current")
+            assert path.read_bytes() == there.read_bytes()
+
+
+@pytest.mark.parametrize("program", ["remote.py", "facts.py"])
+def test_python_3_6_can_read_what_is_sent_to_a_board(program):
+    ast.parse((ROOT / "deploy" / program).read_text(), feature_version=(3, 6))
+
+
+def archive_of(members):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def test_what_a_hostile_board_sends_stays_in_its_folder(tmp_path):
+    link = tarfile.TarInfo("s/link.jsonl")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    members = [
+        (tarfile.TarInfo("../../escaped"), b"x"),
+        (tarfile.TarInfo("/escaped"), b"x"),
+        (tarfile.TarInfo("a/b/c/deep"), b"x"),
+        (link, b""),
+        (tarfile.TarInfo("s/fine.log"), b"fine"),
+    ]
+    target = tmp_path / "in" / "run"
+    target.parent.mkdir()
+    runs._unpack(archive_of(members), target)
+    assert [p.relative_to(target).as_posix() for p in target.rglob("*")] == ["s", "s/fine.log"]
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["fine.log", "in", "run", "s"]
+
+
+def test_an_archive_that_is_none(tmp_path):
+    with pytest.raises(BoardError, match="the results that came are broken"):
+        runs._unpack(b"not a tar", tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
+def test_a_run_with_a_name_that_is_none(name):
+    with pytest.raises(BoardError, match="names a run"):
+        runs._run_folder(name)
+
+
+def test_output_cannot_steer_the_terminal():
+    assert runs._printable("\x1b[2Jhi\tthere\r") == "?[2Jhi\tthere"
