@@ -1,0 +1,28 @@
+"""A sample starts hardly later than OpenCL itself does."""
+
+import os
+import subprocess
+import sys
+import time
+from statistics import median
+
+from conftest import ROOT
+
+BARE = [sys.executable, "-c", "import pyopencl; pyopencl.create_some_context(False)"]
+SAMPLE = [sys.executable, "samples/sgemm/run.py", "--size", "64"]
+
+
+def seconds(command, env):
+    start = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def test_start_up_is_at_most_one_and_a_half_times_that_of_a_bare_context(tmp_path):
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds its modules compiled
+    for command in (BARE, SAMPLE):
+        seconds(command, env)
+    # In turn, so that a machine that slows down for a while slows both.
+    ratios = [seconds(SAMPLE, env) / seconds(BARE, env) for _ in range(10)]
+    assert median(ratios) <= 1.5, ratios
