@@ -201,11 +201,12 @@ def summary(about):
     items = " x ".join(map(str, limit["max_work_item_sizes"]))
     have = [e for e in NOTABLE_EXTENSIONS if e in about["extensions"]]
     lack = [e for e in NOTABLE_EXTENSIONS if e not in about["extensions"]]
+    version = about["platform_version"].split("  ")[0]  # PoCL adds how it was built
     kind = f"{about['type']}, {about['compute_units']} compute units"
     profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
     return [
         f"Device: {about['name']} ({kind}{profile})",
-        f"  platform         {about['platform']}, {about['platform_version']}",
+        f"  platform         {about['platform']}, {version}",
         f"  driver           {about['driver']}, {about['opencl_c']}, {about['profile']}",
         f"  vector widths    {widths}",
         f"  work-group       at most {limit['max_work_group_size']} work-items, {items}",

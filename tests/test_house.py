@@ -1,0 +1,62 @@
+"""The rules of the house that a program can check."""
+
+import ast
+import re
+import sys
+
+import pytest
+from conftest import ROOT
+
+SOURCES = [
+    path
+    for path in sorted(ROOT.rglob("*"))
+    if path.suffix in (".py", ".cl")
+    and not {".venv", ".board", "results", "__pycache__"} & set(path.relative_to(ROOT).parts)
+]
+# Imports go one way: samples -> common; deploy -> common.
+MAY_IMPORT = {
+    "common": {"common", "numpy", "pyopencl"},
+    "samples": {"common", "numpy", "pyopencl", "PIL"},
+    "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
+    "benchmarks": {"common", "numpy", "pyopencl"},
+}
+
+
+def imports(path):
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_source_file(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 400, "a file of over 400 lines wants a cut"
+    where = path.relative_to(ROOT).parts[0]
+    if path.suffix == ".py" and where in MAY_IMPORT:
+        beside = {p.stem for p in path.parent.glob("*.py")} if where == "samples" else set()
+        assert imports(path) <= MAY_IMPORT[where] | beside
+        assert ast.get_docstring(ast.parse(text))
+
+
+def test_common_needs_no_newer_python_than_boards_have():
+    for path in SOURCES:
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("common", "samples"):
+            ast.parse(path.read_text(), feature_version=(3, 10))
+
+
+def test_the_record_needs_the_standard_library_only():
+    assert imports(ROOT / "common" / "record.py") == set()
+
+
+def test_the_lock_pins_every_package_with_a_hash():
+    text = (ROOT / "requirements.lock").read_text()
+    packages = re.findall(r"^[a-z0-9-]+==.*(?:\n    .*)*", text, re.M)
+    assert len(packages) > 20
+    assert all("--hash=sha256:" in package for package in packages)
+    assert "://" not in text
+    assert re.search(r"^pocl-binary-distribution==\S+ ; .*x86_64.*linux", text, re.M)
