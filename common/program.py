@@ -69,5 +69,7 @@ def _with_source(log, source):
         shown.append(line)
         place = _error_place(line)
         if place and int(place[1]) <= len(lines):
-            shown.append(f"{int(place[1]):5} | {lines[int(place[1]) - 1]}")
+            named = lines[int(place[1]) - 1]
+            if named.strip() not in log:  # some compilers show it themselves
+                shown.append(f"{int(place[1]):5} | {named}")
     return "\n".join(shown)

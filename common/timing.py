@@ -28,9 +28,9 @@ class Timing:
     def rate_line(self, unit, amount):
         """Return one line with the rate of `amount` (in units) per second: median and spread."""
         middle, lowest, highest = self.rate(amount)
-        spread = f"median of {len(self.run_s)}, {lowest:.4g} to {highest:.4g}"
+        spread = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
         by_host = "" if min(self.run_s) > 0 else ", by the host's clock: the driver's shows nothing"
-        return f"{unit + ':':<16}{middle:.4g} ({spread}{by_host})"
+        return f"{unit + ':':<16}{figures(middle)} ({spread}{by_host})"
 
     def lines(self, verbose=False):
         """Return the Profiling block of the Mali SDK's samples, of the median times."""
@@ -40,6 +40,11 @@ class Timing:
         if verbose:
             lines.append("Run times:      " + " ".join(f"{t * 1e3:g}ms" for t in self.run_s))
         return lines
+
+
+def figures(value):
+    """Return a rate as text: four figures, and never an exponent for a large one."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def measure(enqueue, repeat, warmup):

@@ -17,6 +17,7 @@ import hashlib
 import io
 import json
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -27,6 +28,7 @@ import time
 
 MARKER = "suite.json"
 BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
+PATIENCE = 30.0  # seconds for the host to take what is sent, before it counts as gone
 GRACE = 2.0  # seconds between asking a process group to end and killing it
 LOG_LIMIT = 4 * 1024 * 1024  # bytes of output that are kept and sent per case
 
@@ -38,16 +40,19 @@ class Refused(Exception):
 class Wire:
     """Events to the host. Once the host is gone, they are dropped and the work goes on."""
 
-    def __init__(self, stdin, stdout):
-        self.stdin, self.stdout = stdin, stdout
+    def __init__(self, stdin, out):
+        self.stdin, self.out = stdin, out
         self.lost = False
+        os.set_blocking(out, False)  # a network that swallows all must not stop the work
 
     def emit(self, event, payload=b"", **fields):
         if self.lost:
             return
+        data = memoryview(json.dumps(dict(fields, event=event)).encode() + b"\n" + payload)
         try:
-            self.stdout.write(json.dumps(dict(fields, event=event)).encode() + b"\n" + payload)
-            self.stdout.flush()
+            while data and not self.lost:
+                self.lost = not select.select([], [self.out], [], PATIENCE)[1]
+                data = data if self.lost else data[os.write(self.out, data) :]
         except OSError:
             self.lost = True
 
@@ -354,7 +359,7 @@ def clean(wire, request):
 
 
 def main():
-    wire = Wire(sys.stdin.buffer, sys.stdout.buffer)
+    wire = Wire(sys.stdin.buffer, sys.stdout.fileno())
     request = json.loads(wire.stdin.readline().decode())
     try:
         {"sync": sync, "run": run, "fetch": fetch, "clean": clean}[request["do"]](wire, request)

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from common.timing import figures
+
 _STYLE = {"passed": "green", "failed": "bold red", "error": "bold red", "unsupported": "yellow"}
 
 
@@ -50,7 +52,7 @@ def _run_time(item):
 def _rate(item):
     for key, unit in (("gflops", "GFLOPS"), ("gbytes_per_s", "GB/s")):
         if item.metrics.get(key) is not None:
-            return f"{item.metrics[key]:.4g} {unit}"
+            return f"{figures(item.metrics[key])} {unit}"
     return "-"
 
 

@@ -3,12 +3,13 @@
 import ast
 import hashlib
 import io
+import os
 import sys
 import tarfile
 
 import pytest
 
-from deploy import runs, ship
+from deploy import remote, runs, ship
 from deploy.boards import ROOT, Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
@@ -92,6 +93,27 @@ def test_the_whole_project_arrives_as_it_is(board, tmp_path):
         if path.is_file():
             there = ROOT / path.relative_to(tmp_path / "board" / "current")
             assert path.read_bytes() == there.read_bytes()
+
+
+def test_a_host_that_takes_nothing_does_not_stop_the_board(monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE", 0.1)
+    read_end, write_end = os.pipe()
+    wire = remote.Wire(None, write_end)
+    for _ in range(100):
+        wire.emit("line", text="x" * 10_000)
+    assert wire.lost
+    assert wire.answer() == b""
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_host_that_is_gone_does_not_stop_the_board():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    wire = remote.Wire(None, write_end)
+    wire.emit("line", text="x")
+    assert wire.lost
+    os.close(write_end)
 
 
 @pytest.mark.parametrize("program", ["remote.py", "facts.py"])

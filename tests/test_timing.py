@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
+import pytest
 
 from common import timing
 from common.timing import Timing
@@ -23,6 +24,13 @@ def test_median_and_spread():
     times = Timing([0] * 3, [0] * 3, [2.0, 1.0, 4.0], [9.0] * 3, 1)
     assert times.rate(8.0) == (4.0, 2.0, 8.0)
     assert times.rate_line("GFLOPS", 8.0) == "GFLOPS:         4 (median of 3, 2 to 8)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.00123456, "0.001235"), (17.234, "17.23"), (11184.7, "11185")]
+)
+def test_figures(value, text):
+    assert timing.figures(value) == text
 
 
 def test_events_without_times_leave_the_hosts_clock():
