@@ -21,8 +21,9 @@ sys.path.insert(0, str(ROOT))
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    """No device choice and no driver of the tester's own: the tests say what they want."""
-    for name in ("PYOPENCL_CTX", "OCL_ICD_VENDORS", "BOARDS_TOML", "SSH_AUTH_SOCK"):
+    """No device choice, driver or key of the tester's own: the tests say what they want."""
+    from_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    for name in ("PYOPENCL_CTX", "OCL_ICD_VENDORS", "BOARDS_TOML", "SSH_AUTH_SOCK", *from_make):
         monkeypatch.delenv(name, raising=False)
 
 
