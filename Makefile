@@ -22,6 +22,7 @@ format: $(READY)
 
 # The mark is the last thing that is made: a set-up that broke off starts anew.
 $(READY): requirements.lock
+	@$(PYTHON) -c '' || { echo "$(PYTHON) does not run: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON) is older than 3.11: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' || \
@@ -31,7 +32,7 @@ $(READY): requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $(READY)
 
-# Choose versions anew from pyproject.toml.
+# Update every version in requirements.lock, from pyproject.toml.
 lock: $(READY)
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet pip-tools
@@ -40,4 +41,4 @@ lock: $(READY)
 	    --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) .board
+	rm -rf $(VENV)

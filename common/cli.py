@@ -10,7 +10,14 @@ import numpy as np
 import pyopencl as cl
 
 from common import board, device, record
-from common.errors import INTERRUPTED, OPENCL_FAILURE, PASSED, SampleError, UsageError
+from common.errors import (
+    INTERRUPTED,
+    OPENCL_FAILURE,
+    PASSED,
+    WRONG_USAGE,
+    SampleError,
+    UsageError,
+)
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -56,7 +63,7 @@ def parser(sample, description):
 def _count(least):
     def count(text):
         if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"'{text}' is no whole number from {least} up")
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} up")
         return int(text)
 
     return count
@@ -64,18 +71,18 @@ def _count(least):
 
 def _seed(text):
     if not (text.isascii() and text.isdigit() and int(text) < 2**32):
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 to 4294967295")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 4294967295")
     return int(text)
 
 
 def number(text):
-    """Return the finite float that `text` names: an argparse type."""
+    """Return the number that `text` names, if float32 can hold it: an argparse type."""
     try:
         value = float(text)
     except ValueError:
         value = np.nan
-    if not np.isfinite(value):
-        raise argparse.ArgumentTypeError(f"'{text}' is no finite number")
+    if not abs(value) <= float(np.finfo(np.float32).max):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
     return value
 
 
@@ -85,7 +92,11 @@ def run(main, options):
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record.
     """
-    args = argparse.Namespace(sample=options.get_default("sample"), json=None)
+    if sys.stdout is None:  # closed by whoever started this
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    args = argparse.Namespace(
+        sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now()
+    )
     try:
         args = options.parse_args(namespace=args)
         if args.list:
@@ -101,14 +112,26 @@ def run(main, options):
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
         status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {_one_line(error)}")
-    except (MemoryError, np.linalg.LinAlgError) as error:
+    except MemoryError as error:
         status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {_one_line(error)}")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no fuss
-        status = OPENCL_FAILURE
+    except OSError as error:
+        # What a sample writes is its output; nobody reads on, or its disk is full.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        quiet = isinstance(error, BrokenPipeError)
+        status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
     except KeyboardInterrupt:
         status = _fail(args, INTERRUPTED, "error", "interrupted")
     sys.exit(status)
+
+
+def _json_of(argv):
+    """Return the value of --json: a command line that cannot be parsed is recorded, too."""
+    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    only.add_argument("--json", type=Path)
+    try:
+        return only.parse_known_args(argv[1:])[0].json
+    except argparse.ArgumentError:
+        return None
 
 
 def _check_writable(path):
@@ -129,10 +152,12 @@ def _one_line(error):
     return " ".join(str(error).split())
 
 
-def _fail(args, exit_status, record_status, reason):
-    print(f"run.py: error: {reason}", file=sys.stderr, flush=True)
+def _fail(args, exit_status, record_status, reason, quiet=False):
+    if not quiet:
+        print(f"run.py: error: {reason}", file=sys.stderr, flush=True)
     if args.json is not None:
-        stopped = record.Record(args.sample, None, record_status, reason, argv=sys.argv)
+        stopped = record.Record(args.sample, None, record_status, reason)
+        stopped.argv, stopped.started = sys.argv, args.started
         with contextlib.suppress(OSError):  # that it cannot be written was just reported
             record.append(args.json, stopped)
     return exit_status
@@ -147,7 +172,7 @@ def parameters(args, *names):
 def save(args, finished):
     """Append a Record to the file of --json, if it was given."""
     if args.json is not None:
-        finished.argv = sys.argv
+        finished.argv, finished.started = sys.argv, args.started
         with _writing(args.json):
             record.append(args.json, finished)
 

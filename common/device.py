@@ -103,7 +103,8 @@ def choose(platform=None, device=None, type_name=None):
     """Return the device that the options name; each is None, a number or part of a name.
 
     Without a platform and a device, PYOPENCL_CTX (`platform[:device]`) is asked; without that, the
-    first GPU of any platform is taken, else the first accelerator, else the first device.
+    first GPU of any platform is taken, else the first accelerator, else the first device. Raises
+    UsageError where there is no such device, OpenCLFailure where a platform fails that was asked.
     """
     if platform is None and device is None:
         chosen = os.environ.get("PYOPENCL_CTX", "").split(":")
@@ -114,6 +115,8 @@ def choose(platform=None, device=None, type_name=None):
     found = platforms()
     if platform is not None:
         found = [_pick(found, platform, "platform")]
+    elif len(found) > 1 and _is_number(device):
+        raise UsageError(f"device {device} of which platform? Add -p, see --list")
     candidates = [d for p in found for d in devices(p, type_name)]
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
@@ -128,20 +131,30 @@ def choose(platform=None, device=None, type_name=None):
 
 
 def devices(platform, type_name=None):
-    """Return the platform's devices of the named type; an empty list where it has none."""
+    """Return the platform's devices of the named type; an empty list where it has none.
+
+    Raises OpenCLFailure where the platform fails. That is no reason to take another platform's
+    device in silence: a driver that does not fit the kernel shows itself so.
+    """
     try:
         return platform.get_devices(TYPES[type_name or "all"])
     except cl.Error as error:
-        if error.code != cl.status_code.DEVICE_NOT_FOUND:
-            raise
-        return []
+        if error.code == cl.status_code.DEVICE_NOT_FOUND:
+            return []
+        name = platform.name.strip()
+        text = f"platform {name} fails: {error}; -p takes another one"
+        raise OpenCLFailure(text) from error
+
+
+def _is_number(text):
+    return text is not None and text.isascii() and text.isdigit()
 
 
 def _pick(items, wanted, what):
-    if wanted.isascii() and wanted.isdigit():
+    if _is_number(wanted):
         if int(wanted) < len(items):
             return items[int(wanted)]
-    else:
+    elif wanted:
         for item in items:
             if wanted.lower() in item.name.lower():
                 return item
@@ -228,12 +241,16 @@ def size_text(count):
 
 
 def listing():
-    """Return the lines of --list: platforms and devices, numbered as the options count them."""
+    """Return the lines of --list: platforms, and each one's devices, as -p and -d count them."""
     found = platforms()
     lines = [f"Platforms ({len(found)}):"]
     for number, platform in enumerate(found):
         lines.append(f"    [{number}] {platform.name.strip()}, {platform.version.strip()}")
-        here = devices(platform)
+        try:
+            here = devices(platform)
+        except OpenCLFailure as error:
+            lines.append(f"        {error}")
+            continue
         lines.append(f"        Devices ({len(here)}):")
         for index, item in enumerate(here):
             lines.append(f"            [{index}] {item.name.strip()} ({type_of(item)})")

@@ -44,12 +44,12 @@ def parse_size(text):
     parts = text.lower().split("x")
     if len(parts) not in (1, 3) or not all(p.isascii() and p.isdigit() for p in parts):
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no size: give an order such as 1024, or M x N x K such as 640x48x1000"
+            f"'{text}' is not a size: give an order such as 1024, or M x N x K such as 640x48x1000"
         )
     numbers = [int(p) for p in parts]
     if min(numbers) < 1 or max(numbers) > LARGEST_ORDER:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no size: every order must be from 1 to {LARGEST_ORDER}"
+            f"'{text}' is not a size: every order must be from 1 to {LARGEST_ORDER}"
         )
     return Size(*(numbers * 3 if len(numbers) == 1 else numbers))
 
@@ -125,10 +125,11 @@ def reference(alpha, A, B, beta, C):
 
     The bound is per element, BOUND_FACTOR * K * eps * (|alpha| |A||B| + |beta| |C|) with the eps
     of A's type: the worst case of a dot product in any order of summation, N. Higham, Accuracy and
-    Stability of Numerical Algorithms, section 3.1.
+    Stability of Numerical Algorithms, section 3.1. To it comes what underflow may cost, on a device
+    that flushes subnormal numbers to zero. Raises UsageError where the result overflows A's type.
     """
     M, K = A.shape
-    factor = BOUND_FACTOR * K * np.finfo(A.dtype).eps
+    limits = np.finfo(A.dtype)
     B = B.astype(np.float64)
     magnitude_of_B = np.abs(B)
     result, bound = np.empty((2, M, B.shape[1]))
@@ -136,8 +137,13 @@ def reference(alpha, A, B, beta, C):
         rows = slice(start, start + _REFERENCE_ROWS)
         a, c = A[rows].astype(np.float64), C[rows].astype(np.float64)
         result[rows] = alpha * (a @ B) + beta * c
-        magnitude = abs(alpha) * (np.abs(a) @ magnitude_of_B) + abs(beta) * np.abs(c)
-        bound[rows] = factor * magnitude
+        products, addend = np.abs(a) @ magnitude_of_B, np.abs(c)
+        rounding = BOUND_FACTOR * K * limits.eps * (abs(alpha) * products + abs(beta) * addend)
+        # alpha and beta themselves, each product, and the terms of the sum may be flushed.
+        flushed = products + addend + abs(alpha) * K + 3
+        bound[rows] = rounding + limits.tiny * flushed
+    if np.abs(result).max() > limits.max:
+        raise UsageError(f"the result overflows {A.dtype}: choose a smaller --alpha or --beta")
     return result, bound
 
 
@@ -191,7 +197,7 @@ def digest(*arrays):
     """
     sha = hashlib.sha256()
     for array in arrays:
-        canonical = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")) + 0
-        sha.update(f"{canonical.dtype.name} {'x'.join(map(str, array.shape))}\n".encode())
+        canonical = (np.ascontiguousarray(array) + 0).astype(array.dtype.newbyteorder("<"))
+        sha.update(f"{array.dtype.name} {'x'.join(map(str, array.shape))}\n".encode())
         sha.update(canonical.tobytes())
     return sha.hexdigest()

@@ -23,18 +23,24 @@ def build(context, path, defines=None, options=()):
         source = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OpenCLFailure(f"cannot read the kernel {path.name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
     flags = [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
+    # some drivers crash on when they load them again. What it wraps does neither.
+    program = cl._cl._Program(context, source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             with _quiet_driver():
-                return cl.Program(context, source).build(options=[*flags, *options])
+                program.build(" ".join([*flags, *options]).encode(), context.devices)
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
             failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
             failure.log = _with_source(str(error), source)
             raise failure from error
+    return cl.Program(program)
 
 
 def _first_error(log):

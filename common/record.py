@@ -6,21 +6,29 @@ understood is worse than none.
 
 import json
 import math
+import os
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 
 SCHEMA = 1
 STATUSES = ("passed", "failed", "unsupported", "error")
-_TIMING = {"queued_s", "wait_s", "run_s", "host_s", "warmup"}
-_METRICS = {"gflops", "gbytes_per_s", "flop_convention"}
-_CHECK = {"max_abs_error", "error_over_bound", "inputs_sha256", "output_sha256"}
+_NUMBERS, _TEXT = "a list of numbers", "a text"
+_NUMBER = "a number"
+_KNOWN = {
+    "timing": {"queued_s": _NUMBERS, "wait_s": _NUMBERS, "run_s": _NUMBERS, "host_s": _NUMBERS,
+               "warmup": _NUMBER},
+    "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT},
+    "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
+              "output_sha256": _TEXT},
+}  # fmt: skip
 
 
 class RecordError(ValueError):
     """A record that cannot be written or understood; the message names file and line."""
 
 
-def _now():
+def now():
+    """Return the time as a record keeps it: UTC, ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -29,7 +37,7 @@ class Record:
     """What one kernel did in one run of a sample.
 
     Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
-    `device` what device.describe() says, `environment` what board.environment() says. `timing`,
+    `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
     `metrics` and `check` are empty where it did not come so far. `reason` says why the status is
     not `passed`.
     """
@@ -45,23 +53,50 @@ class Record:
     metrics: dict = field(default_factory=dict)
     check: dict = field(default_factory=dict)
     argv: list = field(default_factory=list)
-    started: str = field(default_factory=_now)
+    started: str = field(default_factory=now)
     schema: int = SCHEMA
 
     def __post_init__(self):
-        if self.schema != SCHEMA:
-            raise RecordError(f"schema {self.schema} is unknown, this reader knows {SCHEMA}")
+        if type(self.schema) is not int or self.schema != SCHEMA:
+            raise RecordError(f"schema {self.schema!r} is unknown, this reader knows {SCHEMA}")
         if self.status not in STATUSES:
             raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if (self.status == "passed") != (self.reason is None):
             raise RecordError("a reason must stand with every status but passed")
-        for name, known in (("timing", _TIMING), ("metrics", _METRICS), ("check", _CHECK)):
-            if unknown := set(getattr(self, name)) - known:
-                raise RecordError(f"unknown key {name}.{min(unknown)}")
+        for name, least in (("sample", str), ("started", str), ("argv", list), ("params", dict),
+                            ("device", dict), ("environment", dict)):  # fmt: skip
+            if not isinstance(getattr(self, name), least):
+                raise RecordError(f"{name} has the wrong type")
+        for name in ("variant", "reason"):
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise RecordError(f"{name} has the wrong type")
+        for name, known in _KNOWN.items():
+            _check_group(name, getattr(self, name), known)
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
         return json.dumps(_finite(asdict(self)), sort_keys=True, allow_nan=False)
+
+
+def _check_group(name, group, known):
+    if not isinstance(group, dict):
+        raise RecordError(f"{name} is not an object")
+    if unknown := set(group) - set(known):
+        raise RecordError(f"unknown key {name}.{min(unknown)}")
+    for key, value in group.items():
+        if not _is(value, known[key]):
+            raise RecordError(f"{name}.{key} is not {known[key]}")
+
+
+def _is(value, wanted):
+    """Tell whether a value is what it should be. null stands for a number that was not finite."""
+    if wanted is _NUMBERS:
+        return isinstance(value, list) and all(
+            item is not None and _is(item, _NUMBER) for item in value
+        )
+    if wanted is _TEXT:
+        return isinstance(value, (str, type(None)))
+    return isinstance(value, (int, float, type(None))) and not isinstance(value, bool)
 
 
 def _finite(value):
@@ -76,6 +111,9 @@ def append(path, record):
     """Add the record to the file, flushed: what was written survives a crash of the next run."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(record.to_line() + "\n")
+        file.flush()
+        if os.path.isfile(path):
+            os.fsync(file.fileno())
 
 
 def read(path):
@@ -98,21 +136,22 @@ def read_lenient(path):
     return records, errors
 
 
+def _no_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
 def _parse(line):
     try:
-        data = json.loads(line)
+        data = json.loads(line, parse_constant=_no_constant)
     except ValueError as error:
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):
         raise RecordError("not a JSON object")
     known = {f.name for f in fields(Record)}
-    if data.get("schema") != SCHEMA:
+    if data.get("schema") != SCHEMA:  # before its keys: another version has others
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
     if unknown := set(data) - known:
         raise RecordError(f"unknown key {min(unknown)}")
     if missing := known - set(data):
         raise RecordError(f"key {min(missing)} is missing")
-    for f in fields(Record):
-        if f.type in (dict, "dict") and not isinstance(data[f.name], dict):
-            raise RecordError(f"{f.name} is not an object")
     return Record(**data)

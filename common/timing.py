@@ -2,7 +2,10 @@
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
+
+import pyopencl as cl
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,16 @@ class Timing:
         """Return the Profiling block of the Mali SDK's samples, of the median times."""
         rows = (("Queued", self.queued_s), ("Wait", self.wait_s), ("Run", self.run_s))
         lines = ["Profiling information:"]
-        lines += [f"{name + ' time:':<16}{median(times) * 1e3:g}ms" for name, times in rows]
+        lines += [f"{name + ' time:':<16}{_ms(median(times))}" for name, times in rows]
         if verbose:
-            lines.append("Run times:      " + " ".join(f"{t * 1e3:g}ms" for t in self.run_s))
+            lines.append("Run times:      " + " ".join(map(_ms, self.run_s)))
         return lines
+
+
+def _ms(seconds):
+    """Return a time as the SDK's samples print it, but never with an exponent."""
+    text = f"{seconds * 1e3:g}"
+    return f"{text if 'e' not in text else f'{seconds * 1e3:.6f}'}ms"
 
 
 def figures(value):
@@ -57,8 +66,17 @@ def measure(enqueue, repeat, warmup):
         event = enqueue()
         event.wait()
         host.append(time.perf_counter() - start)
-        at = event.profile
-        queued.append((at.submit - at.queued) * 1e-9)
-        wait.append((at.start - at.submit) * 1e-9)
-        run.append((at.end - at.start) * 1e-9)
+        stages = _stages(event)
+        for times, stage in zip((queued, wait, run), stages):
+            times.append(stage * 1e-9)
     return Timing(queued, wait, run, host, warmup)
+
+
+def _stages(event):
+    """Return queued, wait and run time in ns; 0 where the driver has none, or none that can be."""
+    try:
+        at = event.profile
+        times = (at.queued, at.submit, at.start, at.end)
+    except cl.Error:
+        return (0, 0, 0)
+    return tuple(max(0, after - before) for before, after in pairwise(times))

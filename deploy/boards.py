@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,15 @@ class Settings:
     def device_options(self):
         """Return the options that make a sample choose this board's device."""
         named = {"--platform": self.platform, "--device": self.device, "--type": self.type}
-        return [part for option, value in named.items() if value for part in (option, value)]
+        return [f"{option}={value}" for option, value in named.items() if value]
 
 
 def check_name(name):
     """Return `name` if it can be a board's, else raise UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no host: give a Host of your ssh configuration, or user@address:port"
+            f"{name!r} is not a host: give a Host of your ssh configuration, or user@address:port; "
+            "several after -H, with commas between them"
         )
     return name
 
@@ -67,21 +70,29 @@ def load(file):
 def _settings(file, name, table):
     where = f"{Path(file).name}: board {name}"
     if not isinstance(table, dict):
-        raise UsageError(f"{where} is no table: write [{name}] and its settings below")
+        raise UsageError(f"{where} is not a table: write [{name}] and its settings below")
     known = {f.name for f in fields(Settings)}
     if unknown := set(table) - known:
         have = ", ".join(sorted(known))
         raise UsageError(f"{where} has the unknown setting {min(unknown)}: there is {have}")
     for key, value in table.items():
         if key == "env":
-            good = isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
-            wanted = "a table of texts"
+            good, wanted = _is_environment(value), "a table of NAME = string"
         elif key == "time_limit":
-            good = isinstance(value, int) and not isinstance(value, bool) and value > 0
-            wanted = "a whole number of seconds"
+            good, wanted = type(value) is int and value > 0, "a whole number of seconds from 1 up"
+        elif key == "type":
+            good, wanted = value in DEVICE_TYPES, f"one of {', '.join(DEVICE_TYPES)}"
         else:
-            good, wanted = isinstance(value, str) and value != "", "a text"
+            good = isinstance(value, str) and value != "" and "\0" not in value
+            wanted = "a string that is not empty"
         if not good:
             raise UsageError(f"{where}: {key} must be {wanted}")
     own_folder = {"folder": str(ROOT / ".board")} if name == LOCAL else {}
     return Settings(**{**own_folder, **table})
+
+
+def _is_environment(value):
+    return isinstance(value, dict) and all(
+        _VARIABLE.fullmatch(name) and isinstance(text, str) and "\0" not in text
+        for name, text in value.items()
+    )

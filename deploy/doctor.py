@@ -24,7 +24,7 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts.py").event()
+    facts = board.start("facts").event()
     findings = [Finding("ok", "reachable", board.link.address), *judge(facts, time.time())]
     for finding in findings:
         board.say(f"{finding.level:<5} {finding.what:<10} {finding.text}")
@@ -101,6 +101,9 @@ def _nodes(facts):
             yield Finding("ok", "device", text)
         else:
             todo = f"sudo usermod -aG {node['group']} {facts['user']}, then log in again"
+            if node["group"] == "root" or node["mode"][4:6] != "rw":
+                todo = f"give it to a group of its own with a udev rule (GROUP, MODE=0660), {todo}"
+                todo = todo.replace(f"-aG {node['group']}", "-aG GROUP")
             yield Finding("note", "device", f"{text}: {facts['user']} may not use it", todo)
     if not facts["nodes"]:
         todo = "a GPU needs its kernel driver loaded (Mali: mali_kbase or panfrost): see dmesg"
@@ -116,15 +119,27 @@ def _devices(facts):
     platforms = _platforms(facts)
     if not any(platform["devices"] for platform in platforms):
         todo = (
-            "mend the ICD files, libraries and permissions above; -1001 is what the loader says "
+            "fix the ICD files, libraries and permissions above; -1001 is what the loader says "
             "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
         )
         text = "no device" if facts["devices"]["ok"] else facts["devices"]["text"]
         yield Finding("FAIL", "OpenCL", text, todo)
     for platform in platforms:
-        yield Finding("ok", "OpenCL", f"{platform['name']}, {platform['version']}")
+        text = f"{platform['name']}, {platform['version']}"
+        if platform["problem"] or not platform["devices"]:
+            todo = "its driver does not fit the kernel's, or may not use the device files above"
+            if "rusticl" in platform["name"].lower():
+                todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
+            yield Finding("FAIL", "OpenCL", f"{text}: {platform['problem'] or 'no device'}", todo)
+        else:
+            yield Finding("ok", "OpenCL", text)
         for device in platform["devices"]:
             yield Finding("ok", "OpenCL", f"    {device['name']} ({device['type']})")
+    kinds = {device["type"] for platform in platforms for device in platform["devices"]}
+    sound = platforms and all(platform["devices"] for platform in platforms)
+    if sound and facts["nodes"] and "gpu" not in kinds:
+        todo = "install the GPU's OpenCL driver: the samples would run on the CPU"
+        yield Finding("note", "OpenCL", "there is a GPU's device file, but no GPU", todo)
 
 
 def _governors(facts):
@@ -156,7 +171,10 @@ def _machine(facts, now):
 def _folder(facts):
     folder = facts["folder"]
     text = f"{folder['path']}, {size_text(folder['free'])} free"
-    if not folder["writable"]:
+    if folder["taken"]:
+        todo = "name another folder in boards.toml: this one is not empty, or no folder"
+        yield Finding("FAIL", "folder", f"{folder['path']}: not ours", todo)
+    elif not folder["writable"]:
         todo = "name a folder that you may write in boards.toml, or remount it read-write"
         yield Finding("FAIL", "folder", f"{text}: not writable", todo)
     elif folder["free"] < LEAST_DISK:

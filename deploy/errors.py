@@ -3,6 +3,7 @@
 CASE_FAILED = 1
 WRONG_USAGE = 2
 BOARD_FAILED = 3
+INTERRUPTED = 130
 
 
 class UsageError(Exception):
@@ -11,3 +12,8 @@ class UsageError(Exception):
 
 class BoardError(Exception):
     """One board cannot be reached or cannot do it. The others go on."""
+
+
+def printable(text):
+    """Return a line without what could steer a terminal: not all that boards send is ours."""
+    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)

@@ -1,6 +1,8 @@
 """The boards of one call of fab: which they are, work on all of them at once, the exit status."""
 
 import getpass
+import logging
+import os
 import socket
 import sys
 import threading
@@ -10,7 +12,15 @@ import fabric.executor
 from invoke import Exit
 
 from deploy import boards
-from deploy.errors import BOARD_FAILED, CASE_FAILED, WRONG_USAGE, BoardError, UsageError
+from deploy.errors import (
+    BOARD_FAILED,
+    CASE_FAILED,
+    INTERRUPTED,
+    WRONG_USAGE,
+    BoardError,
+    UsageError,
+    printable,
+)
 from deploy.link import LocalLink, SshLink
 
 _print_lock = threading.Lock()
@@ -27,20 +37,23 @@ class Board:
         self.prefix = ""
         self.failed = None
         self.running = False
+        self.fetched = 0  # runs
         self._session = None
+        self._stopping = False
 
     def start(self, program, **request):
-        """Start a program of this package on the board and return its Session."""
-        request.update(
-            folder=self.settings.folder,
-            env=self.settings.env,
-            holder=f"{getpass.getuser()}@{socket.gethostname()}",
-        )
+        """Start a program of deploy/onboard on the board and return its Session."""
+        if self._stopping:
+            raise BoardError("stopped")
+        request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
         self._session = self.link.start(program, request)
+        if self._stopping:  # since: the program must hear of it, too
+            self._session.send(b"stop\n")
         return self._session
 
     def stop(self):
-        """Ask the program that is running on the board to stop."""
+        """Ask the program that is running on the board to stop, and start no other."""
+        self._stopping = True
         if self._session:
             self._session.send(b"stop\n")
 
@@ -48,7 +61,14 @@ class Board:
         """Print lines, each with the board's name where there are several."""
         with _print_lock:
             for line in text.split("\n"):
-                print(f"{self.prefix}{line}".rstrip(), flush=True)
+                print(printable(f"{self.prefix}{line}").rstrip(), flush=True)
+
+
+def _ourselves():
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user without a name, as in a container
+        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 class Fleet:
@@ -63,7 +83,9 @@ class Fleet:
 
     def select(self, config, host):
         """Return the boards of a task: those of -H, else `host`, else those of the task before."""
-        if names := self.named or ([host] if host else []):
+        if self.named and host is not None:
+            raise UsageError("give the boards with -H or with --host, not with both")
+        if names := self.named or ([] if host is None else [host]):
             self._last = list(dict.fromkeys(boards.check_name(name) for name in names))
         settings = boards.load(boards.path())
         for name in self._last:
@@ -107,8 +129,12 @@ class Fleet:
             return work(board)
         except BoardError as error:
             board.failed = str(error)
-            with _print_lock:
-                print(f"fab: error: {board.name}: {error}", file=sys.stderr, flush=True)
+        except UsageError:
+            raise
+        except Exception as error:  # one board's surprise must not cost the others their table
+            board.failed = _surprise(error)
+        complain(f"{board.name}: {board.failed}")
+        return None
 
     def failures(self):
         """Return why boards were given up, by their names."""
@@ -128,6 +154,18 @@ class Fleet:
 FLEET = Fleet()
 
 
+def complain(text):
+    """Print one line of error."""
+    with _print_lock:
+        print(f"fab: error: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _surprise(error):
+    """Return a line for an error that nobody foresaw; -d (--debug) shows its traceback."""
+    logging.getLogger("deploy").debug("unforeseen", exc_info=error)
+    return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
+
+
 class Executor(fabric.executor.Executor):
     """Runs each task once, for all boards together: fabric would go through -H one by one."""
 
@@ -137,14 +175,24 @@ class Executor(fabric.executor.Executor):
     def execute(self, *tasks):
         options = self.core[0].args
         FLEET.ssh_file = options["ssh-config"].value
-        FLEET.named = options.hosts.value.split(",") if options.hosts.value else []
+        if options.hosts.value is not None:
+            FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
         try:
             result = super().execute(*tasks)
         except UsageError as error:
-            print(f"fab: error: {error}", file=sys.stderr)
+            complain(str(error))
             raise Exit(code=WRONG_USAGE) from error
         except KeyboardInterrupt:
-            raise Exit("fab: stopped", code=130) from None
+            complain("stopped; `fab collect` fetches what a board has done, if it is not here")
+            raise Exit(code=INTERRUPTED) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit(code=WRONG_USAGE) from None
+        except Exit:
+            raise
+        except Exception as error:
+            complain(_surprise(error))
+            raise Exit(code=BOARD_FAILED) from error
         finally:
             FLEET.close()
         if status := FLEET.exit_status():

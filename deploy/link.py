@@ -1,12 +1,13 @@
 """Start a program on a board and talk with it: over SSH, or in a folder of this machine.
 
-The program is a Python file of this package. It travels through the stdin of the command that runs
-it, so a board needs nothing but python3, and no text of ours is ever read by a remote shell but the
-quoted path of python.
+The programs are those of deploy/onboard. They travel through the stdin of the command that runs
+them, so a board needs nothing but python3, and all that its shell reads is the path of python and a
+fixed line, both quoted.
 """
 
 import json
 import logging
+import secrets
 import shlex
 import socket
 import subprocess
@@ -16,26 +17,81 @@ import paramiko
 from fabric import Connection
 from fabric.connection import derive_shorthand
 
-from deploy.errors import BoardError
+from deploy.errors import BoardError, UsageError
 
 HERE = Path(__file__).parent
+SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
-SILENCE = 60  # seconds without a word after which a board counts as lost; remote.py beats oftener
+MOST_NOISE = 10_000  # lines
+PYTHON_HINT = "Install python3, or set python in boards.toml"
+LONGEST_LINE = 32 * 1024**2  # bytes; what a board sends is bounded, whoever controls the board
+LARGEST_TRANSFER = 256 * 1024**2
+SILENCE = (
+    60  # seconds without a word after which a board counts as lost; the programs beat more often
+)
 
+# The programs of deploy/onboard, by the modules that travel, in the order of their imports.
+PROGRAMS = {
+    "remote": ("wire", "folder", "tree", "cases", "runs", "remote"),
+    "facts": ("wire", "folder", "facts"),
+}
+_PACKAGE = "deploy.onboard"
+
+# Reads the loader below, which reads the modules. sys.path[0] is the home folder: a user's own
+# random.py there must not stand in for Python's.
 _BOOTSTRAP = (
-    'import sys; i = sys.stdin.buffer; '
-    'exec(compile(i.read(int(i.readline())), "{name}", "exec"))'
+    'import sys; sys.path[:1] = filter(None, sys.path[:1]); '
+    'i = sys.stdin.buffer; exec(i.read(int(i.readline())))'
 )  # fmt: skip
+_LOADER = """
+import json, types
+for name, text in json.loads(i.read(int(i.readline())).decode()):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__path__ = []
+    exec(compile(text, name, "exec"), module.__dict__)
+module.main()
+"""
+
+
+def _chunk(text):
+    data = text.encode()
+    return b"%d\n%s" % (len(data), data)
+
+
+def _sources(program):
+    """Return what the loader reads: the modules of a program by name, packages first."""
+    modules = [["deploy", ""], [_PACKAGE, ""]]
+    for name in PROGRAMS[program]:
+        text = (HERE / "onboard" / f"{name}.py").read_text(encoding="utf-8")
+        modules.append([f"{_PACKAGE}.{name}", text])
+    return json.dumps(modules)
+
 
 # Errors reach the user through exceptions; paramiko would print their tracebacks beside them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class Session:
-    """A running program: lines of JSON both ways. `stdin` and `stdout` are binary files."""
+    """A running program: lines of JSON both ways. `stdin` and `stdout` are binary files.
+
+    `finish()` waits for the program's end and gives (exit status, text on stderr).
+    """
 
     def __init__(self, stdin, stdout, finish):
         self._stdin, self._stdout, self._finish = stdin, stdout, finish
+        self._token = secrets.token_hex(8)
+
+    def begin(self, program, request):
+        """Send the program and its request, and wait until it greets.
+
+        What a login script prints before that, whatever it looks like, is passed over.
+        """
+        self.send(_chunk(_LOADER) + _chunk(_sources(program)))
+        self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
+        for _ in range(MOST_NOISE):
+            if self.event().get("token") == self._token:
+                return
+        raise BoardError("its login script, or its python, prints without end")
 
     def send(self, data):
         """Send bytes; a board that is gone shows when its answer is read."""
@@ -51,43 +107,55 @@ class Session:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # a login script that prints, e.g. a greeting
-            if isinstance(event, dict) and "event" in event:
-                if event["event"] == "refused":
-                    raise BoardError(event["reason"])
-                if event["event"] != "beat":
-                    return event
+                event = None
+            if not isinstance(event, dict) or "event" not in event:
+                event = {"event": "noise"}
+            if event["event"] == "refused":
+                raise BoardError(str(event.get("reason")))
+            if event["event"] != "beat":
+                return event
         status, errors = self._finish()
-        if status == 127:
-            raise BoardError("python3 is not there: install it, or set python in boards.toml")
-        last = errors.strip().splitlines()[-1:] or [f"the program ended with status {status}"]
-        raise BoardError(f"the connection ended early: {last[0]}")
+        if status in (126, 127):
+            raise BoardError(f"its python cannot be started: {_last(errors)}. {PYTHON_HINT}")
+        if status in (None, -1):
+            raise BoardError("the connection was lost")
+        raise BoardError(f"the program there ended with status {status}: {_last(errors)}")
 
     def _line(self):
         try:
-            return self._stdout.readline()
+            line = self._stdout.readline(LONGEST_LINE)
         except TimeoutError as error:
             raise BoardError(f"lost: not a word for {SILENCE} s") from error
         except OSError:
             return b""
+        if len(line) == LONGEST_LINE:
+            raise BoardError("it sends lines without end")
+        return line
 
     def read(self, count):
         """Return the next `count` bytes."""
-        data = self._stdout.read(count)
+        if count > LARGEST_TRANSFER:
+            raise BoardError(f"it wants to send {count} bytes: more than a run can have")
+        try:
+            data = self._stdout.read(count)
+        except OSError as error:
+            raise BoardError("the connection broke off in a transfer") from error
         if len(data) < count:
             raise BoardError("the connection broke off in a transfer")
         return data
+
+
+def _last(text):
+    return (text.strip().splitlines() or ["it says nothing"])[-1]
 
 
 class Link:
     """A way to a board."""
 
     def start(self, program, request):
-        """Start deploy/`program` there with a request (plain data); return its Session."""
-        session = self._open(_BOOTSTRAP.format(name=program))
-        source = (HERE / program).read_bytes()
-        session.send(b"%d\n%s" % (len(source), source))
-        session.send(json.dumps(request).encode() + b"\n")
+        """Start one of PROGRAMS there with a request (plain data); return its Session."""
+        session = self._open(_BOOTSTRAP)
+        session.begin(program, request)
         return session
 
     def close(self):
@@ -124,30 +192,54 @@ class SshLink(Link):
 
     def __init__(self, name, config, python, ssh_file=None):
         config = config.clone()  # a Connection writes into it: each needs its own
-        ssh = config.base_ssh_config.lookup(_alias(name))
+        config.timeouts.connect = CONNECT_TIMEOUT
         self._python, self._ssh_file = python, ssh_file
-        self._connection = Connection(
-            name,
-            config=config,
-            connect_timeout=int(ssh.get("connecttimeout", CONNECT_TIMEOUT)),
-            connect_kwargs={"look_for_keys": ssh.get("identitiesonly", "no") != "yes"},
-        )
-        hop = self._connection
-        while isinstance(hop, Connection):
-            self._check_host_keys(hop)
-            hop = hop.gateway
-        self.address = f"{self._connection.user}@{self._connection.host}:{self._connection.port}"
+        try:
+            ssh = config.base_ssh_config.lookup(derive_shorthand(name)["host"])
+            jumps = (ssh.get("proxyjump") or "none").lower() != "none"
+            # gateway=False is fabric's way to say that there is none.
+            self._connection = Connection(
+                name, config=config, gateway=None if jumps else _proxy(ssh)
+            )
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"the ssh configuration of {name} cannot be used: {error}") from error
+        for hop in self._hops():
+            self._prepare(hop)
+        self.address = _address(self._connection)
 
-    def _check_host_keys(self, connection):
-        client = connection.client
-        own = connection.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts")
-        for path in (*own.split(), "/etc/ssh/ssh_known_hosts"):
-            path = Path(path).expanduser()
-            if path.is_file():
-                client.load_system_host_keys(path)
-        ssh = ["ssh", *(["-F", self._ssh_file] if self._ssh_file else [])]
-        accept = [*ssh, "-o", "StrictHostKeyChecking=ask", connection.original_host, "exit"]
-        client.set_missing_host_key_policy(_RefuseUnknown(shlex.join(accept)))
+    def _hops(self):
+        """Return the board's connection and those that it jumps through, the board's first."""
+        hops = [self._connection]
+        while isinstance(hops[-1].gateway, Connection):
+            hops.append(hops[-1].gateway)
+        return hops
+
+    def _prepare(self, hop):
+        """Give a connection, the board's or a jump's, what fabric leaves out of ssh's options."""
+        ssh, options = hop.ssh_config, hop.connect_kwargs
+        options["look_for_keys"] = ssh.get("identitiesonly", "no").lower() != "yes"
+        # As ssh does: a key file that is not there is not tried.
+        keys = options.get("key_filename", [])
+        options["key_filename"] = [key for key in keys if Path(key).expanduser().is_file()]
+
+        own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+        shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
+        for path in map(Path, f"{own} {shared}".split()):
+            if path.expanduser().is_file():
+                hop.client.load_system_host_keys(path.expanduser())
+                known = paramiko.HostKeys(path.expanduser())
+                for key in (known.lookup(ssh.get("hostkeyalias", "")) or {}).values():
+                    hop.client.get_host_keys().add(_known_as(hop), key.get_name(), key)
+        hop.client.set_missing_host_key_policy(_RefuseUnknown(self._accept_command(hop)))
+
+    def _accept_command(self, hop):
+        command = ["ssh", *(["-F", self._ssh_file] if self._ssh_file else [])]
+        command += ["-o", "StrictHostKeyChecking=ask"]
+        if "port" not in hop.ssh_config and hop.port != SSH_PORT:
+            command += ["-p", str(hop.port)]
+        if "user" not in hop.ssh_config and hop.user != hop.config.user:
+            command += ["-l", hop.user]
+        return shlex.join([*command, hop.original_host, "exit"])
 
     def _open(self, code):
         try:
@@ -175,16 +267,17 @@ class SshLink(Link):
 
     def _explain(self, error):
         """Return the line that tells a user what to do about a connection that failed."""
-        at = self.address
+        # A jump that failed was never connected; what it leads to was not even tried.
+        hop = [hop for hop in self._hops() if not hop.is_connected][-1:] or [self._connection]
+        at = _address(hop[0])
         match error:
             case BoardError():
                 return str(error)
             case paramiko.BadHostKeyException():
-                forget = shlex.join(["ssh-keygen", "-R", error.hostname])
                 return (
                     f"refused: the host key of {error.hostname} has CHANGED, now "
                     f"{fingerprint(error.key)}: someone may be listening. Only if you know why it "
-                    f"changed, remove the old key: {forget}"
+                    f"changed, remove the old key: {_forget_command(hop[0])}"
                 )
             case paramiko.PasswordRequiredException():
                 return f"cannot log in to {at}: the key has a passphrase, add it with ssh-add"
@@ -198,8 +291,32 @@ class SshLink(Link):
             case TimeoutError():
                 return f"{at} does not answer: is the board on, and on this network?"
             case paramiko.ssh_exception.NoValidConnectionsError() | ConnectionRefusedError():
-                return f"{at} refuses the connection: is sshd running there, on this port?"
+                causes = getattr(error, "errors", {None: error}).values()
+                if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+                    return f"{at} refuses the connection: is sshd running there, on this port?"
+                return f"{at} cannot be reached: is the board on, and on this network?"
         return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+def _address(hop):
+    return f"{hop.user}@{hop.host}:{hop.port}"
+
+
+def _known_as(hop):
+    """Return the name under which known_hosts keeps the key of a connection."""
+    return hop.host if hop.port == SSH_PORT else f"[{hop.host}]:{hop.port}"
+
+
+def _forget_command(hop):
+    own = hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts").split()[0]
+    name = hop.ssh_config.get("hostkeyalias", _known_as(hop))
+    return shlex.join(["ssh-keygen", "-f", str(Path(own).expanduser()), "-R", name])
+
+
+def _proxy(ssh):
+    """Return the ProxyCommand of an ssh configuration; False where there is none."""
+    command = ssh.get("proxycommand") or "none"
+    return False if command.lower() == "none" else command
 
 
 class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
@@ -208,18 +325,15 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
     def missing_host_key(self, client, hostname, key):
         raise BoardError(
-            f"refused: the host key of {hostname} is unknown, {fingerprint(key)}. If the board's "
-            f"own `ssh-keygen -lf` shows the same, accept it with: {self._accept}"
+            f"refused: the host key of {hostname} is unknown, {fingerprint(key)}. If on the board "
+            "`ssh-keygen -lf` shows the same for its key in /etc/ssh, accept it with: "
+            f"{self._accept}"
         )
 
 
 def fingerprint(key):
     """Return a host key's type and SHA-256 as OpenSSH writes them."""
     return f"{key.get_name()} {key.fingerprint}"
-
-
-def _alias(name):
-    return derive_shorthand(name)["host"]
 
 
 def _shell_word(command):

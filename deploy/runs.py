@@ -10,6 +10,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import zlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from deploy.boards import ROOT
 from deploy.errors import BoardError
 
 RESULTS = ROOT / "results"
-LARGEST_FILE = 64 * 1024 * 1024  # bytes; what a board sends is bounded, whoever controls the board
+LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 _RUN_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")  # as name_run gives it
 _WRONG = {
     "inputs_sha256": "the inputs are not those of expected.json",
@@ -59,7 +60,7 @@ def run(board, cases, name, judge=True):
         for case in cases
     ]
     manifest = samples.manifest(samples.shipped(samples.load()))
-    session = board.start("remote.py", do="run", run=name, cases=plan, manifest=manifest)
+    session = board.start("remote", do="run", run=name, cases=plan, manifest=manifest)
     try:
         return _follow(board, session, judge)
     except BoardError as error:
@@ -70,54 +71,75 @@ def run(board, cases, name, judge=True):
 def _follow(board, session, judge):
     rows = []
     while (event := session.event())["event"] != "done":
-        match event["event"]:
-            case "tree":
-                board.running = True
-                if event["differ"]:
-                    board.say("note: the board's copy differs from this checkout: deploy again")
-            case "start":
-                number = f"{event['number']} of {event['of']}"
-                board.say(f"== {event['sample']} {event['case']} ({number})")
-            case "line":
-                board.say("   " + _printable(event["text"]))
-            case "end":
-                outcome = event["reason"] or f"exit status {event['exit_status']}"
-                board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
-            case "archive":
-                rows += _store(board, session, event, judge)
+        try:
+            rows += _EVENTS[event["event"]](board, session, event, judge) or []
+        except (KeyError, TypeError, ValueError) as error:
+            raise BoardError(f"it sends what makes no sense: {event} ({error})") from error
     board.running = False
     return rows
 
 
-def _printable(text):
-    """Return a line of output without what could steer a terminal."""
-    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text.rstrip("\r"))
+def _tree(board, _session, event, _judge):
+    board.running = True
+    if event["differ"]:
+        board.say("note: the board's copy differs from this checkout: deploy again")
+
+
+def _start(board, _session, event, _judge):
+    number = f"{event['number']} of {event['of']}"
+    board.say(f"== {event['sample']} {event['case']} ({number})")
+
+
+def _lines(board, _session, event, _judge):
+    for line in event["text"]:
+        board.say("   " + line.rstrip("\r"))
+
+
+def _end(board, _session, event, _judge):
+    outcome = event["reason"] or f"exit status {event['exit_status']}"
+    board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
 
 
 def collect(board):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    rows = _follow(board, board.start("remote.py", do="fetch"), judge=True)
-    if not rows:
+    board.fetched = 0
+    rows = _follow(board, board.start("remote", do="fetch"), judge=True)
+    if not board.fetched:
         board.say("nothing to collect")
     return rows
 
 
-def _store(board, session, event, judge):
+def _archive(board, session, event, judge):
     """Put an archive from the board into results/, complete it, and let the board forget it."""
     data = session.read(event["bytes"])
     folder = RESULTS / board.name / _run_folder(event["run"])
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
-        unpacked = Path(incoming, "run")
-        _unpack(data, unpacked)
-        rows = _complete(board, unpacked, event["complete"], judge)
-        if folder.exists():  # fetched before, while it was still going on
-            shutil.rmtree(folder)
-        unpacked.rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+            unpacked = Path(incoming, "run")
+            _unpack(data, unpacked)
+            rows = _complete(board, unpacked, event["complete"], judge)
+            if folder.exists():  # fetched before, while it was still going on
+                shutil.rmtree(folder)
+            unpacked.rename(folder)
+    except OSError as error:
+        kept = "the records stay on the board"
+        raise BoardError(f"cannot write {_shown(folder)} here: {error.strerror}; {kept}") from error
     session.send(b"stored\n")
+    board.fetched += 1
     state = "" if event["complete"] else ", which is still going on: collect it again"
     board.say(f"records in {_shown(folder)}{state}")
     return rows
+
+
+_EVENTS = {
+    "tree": _tree,
+    "start": _start,
+    "lines": _lines,
+    "end": _end,
+    "archive": _archive,
+    "noise": lambda *_: None,
+}
 
 
 def _run_folder(name):
@@ -133,42 +155,57 @@ def _shown(folder):
 def _unpack(data, target):
     """Unpack <sample>/<case>.<kind> and the run's own files; nothing else is looked at."""
     target.mkdir()
+    room = LARGEST_RUN
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
             for member in archive:
                 path = Path(member.name)
                 if not member.isfile() or len(path.parts) > 2 or ".." in path.parts:
                     continue
-                if path.is_absolute() or member.size > LARGEST_FILE:
+                room -= member.size
+                if path.is_absolute() or room < 0:
                     continue
                 (target / path).parent.mkdir(exist_ok=True)
                 (target / path).write_bytes(archive.extractfile(member).read())
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, zlib.error, EOFError) as error:
         raise BoardError(f"the results that came are broken: {error}") from error
 
 
 def _complete(board, folder, complete, judge):
     """Give every planned case a record; with `judge`, hold each against its expected.json."""
     plan = _json(folder / "plan.json")
+    if "cases" not in plan:
+        lost = Record("-", None, "error", "the run has no plan: what it was to do is lost")
+        return [Row(board.name, "-", lost)]
     known = samples.load()
     cut = "the run was stopped" if (folder / "ended.json").exists() else "the run was cut off"
     rows = []
-    for case in plan.get("cases", []):
-        sample, name = samples.check_name(case["sample"]), samples.check_name(case["case"])
+    for case in plan["cases"]:
+        sample, name = _plain(case["sample"]), _plain(case["case"])
         base = folder / sample / name
         outcome = _json(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
             continue  # its turn is still to come
         path = base.with_suffix(".jsonl")
         records, errors = record.read_lenient(path) if path.exists() else ([], [])
-        if reason := _problem(outcome, records, errors, f"not run: {cut}"):
+        errors = [text.replace(f"{path.parent}/", "") for text in errors]
+        if errors:
+            shutil.copy(path, base.with_suffix(".unreadable"))
+        not_run = f"{cut} while it ran" if base.with_suffix(".log").exists() else f"not run: {cut}"
+        if reason := _problem(outcome, records, errors, not_run):
             records.append(Record(sample, None, "error", reason, argv=outcome.get("argv", [])))
-        expected = known[sample].expected().get(name, {}) if judge and sample in known else {}
+        expected = known[sample].expected.get(name, {}) if judge and sample in known else {}
         records = [_judge(item, expected) for item in records]
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(item.to_line() + "\n" for item in records), encoding="utf-8")
         rows += [Row(board.name, name, item) for item in records]
     return rows
+
+
+def _plain(name):
+    if not samples.NAME.fullmatch(name):
+        raise BoardError(f"it names a sample or case {name!r}")
+    return name
 
 
 def _problem(outcome, records, errors, not_run):

@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.boards import ROOT
 from deploy.errors import UsageError
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SAMPLE_KEYS = {"description", "files", "needs", "cases"}
 _CASE_KEYS = {"args", "timeout"}
 
@@ -27,7 +27,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Sample:
-    """One folder of samples/. `needs` are the OpenCL extensions without which nothing runs."""
+    """One folder of samples/.
+
+    `needs` are the OpenCL extensions without which nothing runs. `expected` is expected.json: for
+    each case what its records must hold; empty where it is not made yet.
+    """
 
     name: str
     folder: Path
@@ -35,17 +39,13 @@ class Sample:
     files: tuple
     needs: tuple
     cases: tuple
-
-    def expected(self):
-        """Return expected.json: for each case what its records must hold; empty without it."""
-        path = self.folder / "expected.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    expected: dict
 
 
 def check_name(name):
     """Return `name` if a sample or a case can be called so, else raise UsageError."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: small letters, digits, - and _ only")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
     return name
 
 
@@ -68,28 +68,63 @@ def pick(samples, name, case=None):
 
 def _load(toml):
     folder = toml.parent
-    check_name(folder.name)
     where = toml.relative_to(folder.parents[1])
     try:
+        check_name(folder.name)
         table = tomllib.loads(toml.read_text(encoding="utf-8"))
-        _only(table, _SAMPLE_KEYS, where)
-        files = tuple(p for pattern in table["files"] for p in sorted(folder.glob(pattern)))
-        cases = []
-        for name, case in table["cases"].items():
-            check_name(name)
-            _only(case, _CASE_KEYS, f"{where}: case {name}")
-            cases.append(Case(folder.name, name, tuple(case["args"]), int(case["timeout"])))
-        needs = tuple(table.get("needs", ()))
-        return Sample(folder.name, folder, table["description"], files, needs, tuple(cases))
-    except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {error}") from error
+        _only(table, _SAMPLE_KEYS)
+        cases = [_case(folder.name, name, case) for name, case in table["cases"].items()]
+        needs = _strings(table.get("needs", []), "needs")
+        files = _files(folder, _strings(table["files"], "files"))
+        expected = _expected(folder / "expected.json")
+        return Sample(
+            folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected
+        )
     except KeyError as error:
         raise UsageError(f"{where} lacks {error.args[0]}") from error
+    except (OSError, ValueError, AttributeError, UsageError) as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
-def _only(table, known, where):
+def _case(sample, name, table):
+    check_name(name)
+    _only(table, _CASE_KEYS)
+    timeout = table["timeout"]
+    if type(timeout) is not int or timeout < 1:
+        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
+    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout)
+
+
+def _files(folder, patterns):
+    found = []
+    for pattern in patterns:
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise UsageError(f"files: {pattern!r} leads out of the sample's folder")
+        matches = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+        if not matches and pattern != "expected.json":
+            raise UsageError(f"files: there is no {pattern!r}")
+        found += matches
+    return tuple(found)
+
+
+def _strings(value, what):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{what} must be a list of strings")
+    return tuple(value)
+
+
+def _expected(path):
+    if not path.exists():
+        return {}
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
+        raise UsageError("expected.json must hold an object for each case")
+    return value
+
+
+def _only(table, known):
     if unknown := set(table) - known:
-        raise UsageError(f"{where} has the unknown key {min(unknown)}")
+        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
 
 
 def shipped(samples, root=ROOT):

@@ -9,7 +9,7 @@ from deploy import samples
 def deploy(board):
     """Make the board's copy equal to this checkout; only what differs travels."""
     files = samples.shipped(samples.load())
-    session = board.start("remote.py", do="sync", manifest=samples.manifest(files))
+    session = board.start("remote", do="sync", manifest=samples.manifest(files))
     event = session.event()
     if event["event"] == "want":
         size = _send(session, [(path, files[path]) for path in event["paths"]])
@@ -32,5 +32,5 @@ def _send(session, files):
 
 def clean(board, discard):
     """Delete what was deployed. Results that were never collected stay, unless `discard`."""
-    event = board.start("remote.py", do="clean", discard=discard).event()
+    event = board.start("remote", do="clean", discard=discard).event()
     board.say(f"cleaned {event['folder']}")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.timing import figures
+from deploy.errors import printable
 
 _STYLE = {"passed": "green", "failed": "bold red", "error": "bold red", "unsupported": "yellow"}
 
@@ -26,8 +27,9 @@ def show(rows, failures):
     for row in rows:
         item = row.record
         cells = [*([row.board] if len(boards) > 1 else []), item.sample, row.case]
+        cells += [item.variant or "-"]
         table.add_row(
-            *cells, item.variant or "-", Text(item.status, _STYLE[item.status]),
+            *(Text(printable(cell)) for cell in cells), Text(item.status, _STYLE[item.status]),
             _run_time(item), _rate(item), _error(item),
         )  # fmt: skip
     # Off a terminal rich assumes 80 columns and would cut the cells.
@@ -37,15 +39,28 @@ def show(rows, failures):
     for row in rows:
         if row.record.status != "passed":
             where = f"{row.board}: {row.record.sample} {row.case}"
-            console.print(f"{where}: {row.record.status}: {row.record.reason}", markup=False)
+            _line(console, f"{where}: {row.record.status}: {row.record.reason}")
+    for board, name in sorted({(row.board, _device(row.record)) for row in rows}):
+        _line(console, f"{board} ran on {name}")
     passed = sum(row.record.status == "passed" for row in rows)
-    console.print(f"{passed} of {len(rows)} passed")
+    _line(console, f"{passed} of {len(rows)} passed")
     for board, reason in failures.items():
-        console.print(f"no results of {board}: {reason}", markup=False)
+        _line(console, f"no results of {board}: {reason}")
+
+
+def _line(console, text):
+    console.print(Text(printable(text)), soft_wrap=True)
+
+
+def _device(item):
+    """Return the device of a record: a run on the CPU must not pass for one on the GPU."""
+    return f"{item.device['name']} ({item.device['type']})" if item.device else "no device"
 
 
 def _run_time(item):
     times = item.timing.get("run_s")
+    if times and min(times) <= 0:  # the driver's events hold no times
+        times = item.timing.get("host_s")
     return f"{median(times) * 1e3:.4g} ms" if times else "-"
 
 

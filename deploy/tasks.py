@@ -51,15 +51,17 @@ def _show(rows_by_board):
         FLEET.case_failed = True
 
 
-@task(name="list")
+@task(name="list", default=True)
 def list_samples(c):
     """List the samples with their cases, and the boards of boards.toml."""
-    for sample in samples.load().values():
+    loaded, known = samples.load(), boards.load(boards.path())
+    for sample in loaded.values():
         needs = f" (needs {', '.join(sample.needs)})" if sample.needs else ""
         print(f"{sample.name}: {sample.description}{needs}")
         for case in sample.cases:
             print(f"    {case.name:<12} {' '.join(case.args)}")
-    print(f"boards: {', '.join(boards.load(boards.path()))}")
+    print(f"boards: {', '.join(known)}")
+    print("tasks: fab --list")
 
 
 @task(help={**HOST, "discard": "also delete results that were never collected"})
@@ -78,6 +80,7 @@ def see_doctor(c, host=None):
 @task(help={"sample": "only this sample's"})
 def update_expected(c, sample=None):
     """Write expected.json anew from a run on `local`. For those who change a sample's inputs."""
+    FLEET.named = []  # other boards are what expected.json is for
     FLEET.each(c.config, boards.LOCAL, lambda board: expected.update(board, sample))
 
 

@@ -34,7 +34,7 @@ def test_settings(load):
     text = '[a]\nfolder = "x y"\ntime_limit = 9\ndevice = "Mali"\n[a.env]\nLD_LIBRARY_PATH = "/x"\n'
     settings = load(text)["a"]
     assert (settings.folder, settings.time_limit) == ("x y", 9)
-    assert settings.device_options() == ["--device", "Mali"]
+    assert settings.device_options() == ["--device=Mali"]
     assert settings.env == {"LD_LIBRARY_PATH": "/x"}
 
 
@@ -42,14 +42,17 @@ def test_settings(load):
     ("text", "message"),
     [
         ("[odroid\n", r"boards\.toml: .*line 1"),
-        ("odroid = 1\n", r"board odroid is no table"),
+        ("odroid = 1\n", r"board odroid is not a table"),
         ("[odroid]\npasword = 'x'\n", "board odroid has the unknown setting pasword"),
         ("[odroid]\ntime_limit = 0\n", "time_limit must be a whole number of seconds"),
         ("[odroid]\ntime_limit = true\n", "time_limit must be a whole number"),
-        ("[odroid]\nfolder = 3\n", "folder must be a text"),
-        ("[odroid]\npython = ''\n", "python must be a text"),
-        ("[odroid]\nenv = { A = 1 }\n", "env must be a table of texts"),
-        ("['-x']\n", "'-x' is no host"),
+        ("[odroid]\nfolder = 3\n", "folder must be a string"),
+        ("[odroid]\npython = ''\n", "python must be a string"),
+        ("[odroid]\nenv = { 'A=B' = 'x' }\n", "env must be a table of NAME"),
+        ("[odroid]\ntype = 'npu'\n", "type must be one of all, cpu, gpu"),
+        ('[odroid]\nfolder = "a\\u0000b"\n', "folder must be a string"),
+        ("[odroid]\nenv = { A = 1 }\n", "env must be a table of NAME"),
+        ("['-x']\n", "'-x' is not a host"),
     ],
 )
 def test_what_is_wrong_is_named(load, text, message):
@@ -61,7 +64,10 @@ def test_fab_says_it_in_one_line(fab, boards_toml):
     boards_toml("[odroid]\nfolder = 3\n")
     done = fab("deploy", "--host", "odroid")
     assert done.returncode == 2
-    assert done.stderr == "fab: error: boards.toml: board odroid: folder must be a text\n"
+    assert (
+        done.stderr
+        == "fab: error: boards.toml: board odroid: folder must be a string that is not empty\n"
+    )
 
 
 GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout = 5\n'
@@ -71,10 +77,17 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
     ("text", "message"),
     [
         ("x", r"samples/s/sample\.toml: Expected "),
-        (GOOD.replace("description", "descrption"), "has the unknown key descrption"),
+        (GOOD.replace("description", "descrption"), "unknown key descrption, there is cases"),
         (GOOD.replace("timeout = 5\n", ""), "lacks timeout"),
-        (GOOD.replace("[cases.one]", "[cases.'a/b']"), "'a/b' is no name"),
-        (GOOD.replace("args = []", "args = 3"), "sample.toml: "),
+        (GOOD.replace("[cases.one]", "[cases.'a/b']"), "'a/b' is not a name"),
+        (GOOD.replace("args = []", "args = 3"), "args of case one must be a list of strings"),
+        (GOOD.replace("args = []", 'args = "x"'), "args of case one must be a list of strings"),
+        (GOOD.replace("= 5", "= 0"), "timeout must be a whole number of seconds from 1 up"),
+        (GOOD.replace("= 5", "= 0.5"), "timeout must be a whole number"),
+        (GOOD.replace('["run.py"]', '"run.py"'), "files must be a list of strings"),
+        (GOOD.replace("run.py", "nope.cl"), "there is no 'nope.cl'"),
+        (GOOD.replace("run.py", "/etc/passwd"), "leads out of the sample's folder"),
+        (GOOD.replace("run.py", "../x"), "leads out of the sample's folder"),
         ("files = []\n", "lacks cases"),
     ],
 )
@@ -82,7 +95,19 @@ def test_a_sample_toml_that_cannot_be_used(tmp_path, text, message):
     folder = tmp_path / "samples" / "s"
     folder.mkdir(parents=True)
     (folder / "sample.toml").write_text(text)
+    (folder / "run.py").touch()
     with pytest.raises(UsageError, match=message):
+        samples.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["x", "[]", "3", '{"golden": 3}'])
+def test_an_expected_json_that_cannot_be_used(tmp_path, text):
+    folder = tmp_path / "samples" / "s"
+    folder.mkdir(parents=True)
+    (folder / "sample.toml").write_text(GOOD)
+    (folder / "run.py").touch()
+    (folder / "expected.json").write_text(text)
+    with pytest.raises(UsageError, match=r"samples/s/sample\.toml: "):
         samples.load(tmp_path)
 
 
@@ -93,8 +118,8 @@ def test_every_sample_is_complete():
         names = {path.name for path in sample.files}
         assert {"run.py", "README.md", "expected.json"} <= names, sample.name
         assert any(path.suffix == ".cl" for path in sample.files)
-        assert set(sample.expected()) == {case.name for case in sample.cases}
-        assert any("output_sha256" in case for case in sample.expected().values())
+        assert set(sample.expected) == {case.name for case in sample.cases}
+        assert any("output_sha256" in case for case in sample.expected.values())
 
 
 def test_names_of_samples_and_cases_that_are_not_there(fab):

@@ -2,15 +2,19 @@
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 
 import pytest
+from conftest import ROOT
 
 BAD = {
-    "size 0": (["--size", "0"], 2, "'0' is no size: every order must be from 1 to"),
-    "size -1": (["--size", "-1"], 2, "'-1' is no size"),
+    "size 0": (["--size", "0"], 2, "'0' is not a size: every order must be from 1 to"),
+    "size -1": (["--size", "-1"], 2, "'-1' is not a size"),
     "size 10^9": (["--size", "1000000000"], 2, "choose a smaller --size"),
     "a size that fits no device": (["--size", "200000x200000x1"], 2, "choose a smaller --size"),
-    "size as text": (["--size", "big"], 2, "'big' is no size: give an order such as 1024"),
+    "size as text": (["--size", "big"], 2, "'big' is not a size: give an order such as 1024"),
     "unknown device": (["-d", "adreno"], 2, "no device 'adreno', there is: [0]"),
     "unknown platform": (["-p", "9"], 2, "no platform '9', there is: [0]"),
     "unknown type": (["-t", "fpga"], 2, "invalid choice: 'fpga'"),
@@ -18,11 +22,14 @@ BAD = {
     "unknown kernel": (["--kernel", "fast"], 2, "invalid choice: 'fast'"),
     "unknown option": (["--sise", "4"], 2, "unrecognized arguments: --sise 4"),
     "an option cut short": (["--siz", "4"], 2, "unrecognized arguments"),
-    "repeat 0": (["--repeat", "0"], 2, "'0' is no whole number from 1 up"),
-    "warmup -1": (["--warmup", "-1"], 2, "'-1' is no whole number from 0 up"),
+    "repeat 0": (["--repeat", "0"], 2, "'0' is not a whole number from 1 up"),
+    "warmup -1": (["--warmup", "-1"], 2, "'-1' is not a whole number from 0 up"),
     "seed 2^32": (["--seed", "4294967296"], 2, "from 0 to 4294967295"),
-    "alpha nan": (["--alpha", "nan"], 2, "'nan' is no finite number"),
-    "beta text": (["--beta", "x"], 2, "'x' is no finite number"),
+    "alpha 1e39": (["--alpha", "1e39"], 2, "'1e39' is not a number that float32 can hold"),
+    "a result that overflows": (["--size", "8", "--alpha", "3e38"], 2, "overflows float32"),
+    "an empty device": (["-d", ""], 2, "no device ''"),
+    "alpha nan": (["--alpha", "nan"], 2, "'nan' is not a number that float32"),
+    "beta text": (["--beta", "x"], 2, "'x' is not a number that float32"),
     "unknown profile": (["--limits", "mali"], 2, "invalid choice: 'mali'"),
     "integers that round": (["--data", "integer", "--alpha", "0.5"], 2, "needs whole --alpha"),
     "--json in no folder": (["--json", "/no/such/folder/x"], 2, "cannot write records to /no/such"),
@@ -90,6 +97,39 @@ def test_what_stopped_it_is_recorded(run_sample, tmp_path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["status"] for line in lines] == ["passed", "error"]
     assert lines[1]["reason"].startswith("no device 'adreno'")
+    run_sample("sgemm", "--size", "0", "--json", path)
+    assert json.loads(path.read_text().splitlines()[2])["reason"].startswith("argument --size")
+
+
+@pytest.mark.parametrize("missing", ["numpy", "pyopencl", "common"])
+def test_a_missing_package(run_sample, project, tmp_path, missing):
+    if missing == "common":
+        shutil.rmtree(project / "common")
+    else:
+        (tmp_path / f"{missing}.py").write_text(f"raise ImportError('No module named {missing}')")
+    done = run_sample("sgemm", root=project, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 3
+    assert "No module named" in one_line(done.stderr)
+    assert missing in done.stderr
+    assert "docs/boards.md" in done.stderr
+
+
+def test_output_that_cannot_be_written(run_sample):
+    command = f"{sys.executable} samples/sgemm/run.py --size 4"
+    for redirection, status in ((">/dev/full", 2), (">&-", 0)):
+        done = subprocess.run(
+            ["bash", "-c", f"{command} {redirection}"], cwd=ROOT, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_that_is_no_text(run_sample, project):
+    (project / "samples/sgemm/sgemm.cl").write_bytes(b"\xff\xfe")
+    done = run_sample("sgemm", root=project)
+    assert done.returncode == 3
+    assert "is not UTF-8 text" in one_line(done.stderr)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -100,11 +140,6 @@ def test_a_full_disk(run_sample):
 
 
 def test_a_reader_that_goes_away(run_sample):
-    import subprocess
-    import sys
-
-    from conftest import ROOT
-
     shell = f"{sys.executable} samples/sgemm/run.py --size 4 --repeat 3 | true"
     done = subprocess.run(
         ["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60

@@ -170,10 +170,10 @@ def test_time_limit_device_and_environment_come_from_boards_toml(
     folder = stub("one", timeout=60)
     code = (folder / "run.py").read_text()
     code = code.replace("p.parse_args()", "p.parse_known_args()[0]")
-    code += "\nimport os\nprint(sys.argv[3:5], os.environ['RUSTICL_ENABLE'])\ntime.sleep(30)\n"
+    code += "\nimport os\nprint(sys.argv[3:4], os.environ['RUSTICL_ENABLE'])\ntime.sleep(30)\n"
     (folder / "run.py").write_text(code)
     done = fab("deploy", "--host", "odroid", "run-all")
-    assert "['--platform', 'ARM; x'] pan frost; 'x'" in done.stdout
+    assert "['--platform=ARM; x'] pan frost; 'x'" in done.stdout
     assert records(project, "odroid")["one", "only"][-1].reason == "timeout"
     assert (odroid.home / "a b; touch hit" / "current").exists()
     assert not (odroid.home / "hit").exists()
@@ -298,7 +298,7 @@ def test_clean_deletes_what_was_deployed_and_nothing_else(fab, odroid, stub):
     (folder / "results" / "20200101T000000.000Z").mkdir(parents=True)
     refused = fab("clean", "--host", "odroid")
     assert refused.returncode == 3
-    assert "1 runs are not collected" in refused.stderr
+    assert "not collected: 20200101T000000.000Z" in refused.stderr
     (folder / "note.txt").write_text("mine")
     assert fab("clean", "--host", "odroid", "--discard").returncode == 0
     assert [path.name for path in folder.iterdir()] == ["note.txt"]
@@ -319,14 +319,74 @@ def test_python_missing_on_the_board(fab, odroid, boards_toml):
     boards_toml('[odroid]\npython = "~/venv/bin/python; touch hit"\n')
     done = fab("deploy", "--host", "odroid")
     assert done.returncode == 3
-    assert "python3 is not there" in done.stderr
+    assert "its python cannot be started" in done.stderr
     assert not (odroid.home / "hit").exists()
+
+
+def test_a_board_that_prints_without_end_is_given_up(fab, odroid, boards_toml):
+    (odroid.home / "chatty").write_text("#!/bin/sh\nexec yes hello\n")
+    (odroid.home / "chatty").chmod(0o755)
+    boards_toml('[odroid]\npython = "~/chatty"\n')
+    done = fab("doctor", "--host", "odroid")
+    assert done.returncode == 3
+    assert "prints without end" in done.stderr
+
+
+def test_a_users_own_module_does_not_stand_in_for_pythons(fab, odroid, stub):
+    stub("one")
+    for name in ("shutil", "random", "numpy"):
+        (odroid.home / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    assert fab("deploy", "--host", "odroid", "run-all", "doctor").returncode == 0
+
+
+def test_results_that_cannot_be_written_here_cost_one_board_only(
+    fab, odroid, ssh_server, tmp_path, project, stub
+):
+    stub("one")
+    firefly = ssh_server("firefly")
+    blocks = odroid.host_block("odroid") + firefly.host_block("firefly")
+    (tmp_path / ".ssh" / "config").write_text(blocks)
+    (project / "results").mkdir()
+    (project / "results" / "odroid").write_text("a file is in the way")
+    done = fab("-H", "odroid,firefly", "deploy", "run-all")
+    assert done.returncode == 3
+    assert "the records stay on the board" in done.stderr
+    assert "fab collect --host odroid" in done.stderr
+    assert "1 of 1 passed" in done.stdout
+    (project / "results" / "odroid").unlink()
+    assert fab("collect", "--host", "odroid").returncode == 0
+    assert records(project, "odroid")["one", "only"][0].status == "passed"
+
+
+def test_what_a_board_sends_cannot_steer_the_terminal_or_the_table(fab, odroid, project, stub):
+    stub("one", "args.case = '[red]\\x1b[31m[/nope]'; print('\\x1b]0;title\\x07')")
+    done = fab("deploy", "--host", "odroid", "run-all")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b]" not in done.stdout
+    assert "\x1b[31m" not in done.stdout
+    assert "[red]?[31m[/nope]" in done.stdout
+
+
+def test_odd_names_in_the_boards_results_are_passed_over(fab, odroid, project, stub):
+    stub("one")
+    fab("deploy", "--host", "odroid")
+    results = odroid.home / "opencl-samples" / "results"
+    results.mkdir()
+    (results / "a file").touch()
+    (results / "20200101T000000.000Z").mkdir()
+    (results / "20200101T000000.000Z" / "plan.json").write_text("")
+    done = fab("collect", "--host", "odroid")
+    assert done.returncode == 1
+    assert "the run has no plan" in done.stdout
+    assert fab("clean", "--host", "odroid").returncode == 0
+    assert not results.exists()
 
 
 def test_a_login_script_that_greets_does_no_harm(fab, odroid, stub, boards_toml):
     stub("one")
     greeter = odroid.home / "my python"
-    greeter.write_text('#!/bin/sh\necho "Welcome to odroid!"\necho 7\nexec python3 "$@"\n')
+    noise = """echo 'Welcome to odroid!'; echo 7; echo '{"event": "start"}'; printf '> '"""
+    greeter.write_text(f'#!/bin/sh\n{noise}\nexec python3 "$@"\n')
     greeter.chmod(0o755)
     boards_toml('[odroid]\npython = "~/my python"\n')
     assert fab("deploy", "--host", "odroid", "run-all").returncode == 0

@@ -72,6 +72,8 @@ class TestChoose:
         [
             ({"platform": "intel"}, r"no platform 'intel', there is: \[0\] Portable"),
             ({"platform": "2"}, "no platform '2'"),
+            ({"platform": ""}, "no platform ''"),
+            ({"device": "0"}, "device 0 of which platform"),
             ({"device": "adreno"}, r"no device 'adreno', there is: \[0\] pthread"),
             ({"platform": "0", "type_name": "gpu"}, "no device of type gpu on Portable"),
         ],
@@ -85,6 +87,20 @@ class TestChoose:
         assert lines[0] == "Platforms (2):"
         assert "    [1] ARM Platform, OpenCL 1.2" in lines
         assert "            [1] Mali-T628 (2) (gpu)" in lines
+
+
+def test_a_platform_that_fails_is_not_passed_over_in_silence(monkeypatch):
+    def broken(kind):
+        code = cl.status_code.OUT_OF_HOST_MEMORY
+        raise cl.RuntimeError(cl._cl._ErrorRecord("no memory", code, "clGetDeviceIDs"))
+
+    pocl = platform("PoCL", fake("pthread", CPU))
+    arm = SimpleNamespace(name="ARM Platform", version="OpenCL 1.2", get_devices=broken)
+    monkeypatch.setattr(device, "platforms", lambda: [pocl, arm])
+    with pytest.raises(OpenCLFailure, match=r"platform ARM Platform fails: .*-p takes another"):
+        device.choose()
+    assert device.choose(platform="pocl").name == "pthread"
+    assert any("platform ARM Platform fails" in line for line in device.listing())
 
 
 def test_no_platform_is_an_opencl_failure(monkeypatch):

@@ -7,6 +7,9 @@ import pytest
 
 from deploy import doctor
 
+MALI = {"name": "Mali", "type": "gpu"}
+MALI0 = {"path": "/dev/mali0", "mode": "crw-rw----", "owner": "root", "group": "video"}
+MALI0["usable"] = True
 HEALTHY = {
     "user": "odroid",
     "python": {"path": "/usr/bin/python3", "version": "3.11.2"},
@@ -21,17 +24,16 @@ HEALTHY = {
     "devices": {
         "ok": True,
         "text": json.dumps(
-            [{"name": "ARM", "version": "1.2", "devices": [{"name": "Mali", "type": "gpu"}]}]
+            [{"name": "ARM", "version": "1.2", "problem": None, "devices": [MALI]}]
         ),
     },
-    "nodes": [
-        {"path": "/dev/mali0", "mode": "crw-", "owner": "root", "group": "video", "usable": True}
-    ],
+    "nodes": [MALI0],
     "governors": {"cpu policy0": "performance"},
     "memory": 2**31,
     "folder": {
         "path": "/home/odroid/opencl-samples",
         "deployed": True,
+        "taken": False,
         "writable": True,
         "free": 2**33,
         "uncollected": 0,
@@ -56,6 +58,16 @@ def missing(name):
 
 
 NODE = {**HEALTHY["nodes"][0], "usable": False}
+PTHREAD = {"name": "pthread-cortex-a15", "type": "cpu"}
+
+
+def two_platforms(**second):
+    """Return what a board says that has PoCL, and a second platform with something odd."""
+    pocl = {"name": "PoCL", "version": "1.2", "problem": None, "devices": [PTHREAD]}
+    other = {"name": "ARM", "version": "1.2", "problem": None, "devices": [MALI]}
+    return {"ok": True, "text": json.dumps([pocl, {**other, **second}])}
+
+
 NO_DRIVER = {"ok": False, "text": "LogicError: clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR"}
 BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot open shared object"}
 
@@ -71,14 +83,26 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
         ({"icd": {"vendors": "x", "files": [BROKEN_ICD]}}, "FAIL", "ICD", "LD_LIBRARY_PATH"),
         ({"devices": NO_DRIVER}, "FAIL", "OpenCL", "-1001"),
         ({"devices": {"ok": True, "text": "[]"}}, "FAIL", "OpenCL", "RUSTICL_ENABLE"),
-        ({"devices": {"ok": False, "text": "crashed with signal 11"}}, "FAIL", "OpenCL", "mend"),
+        ({"devices": {"ok": False, "text": "crashed with signal 11"}}, "FAIL", "OpenCL", "fix"),
+        ({"devices": two_platforms(problem="OUT_OF_HOST_MEMORY")}, "FAIL", "OpenCL", "driver"),
+        ({"devices": two_platforms(devices=[])}, "FAIL", "OpenCL", "driver"),
+        (
+            {"devices": two_platforms(name="rusticl", devices=[])},
+            "FAIL",
+            "OpenCL",
+            "RUSTICL_ENABLE",
+        ),
+        ({"devices": two_platforms(devices=[PTHREAD])}, "note", "OpenCL", "GPU's OpenCL driver"),
         ({"nodes": [NODE]}, "note", "device", "usermod -aG video odroid"),
+        ({"nodes": [{**NODE, "group": "root"}]}, "note", "device", "udev rule"),
+        ({"nodes": [{**NODE, "mode": "crw-------"}]}, "note", "device", "udev rule"),
         ({"nodes": []}, "note", "device", "kernel driver"),
         ({"governors": {"gpu mali": "simple_ondemand"}}, "note", "governor", "performance"),
         ({"clock": 12_345.0}, "note", "clock", "date -s"),
         ({"memory": 2**26}, "note", "memory", "swap"),
         ({"folder": {**HEALTHY["folder"], "writable": False}}, "FAIL", "folder", "read-write"),
         ({"folder": {**HEALTHY["folder"], "free": 2**20}}, "FAIL", "folder", "free at least"),
+        ({"folder": {**HEALTHY["folder"], "taken": True}}, "FAIL", "folder", "another folder"),
         ({"folder": {**HEALTHY["folder"], "uncollected": 2}}, "note", "results", "fab collect"),
     ],
 )

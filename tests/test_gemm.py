@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common import gemm
+from common.errors import UsageError
 from common.gemm import Size
 
 SMALL = Size(5, 7, 3)
@@ -23,7 +24,7 @@ def test_sizes(text, size):
     "text", ["", "0", "-1", "x", "4x4", "1x0x1", "1e3", "4.0", "٣", "2000000000"]
 )
 def test_what_is_no_size(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no size"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size"):
         gemm.parse_size(text)
 
 
@@ -75,6 +76,20 @@ def test_an_honest_float32_result_is_within_the_bound(K):
     check = gemm.check(np.float32(1.1) * total + np.float32(0.1) * C, expected, bound)
     assert check.reason is None
     assert 0 < check.error_over_bound <= 1
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1e-39, 0), (0, 1e-44), (1e-38, 1e-38)])
+def test_a_device_that_flushes_subnormal_numbers_is_within_the_bound(alpha, beta):
+    A, B, C = gemm.sdk_inputs(Size(9, 8, 7), 5)
+    expected, bound = gemm.reference(np.float32(alpha), A, B, np.float32(beta), C)
+    assert gemm.check(np.zeros_like(C), expected, bound).reason is None or alpha == 1e-38
+    assert gemm.check(expected.astype(np.float32), expected, bound).reason is None
+
+
+def test_a_result_that_overflows_is_refused():
+    A, B, C = gemm.sdk_inputs(SMALL, 5)
+    with pytest.raises(UsageError, match="overflows float32"):
+        gemm.reference(3e38, 10 * A, B, 0, C)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1.0])

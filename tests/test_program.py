@@ -1,6 +1,8 @@
 """Building kernels: what a failed build shows."""
 
+import pyopencl as cl
 import pytest
+from conftest import ROOT
 
 from common import program
 from common.errors import OpenCLFailure
@@ -39,6 +41,17 @@ def test_defines_reach_the_kernel(queue, tmp_path):
     assert build(queue.context, path, {"WIDTH": 4})
     with pytest.raises(OpenCLFailure, match="line 2"):
         build(queue.context, path, {"WIDTH": 8})
+
+
+def test_nothing_is_built_that_some_mali_drivers_refuse(queue):
+    info = cl.program_build_info.OPTIONS
+    built = build(queue.context, ROOT / "samples/sgemm/sgemm.cl", {"WIDTH": 4})
+    assert built.get_build_info(queue.device, info).split() == ["-DWIDTH=4"]  # no -I
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("samples/sgemm/*.cl")), ids=lambda p: p.name)
+def test_an_opencl_1_1_compiler_takes_it(queue, path):
+    assert build(queue.context, path, options=["-cl-std=CL1.1"])
 
 
 def test_a_missing_file(queue, tmp_path):

@@ -31,8 +31,11 @@ def walk_through(tmp_path_factory):
     copy = tmp_path_factory.mktemp("readme") / "opencl-samples"
     wanted = shutil.ignore_patterns(".git", ".venv", ".board", "results", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, copy, ignore=wanted)
-    (copy / ".venv").symlink_to(sys.prefix)
-    (Path(sys.prefix) / "ready").touch()
+    (copy / ".venv").mkdir()
+    for part in Path(sys.prefix).iterdir():
+        (copy / ".venv" / part.name).symlink_to(part)
+    (copy / ".venv" / "ready").unlink(missing_ok=True)
+    (copy / ".venv" / "ready").touch()
     return copy
 
 

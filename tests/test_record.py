@@ -43,6 +43,12 @@ def test_every_line_is_flushed_and_strict_json(tmp_path):
         ({"surprise": 1}, "unknown key surprise"),
         ({"timing": {"ran": 1}}, r"unknown key timing\.ran"),
         ({"check": []}, "check is not an object"),
+        ({"check": {"max_abs_error": "x"}}, r"check\.max_abs_error is not a number"),
+        ({"timing": {"run_s": ["x"]}}, r"timing\.run_s is not a list of numbers"),
+        ({"timing": {"run_s": [None]}}, r"timing\.run_s is not a list of numbers"),
+        ({"schema": True}, "schema True is unknown"),
+        ({"sample": 3}, "sample has the wrong type"),
+        ({"argv": "x"}, "argv has the wrong type"),
         ({"status": "good"}, "status 'good' is none of"),
         ({"reason": "odd"}, "a reason must stand"),
     ],
@@ -58,7 +64,9 @@ def test_what_is_not_understood_is_refused_with_file_and_line(tmp_path, change, 
     assert (len(records), len(errors)) == (1, 1)
 
 
-@pytest.mark.parametrize("line", ["", "[1]", "{", "null", '{"schema": 1}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "line", ["", "[1]", "{", "null", '{"schema": 1}', "\x00\xff", '{"schema": NaN}']
+)
 def test_broken_lines(tmp_path, line):
     path = tmp_path / "r.jsonl"
     path.write_text(line + "\n")

@@ -1,19 +1,22 @@
 """The board's side by itself: broken copies, hostile archives, and a Python that is too old."""
 
 import ast
+import contextlib
 import hashlib
 import io
 import os
+import re
 import sys
 import tarfile
 
 import pytest
 
-from deploy import remote, runs, ship
+from deploy import runs, ship
 from deploy.boards import ROOT, Settings
-from deploy.errors import BoardError
+from deploy.errors import BoardError, printable
 from deploy.fleet import Board
-from deploy.link import LocalLink
+from deploy.link import PROGRAMS, LocalLink
+from deploy.onboard.wire import Wire
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def sha(data):
 
 def sync(board, manifest, members, cut=None):
     """Deploy `manifest`, sending a tar of `members`, cut short after `cut` bytes."""
-    session = board.start("remote.py", do="sync", manifest=manifest)
+    session = board.start("remote", do="sync", manifest=manifest)
     event = session.event()
     if event["event"] != "want":
         return event
@@ -77,7 +80,7 @@ def test_a_broken_copy_leaves_the_old_tree(board, deployed, tmp_path, members, c
 
 def test_only_what_differs_is_asked_for(board, deployed):
     manifest = {"a/one": sha(b"one"), "b/two": sha(b"two")}
-    session = board.start("remote.py", do="sync", manifest=manifest)
+    session = board.start("remote", do="sync", manifest=manifest)
     assert session.event() == {"event": "want", "paths": ["b/two"]}
 
 
@@ -95,30 +98,56 @@ def test_the_whole_project_arrives_as_it_is(board, tmp_path):
             assert path.read_bytes() == there.read_bytes()
 
 
-def test_a_host_that_takes_nothing_does_not_stop_the_board(monkeypatch):
-    monkeypatch.setattr(remote, "PATIENCE", 0.1)
-    read_end, write_end = os.pipe()
-    wire = remote.Wire(None, write_end)
+@pytest.fixture
+def wire():
+    """A board's end of a connection, and the descriptors of the host's end."""
+    to_board, from_board = os.pipe(), os.pipe()
+    yield Wire(to_board[0], from_board[1]), to_board[1], from_board[0]
+    for end in (*to_board, *from_board):
+        with contextlib.suppress(OSError):
+            os.close(end)
+
+
+def test_a_host_that_takes_nothing_does_not_stop_the_board(wire, monkeypatch):
+    monkeypatch.setattr("deploy.onboard.wire.PATIENCE", 0.1)
     for _ in range(100):
-        wire.emit("line", text="x" * 10_000)
-    assert wire.lost
-    assert wire.answer() == b""
-    os.close(read_end)
-    os.close(write_end)
+        wire[0].emit("lines", text=["x" * 10_000])
+    assert wire[0].lost
 
 
-def test_a_host_that_is_gone_does_not_stop_the_board():
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    wire = remote.Wire(None, write_end)
-    wire.emit("line", text="x")
-    assert wire.lost
-    os.close(write_end)
+def test_a_host_that_is_gone_does_not_stop_the_board(wire):
+    os.close(wire[2])
+    wire[0].emit("lines", text=["x"])
+    assert wire[0].lost
 
 
-@pytest.mark.parametrize("program", ["remote.py", "facts.py"])
+def test_a_host_that_says_nothing_is_not_waited_for(wire):
+    assert wire[0].line(0.1) is None
+    assert not wire[0].lost
+    os.write(wire[1], b"stop\nsto")
+    assert wire[0].line(0.1) == b"stop"
+    assert wire[0].line(0.1) is None
+    os.write(wire[1], b"red\n12345")
+    assert wire[0].line(0.1) == b"stored"
+    assert wire[0].take(3) == b"123"
+    os.close(wire[1])
+    assert wire[0].take(9) == b"45"
+    assert wire[0].lost
+
+
+@pytest.mark.parametrize("program", sorted((ROOT / "deploy/onboard").glob("*.py")), ids=str)
 def test_python_3_6_can_read_what_is_sent_to_a_board(program):
-    ast.parse((ROOT / "deploy" / program).read_text(), feature_version=(3, 6))
+    ast.parse(program.read_text(), feature_version=(3, 6))
+
+
+def test_what_is_sent_needs_nothing_but_itself_and_the_standard_library():
+    for modules in PROGRAMS.values():
+        for number, name in enumerate(modules):
+            text = (ROOT / "deploy/onboard" / f"{name}.py").read_text()
+            wanted = set(re.findall(r"from deploy\.onboard\.(\w+) import", text))
+            assert wanted <= set(modules[:number])
+            for module in re.findall(r"^(?:import|from) (\w+)", text, re.M):
+                assert module == "deploy" or module in sys.stdlib_module_names
 
 
 def archive_of(members):
@@ -159,4 +188,4 @@ def test_a_run_with_a_name_that_is_none(name):
 
 
 def test_output_cannot_steer_the_terminal():
-    assert runs._printable("\x1b[2Jhi\tthere\r") == "?[2Jhi\tthere"
+    assert printable("\x1b[2Jhi\tthere") == "?[2Jhi\tthere"

@@ -161,6 +161,14 @@ def test_a_kernel_broken_on_purpose_fails(sgemm, project, mutant):
     assert records[0].reason
 
 
+def test_a_work_group_that_is_too_large_is_made_to_fit(sgemm, project):
+    path = project / "samples" / "sgemm" / "run.py"
+    path.write_text(path.read_text().replace("LOCAL = (16, 4)", "LOCAL = (512, 512)"))
+    done, _ = sgemm("--limits", "mali-t628", "--size", 40, root=project)
+    assert done.returncode == 0, done.stderr
+    assert "work-groups of 16 x 16" in done.stdout
+
+
 def test_an_over_read_shows_as_nan(sgemm, project):
     path = project / "samples" / "sgemm" / "sgemm.cl"
     text = path.read_text()

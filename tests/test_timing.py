@@ -55,6 +55,26 @@ def test_warm_up_launches_are_not_counted():
     np.testing.assert_allclose(times.run_s, [12e-6, 16e-6, 20e-6])
 
 
+def test_a_driver_without_times_or_with_odd_ones():
+    class Broken:
+        queued = 0
+
+        @property
+        def submit(self):
+            raise cl.RuntimeError("PROFILING_INFO_NOT_AVAILABLE")
+
+    odd = SimpleNamespace(queued=9000, submit=0, start=5000, end=4000)
+    for profile in (Broken(), odd):
+        event = SimpleNamespace(wait=lambda: None, profile=profile)
+        times = timing.measure(lambda event=event: event, repeat=2, warmup=0)
+        assert min(times.queued_s + times.wait_s + times.run_s) == 0
+        assert "by the host's clock" in times.rate_line("GFLOPS", 1.0)
+
+
+def test_tiny_times_have_no_exponent():
+    assert Timing([3e-8], [1e-3], [2.0], [2.0], 0).lines()[1] == "Queued time:    0.000030ms"
+
+
 def test_a_real_event(queue):
     kernel = cl.Program(queue.context, "__kernel void f(__global int *x) { *x = 1; }").build().f
     buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4)

@@ -12,14 +12,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import numpy as np
-import pyopencl as cl
+try:
+    import numpy as np
+    import pyopencl as cl
 
-from common import cli, device, gemm, timing
-from common.buffers import GuardedBuffer
-from common.errors import PASSED, WRONG_RESULT, UsageError
-from common.program import build
-from common.record import Record
+    from common import cli, device, gemm, timing
+    from common.buffers import GuardedBuffer
+    from common.errors import PASSED, WRONG_RESULT, UsageError
+    from common.program import build
+    from common.record import Record
+except ImportError as missing:
+    print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
@@ -81,14 +85,14 @@ def main(args):
             return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
         # Run once and check every element; only then take times.
+        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}", flush=True)
         enqueue().wait()
         result = buffers[2].read()
         check = gemm.check(result, expected, bound)
+        times = timing.measure(enqueue, args.repeat, args.warmup)
         if not all(buffer.intact() for buffer in buffers):
             check = replace(check, reason="the kernel wrote outside of its buffers")
-        times = timing.measure(enqueue, args.repeat, args.warmup)
 
-        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}")
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
         print("\n".join(times.lines(args.verbose)))

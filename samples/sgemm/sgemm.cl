@@ -23,9 +23,10 @@
  *   sgemm_tile4x4  4 x 4 elements: what was read is used four times
  */
 
-/* The last columns and rows, where no whole vector fits: rows x columns elements of C from here. */
-static void edge(int rows, int columns, int N, int K, float alpha, __global const float *A,
-                 __global const float *B, float beta, __global float *C)
+/* The last columns and rows, where no whole vector fits: rows x columns elements of C from here.
+ * Not static: OpenCL C 1.1, which older boards have, does not know the word. */
+void edge(int rows, int columns, int N, int K, float alpha, __global const float *A,
+          __global const float *B, float beta, __global float *C)
 {
     for (int r = 0; r < rows; r++) {
         for (int c = 0; c < columns; c++) {

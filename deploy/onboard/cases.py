@@ -1,0 +1,120 @@
+"""Run one case under its time limit, and end all that it started."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from deploy.onboard.folder import write_json
+
+BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
+GRACE = 2.0  # seconds between asking a process group to end and killing it
+LOG_LIMIT = 4 * 1024 * 1024  # bytes of output that are kept and sent per case
+
+
+def run_case(wire, case, tree, target, env):
+    """Run one case under its time limit in a process group of its own; return its outcome."""
+    home = os.path.join(target, case["sample"])
+    os.makedirs(home, exist_ok=True)
+    base = os.path.join(home, case["case"])
+    script = os.path.join("samples", case["sample"], "run.py")
+    command = [sys.executable, script] + case["args"] + ["--json", base + ".jsonl"]
+    started = time.time()
+    clock = time.monotonic()
+    with open(base + ".log", "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=tree, env=env, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        reason = follow(wire, process, log, clock + case["timeout"])
+        if not end_group(process):
+            reason = "%s; the process cannot be killed" % reason
+    status = process.returncode
+    if reason is None and status is not None and status < 0:
+        names = {s.value: s.name for s in signal.Signals}
+        reason = "killed by %s" % names.get(-status, "signal %d" % -status)
+    outcome = {
+        "sample": case["sample"], "case": case["case"], "argv": command[1:], "started": started,
+        "seconds": time.monotonic() - clock, "exit_status": status, "reason": reason,
+    }  # fmt: skip
+    with contextlib.suppress(OSError):  # a full disk: the host has heard of it all the same
+        write_json(base + ".outcome.json", outcome)
+    return outcome
+
+
+class Output:
+    """What a case prints: kept in its log, up to LOG_LIMIT, and passed on line by line."""
+
+    def __init__(self, wire, pipe, log):
+        self.wire, self.pipe, self.log = wire, pipe, log
+        self.room, self.rest, self.open = LOG_LIMIT, b"", True
+
+    def read(self):
+        """Pass on what is there now."""
+        data = os.read(self.pipe, 65536)
+        self.open = bool(data)
+        data, self.room = data[: self.room], max(0, self.room - len(data))
+        with contextlib.suppress(OSError):  # a full disk costs the log, not the case
+            self.log.write(data)
+            self.log.flush()
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        self.send(lines)
+
+    def finish(self):
+        """Pass on what is left, without waiting for more."""
+        while self.open and self.room and select.select([self.pipe], [], [], 0)[0]:
+            self.read()
+        self.send([self.rest] if self.rest else [])
+
+    def send(self, lines):
+        if lines:
+            self.wire.emit("lines", text=[line.decode("utf-8", "replace") for line in lines])
+
+
+def follow(wire, process, log, deadline):
+    """Pass on what the process prints until it ends; return why it had to be ended, or None."""
+    output = Output(wire, process.stdout.fileno(), log)
+    try:
+        return wait(wire, process, output, deadline)
+    finally:
+        output.finish()
+
+
+def wait(wire, process, output, deadline):
+    beat = time.monotonic() + BEAT
+    while process.poll() is None:
+        now = time.monotonic()
+        if now >= deadline:
+            return "timeout"
+        if now >= beat:
+            wire.emit("beat")
+            beat = now + BEAT
+        # Often enough to see the end of a process whose child keeps the output open.
+        pause = min(deadline - now, 0.1)
+        if output.open:
+            if select.select([output.pipe], [], [], pause)[0]:
+                output.read()
+            if output.room == 0:
+                return "printed more than %d bytes" % LOG_LIMIT
+        else:
+            time.sleep(pause)
+        if wire.line(0) == b"stop":
+            return "stopped"
+    return None
+
+
+def end_group(process):
+    """End what is left of the process group; tell whether the process itself is gone."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if sign == signal.SIGTERM and process.poll() is not None:
+            continue
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, sign)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+    process.stdout.close()
+    return process.poll() is not None

@@ -1,0 +1,116 @@
+"""Make the deployed tree equal to the host's, or delete it."""
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import zlib
+
+from deploy.onboard.folder import MARKER, locked, place, require_ours, waiting, write_json
+from deploy.onboard.wire import PATIENCE, Refused
+
+
+def sync(wire, request):
+    """Make the deployed tree equal to the request's manifest; ask only for what differs."""
+    folder, manifest = request["folder"], request["manifest"]
+    require_free(folder)
+    os.makedirs(place(folder), exist_ok=True)
+    with locked(folder, request["holder"]):
+        write_json(place(folder, MARKER), {"layout": 1})
+        current = os.path.realpath(place(folder, "current"))
+        have = hashes(current)
+        wanted = sorted(path for path in manifest if have.get(path) != manifest[path])
+        if wanted or set(have) - set(manifest):
+            wire.emit("want", paths=wanted)
+            replace_tree(wire, folder, current, manifest, wanted)
+        wire.emit("done", sent=len(wanted), files=len(manifest))
+
+
+def require_free(folder):
+    """Refuse a folder that is not ours and holds something."""
+    path = place(folder)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise Refused("%s is not a folder: name another one in boards.toml" % path)
+    if os.path.exists(place(folder, MARKER)) or not os.path.isdir(path):
+        return
+    if set(os.listdir(path)) - {"lock"}:
+        raise Refused("%s holds other files: name a folder of its own in boards.toml" % path)
+
+
+def hashes(tree):
+    found = {}
+    for base, _, names in os.walk(tree):
+        for name in names:
+            path = os.path.join(base, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, tree)] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def replace_tree(wire, folder, current, manifest, wanted):
+    """Unpack beside the deployed tree, check every file, then switch."""
+    trees = place(folder, "trees")
+    os.makedirs(trees, exist_ok=True)
+    number = 1 + max([int(name) for name in os.listdir(trees) if name.isdigit()] or [0])
+    incoming = os.path.join(trees, "incoming")
+    shutil.rmtree(incoming, ignore_errors=True)
+    try:
+        for path in manifest:
+            os.makedirs(os.path.dirname(os.path.join(incoming, path)), exist_ok=True)
+        if wanted:
+            unpack(wire, incoming, set(wanted))
+        for path in set(manifest) - set(wanted):
+            shutil.copy2(os.path.join(current, path), os.path.join(incoming, path))
+        if hashes(incoming) != manifest:
+            raise Refused("the copy does not match its checksums: deploy again")
+    except BaseException:
+        shutil.rmtree(incoming, ignore_errors=True)  # a full disk needs the room
+        raise
+    os.sync()  # power that fails after the switch must not leave empty files behind it
+    os.rename(incoming, os.path.join(trees, str(number)))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place(folder, "next"))
+    os.symlink(os.path.join("trees", str(number)), place(folder, "next"))
+    os.replace(place(folder, "next"), place(folder, "current"))
+    os.sync()
+    for name in os.listdir(trees):
+        if name != str(number):
+            shutil.rmtree(os.path.join(trees, name), ignore_errors=True)
+
+
+def unpack(wire, target, wanted):
+    data = io.BytesIO(wire.take(int(wire.line(PATIENCE) or 0)))
+    try:
+        with tarfile.open(fileobj=data, mode="r:gz") as archive:
+            for member in archive:
+                # Names are compared, never trusted: a member that was not asked for ends it.
+                if member.name not in wanted or not member.isfile():
+                    raise Refused("the copy holds a file that was not asked for: " + member.name)
+                path = os.path.join(target, member.name)
+                with open(path, "wb") as file:
+                    shutil.copyfileobj(archive.extractfile(member), file)
+                os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
+    except (tarfile.TarError, zlib.error, EOFError) as error:
+        raise Refused("the copy broke off: %s" % error)
+
+
+def clean(wire, request):
+    """Delete what was deployed, and the folder if nothing else is in it."""
+    folder = request["folder"]
+    require_ours(folder)
+    with locked(folder, request["holder"]):
+        kept = waiting(folder)
+        if kept and not request["discard"]:
+            raise Refused("not collected: %s. Collect them, or add --discard" % ", ".join(kept))
+        for name in ("trees", "results", "cache"):
+            if os.path.isdir(place(folder, name)):
+                shutil.rmtree(place(folder, name))
+        # The mark goes last: what is left of a clean that broke off is still ours.
+        for name in ("current", "next", "lock", MARKER):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(place(folder, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(place(folder))  # stays where it holds files that are not ours
+    wire.emit("done", folder=place(folder))

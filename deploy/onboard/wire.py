@@ -1,0 +1,59 @@
+"""The board's end of the connection: lines of JSON both ways."""
+
+import json
+import os
+import select
+import time
+
+PATIENCE = 30.0  # seconds for the host to take or say something, before it counts as gone
+
+
+class Refused(Exception):
+    """Why the request cannot be done: a line that a person can act on."""
+
+
+class Wire:
+    """The way to the host, by file descriptors.
+
+    A host that is gone, or that takes or says nothing for PATIENCE, is given up: what is sent to it
+    is dropped, and the work goes on.
+    """
+
+    def __init__(self, source, sink):
+        self.source, self.sink = source, sink
+        self.lost = False
+        self.rest = b""
+        os.set_blocking(sink, False)
+
+    def emit(self, event, payload=b"", before=b"", **fields):
+        if self.lost:
+            return
+        line = json.dumps(dict(fields, event=event)).encode() + b"\n"
+        data = memoryview(before + line + payload)
+        try:
+            while data and not self.lost:
+                self.lost = not select.select([], [self.sink], [], PATIENCE)[1]
+                data = data if self.lost else data[os.write(self.sink, data) :]
+        except OSError:
+            self.lost = True
+
+    def line(self, patience):
+        """Return the host's next line; None where none came in time or the host is gone."""
+        end = time.monotonic() + patience
+        while b"\n" not in self.rest and not self.lost:
+            if not select.select([self.source], [], [], max(0.0, end - time.monotonic()))[0]:
+                return None
+            said = os.read(self.source, 65536)
+            self.lost = not said
+            self.rest += said
+        line, newline, self.rest = self.rest.partition(b"\n")
+        return line if newline else None
+
+    def take(self, count):
+        """Return the next `count` bytes from the host; fewer where the host is gone."""
+        while len(self.rest) < count and not self.lost:
+            said = os.read(self.source, 65536)
+            self.lost = not said
+            self.rest += said
+        data, self.rest = self.rest[:count], self.rest[count:]
+        return data
