@@ -12,17 +12,21 @@ from deploy.errors import UsageError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SAMPLE_KEYS = {"description", "files", "needs", "cases"}
-_CASE_KEYS = {"args", "timeout"}
+_CASE_KEYS = {"args", "timeout", "golden"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One named way to run a sample. `timeout` in seconds."""
+    """One named way to run a sample. `timeout` in seconds.
+
+    The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
+    """
 
     sample: str
     name: str
     args: tuple
     timeout: int
+    golden: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,11 @@ def _load(toml):
         for name, case in table["cases"].items():
             check_name(name)
             _only(case, _CASE_KEYS, f"{where}: case {name}")
-            cases.append(Case(folder.name, name, tuple(case["args"]), int(case["timeout"])))
+            golden = case.get("golden", False)
+            if not isinstance(golden, bool):
+                raise UsageError(f"{where}: case {name}: golden is true or false")
+            args, timeout = tuple(case["args"]), int(case["timeout"])
+            cases.append(Case(folder.name, name, args, timeout, golden))
         needs = tuple(table.get("needs", ()))
         return Sample(folder.name, folder, table["description"], files, needs, tuple(cases))
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
