@@ -1,0 +1,530 @@
+"""samples/64_bit_integer: exact for every image and size, and its check fails for wrong kernels."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT
+from PIL import Image
+
+from common import record
+from common.errors import UsageError
+from common.program import build
+from deploy import samples
+
+NAME = "64_bit_integer"
+FOLDER = ROOT / "samples" / NAME
+KERNELS = ("long_vectors", "many_vectors", "work_group", "two_stages")
+FILES = {path.stem[3:]: path.name for path in (FOLDER / "kernels").glob("0*.cl")}
+MOST = 65535 * 65535  # pixels of the largest image
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(f"{NAME}_{name}", FOLDER / f"{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+luma, sums = module("luma"), module("sums")
+
+
+@pytest.fixture
+def sample(run_sample, tmp_path):
+    """Run the sample; gives the finished process and its records."""
+
+    def run(*args, **more):
+        path = tmp_path / "records.jsonl"
+        path.unlink(missing_ok=True)
+        done = run_sample(NAME, *args, "--json", path, **more)
+        return done, record.read(path) if path.exists() else []
+
+    return run
+
+
+def output_lines(squares, pixels, count):
+    variance = (count * squares - pixels**2) / count**2
+    return (
+        f"Square of the pixel values = {squares}\n"
+        f"Sum of the pixel values = {pixels}\n"
+        f"Mean of the pixel values = {pixels / count:.3f}\n"
+        f"Variance of the pixel values = {variance:.3f}\n"
+    )
+
+
+# What it prints and records
+
+
+def test_what_it_prints_for_its_own_image(sample):
+    done, records = sample()
+    assert done.returncode == 0, done.stderr
+    rgb = np.asarray(Image.open(FOLDER / "assets" / "input.bmp")).astype(object)
+    assert rgb.shape == (512, 512, 3)
+    grey = (2126 * rgb[..., 0] + 7152 * rgb[..., 1] + 722 * rgb[..., 2]) // 10000
+    assert output_lines((grey**2).sum(), grey.sum(), 512 * 512) in done.stdout
+    lines = done.stdout.splitlines()
+    at = lines.index("Profiling information:")
+    assert [line.split(":")[0] for line in lines[at + 1 : at + 5]] == [
+        "Queued time", "Wait time", "Run time", "GB/s",
+    ]  # fmt: skip
+    assert "PASSED: both are the host's sums" in lines
+    assert [r.variant for r in records] == ["long_vectors"]
+    assert np.var(grey.astype(float)) == pytest.approx(
+        float(next(line for line in lines if "Variance" in line).split()[-1]), abs=1e-3
+    )
+
+
+def test_the_record_tells_what_was_run(sample):
+    _, (item,) = sample("--size", "64x32", "--repeat", 3, "--warmup", 2, "--kernel", "work_group",
+        "--work-group", 8, "--walk", "interleaved")  # fmt: skip
+    assert (item.sample, item.variant, item.status) == (NAME, "work_group", "passed")
+    assert item.params["image"] == "noise, 64x32 pixels"
+    assert item.params["atomics"] == "work"
+    assert (item.params["local"], item.params["contiguous"]) == (8, False)
+    assert {len(item.timing[key]) for key in ("queued_s", "wait_s", "run_s", "host_s")} == {3}
+    assert item.metrics["gbytes_per_s"] > 0
+    assert (item.check["max_abs_error"], item.check["error_over_bound"]) == (0, 0)
+
+
+def test_all_kernels_side_by_side(sample):
+    done, records = sample("--kernel", "all", "--size", "640x480")
+    assert [r.variant for r in records] == list(KERNELS)
+    table = done.stdout.splitlines()[-6:]
+    assert table[0].split() == ["time", "GB/s", "to", "long_vectors", "to", "numpy"]
+    assert [line.split()[0] for line in table[1:]] == [*KERNELS, "numpy"]
+    assert table[1].split()[-2] == "1.00"
+    assert table[5].split()[-1] == "1.00"
+
+
+def test_the_cases_give_what_expected_json_says(sample):
+    expected = json.loads((FOLDER / "expected.json").read_text())
+    cases = samples.load()[NAME].cases
+    assert set(expected) == {case.name for case in cases}
+    for case in cases:
+        assert case.golden
+        done, records = sample(*case.args)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for item in records:
+            for key in ("inputs_sha256", "output_sha256"):
+                assert item.check[key] == expected[case.name][key], (case.name, item.variant)
+
+
+def test_what_ships_is_what_it_needs():
+    shipped = {path.relative_to(FOLDER).as_posix() for path in samples.load()[NAME].files}
+    assert {"run.py", "luma.py", "sums.py", "launch.py", "assets/input.bmp"} <= shipped
+    assert {f"kernels/{name}" for name in FILES.values()} | {"kernels/probe_atomics.cl"} <= shipped
+
+
+def test_the_input_image_comes_from_its_script(tmp_path):
+    made = tmp_path / "made.bmp"
+    script = FOLDER / "assets" / "make_input.py"
+    subprocess.run([sys.executable, script, made], check=True, timeout=60)
+    assert made.read_bytes() == (FOLDER / "assets" / "input.bmp").read_bytes()
+
+
+# Every size
+
+
+SIZES = ["1x1", "7x1", "1x8", "3x3", "63x1", "64x1", "65x1", "127x1", "8191x1", "8192x1", "1x8193",
+         "101x37", "333x777", "2049x1025"]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_any_size_with_every_kernel(sample, size):
+    done, records = sample("--size", size, "--kernel", "all", "--repeat", 1, "--warmup", 0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(r.variant, r.status) for r in records] == [(name, "passed") for name in KERNELS]
+
+
+@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("local", [1, 2, 64, 256])
+@pytest.mark.parametrize("size", ["13x7", "401x997"])
+def test_both_walks_and_every_work_group(sample, walk, local, size):
+    args = ("--walk", walk, "--work-group", local, "--repeat", 1, "--warmup", 0)
+    done, records = sample("--size", size, "--kernel", "all", *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(records) == 4
+
+
+# 32-bit accumulators do not overflow
+
+
+def test_no_accumulator_can_overflow_at_any_size():
+    """What a kernel adds up in 32 bits is bounded by STRETCH, never by the size of the image."""
+    for name in KERNELS[1:]:
+        source = (FOLDER / "kernels" / FILES[name]).read_text()
+        stretch = int(source.split("#define STRETCH ")[1].split()[0])
+        assert stretch * (255 + 255) < 2**16  # a half of a lane of `pairs`
+        assert stretch * 255**2 < 2**32  # a lane of a square
+        assert 4 * stretch * 255**2 < 2**32  # a lane of their sum
+        assert 64 * stretch * 255**2 < 2**32  # the sum over 16 such lanes
+        # Positions: the last step of a walk may pass the end by a stretch of all work-items.
+        vectors, items = MOST // 64, 2**20
+        assert vectors + (stretch + 1) * items < 2**32
+    assert MOST <= luma.MOST_PIXELS < 2**32  # the count
+    assert MOST * 255**2 < 2**64  # the sums
+    assert 63 * 255**2 < 2**32  # the rest
+    assert 255**2 < 2**16  # a square in the ushort8 of long_vectors
+    assert 65536 * 255**2 < 2**32  # a part of by_numpy
+
+
+def test_the_sums_of_the_largest_white_image():
+    white = sums.Sums(MOST, MOST * 255**2, MOST * 255)
+    assert (white.mean, white.variance) == (255, 0)
+    assert white.squares > 2**47
+
+
+def test_a_stretch_of_white_fills_the_halves_of_a_lane():
+    half = np.zeros(2, np.uint16)
+    for _ in range(128):
+        half += np.uint16(510)
+    assert half[0] == 65280  # one more vector would wrap
+    assert 129 * 510 >= 2**16
+
+
+def test_16384_x_16384_white(sample):
+    done, records = sample("--size", "16384x16384", "--data", "white", "--kernel", "all",
+        "--repeat", 1, "--warmup", 0)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    count = 16384**2
+    assert done.stdout.count(output_lines(count * 255**2, count * 255, count)) == 4
+    assert [r.status for r in records] == ["passed"] * 4
+
+
+@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
+def test_a_long_walk_of_white(sample, walk):
+    """One work-group of one: tens of thousands of vectors in one work-item."""
+    done, _ = sample("--size", "4096x2048", "--data", "white", "--kernel", "all", "--walk", walk,
+        "--limits", "mali-t628", "--repeat", 1)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+# Where 64-bit atomics are missing
+
+
+def test_without_the_extension_another_kernel_is_chosen(sample):
+    done, (item,) = sample("--limits", "embedded")
+    assert done.returncode == 0
+    assert "64-bit atomics: the device has no cl_khr_int64_base_atomics" in done.stdout
+    assert "long_vectors needs them: two_stages runs in its place" in done.stdout
+    assert item.variant == "two_stages"
+    assert item.params["atomics"] == "the device has no cl_khr_int64_base_atomics"
+    assert item.params["local"] == 1
+
+
+def test_a_kernel_that_was_asked_for_is_unsupported(sample):
+    done, (item,) = sample("--limits", "embedded", "--kernel", "work_group")
+    assert done.returncode == 77
+    assert (item.status, item.variant) == ("unsupported", "work_group")
+    done, records = sample("--limits", "embedded", "--kernel", "all")
+    assert done.returncode == 77
+    assert [r.status for r in records] == ["unsupported"] * 3 + ["passed"]
+
+
+BROKEN_PROBES = {
+    "it does not build": ("atom_add(sum", "atom_addition(sum", "probe_atomics.cl does not build"),
+    "additions are lost": ("atom_add(sum, ADDEND)", "*sum += ADDEND - 1", "sum is wrong"),
+    "carries are lost": ("ADDEND)", "ADDEND & 0xffffffff)", "sum is wrong"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_PROBES)
+def test_the_probe_is_believed_and_not_the_extension(sample, project, broken):
+    right, wrong, message = BROKEN_PROBES[broken]
+    change(project, "probe_atomics.cl", right, wrong)
+    done, (item,) = sample(root=project)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert item.variant == "two_stages"
+    assert "the device has cl_khr_int64_base_atomics, but" in item.params["atomics"]
+    assert message in item.params["atomics"]
+    assert item.params["atomics"] in done.stdout
+
+
+def test_two_stages_needs_no_64_bit_integers():
+    """An embedded profile may lack them, and the extensions."""
+    source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
+    code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    assert not re.findall(r"\w*long\w*|double\w*|atom\w*|#pragma|size_t", code)
+
+
+# The check is checked
+
+
+def change(project, file, right, wrong):
+    path = project / "samples" / NAME / "kernels" / file
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+
+
+MUTANTS = {
+    "long_vectors drops the tail": ("long_vectors", "i < count - first; i++", "i < 0; i++"),
+    "long_vectors drops half": ("long_vectors", "sum2.lo + sum2.hi", "sum2.lo"),
+    "long_vectors adds without atomics": (
+        "long_vectors", "atom_add(&sums[1], sum2.lo + sum2.hi)", "sums[1] = sum2.lo + sum2.hi"),
+    "many_vectors drops the tail": ("many_vectors", "i < count;", "i < count / 64 * 64;"),
+    "many_vectors forgets the carry of a lane": ("many_vectors", "STRETCH 128", "STRETCH 1024"),
+    "many_vectors mixes up the lanes": ("many_vectors", "square3 += p3 * p3", "square3 += p3 * p2"),
+    "many_vectors keeps 32 bits": (
+        "many_vectors", "sums_here += convert_ulong2(sum_stretch(vectors, at, step, end));",
+        "sums_here = (sums_here + convert_ulong2(sum_stretch(vectors, at, step, end)))"
+        " & 0xffffffffUL;"),
+    "work_group drops half the tree": ("work_group", "half_size > 0", "half_size > 1"),
+    "work_group stops early": ("work_group", "get_local_size(0) / 2;", "get_local_size(0) / 4;"),
+    "work_group counts the rest twice": ("work_group", "if (item == 0)", "if (item <= 1)"),
+    "two_stages loses the carry": ("two_stages", "sum.y += sum.x < b.x;", ""),
+    "two_stages walks over half": ("two_stages", "all = count / 64", "all = count / 128"),
+    "two_stages drops a group": ("two_stages", "if (local_item == 0)",
+        "if (local_item == 0 && get_group_id(0) != 1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
+    name, right, wrong = MUTANTS[mutant]
+    change(project, FILES[name], right, wrong)
+    data = "noise" if "mixes up" in mutant else "white"
+    done, (item,) = sample("--size", "4099x1023", "--data", data, "--kernel", name,
+        "--work-group", 4, root=project)  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED: squares " in done.stdout
+    assert item.status == "failed"
+    assert item.check["max_abs_error"] > 0
+    assert item.check["error_over_bound"] is None  # infinite
+
+
+OVER_READS = {
+    "long_vectors": ("if (count - first >= 8)", "if (count > 0)"),
+    "many_vectors": ("n < STRETCH && at < end", "n < STRETCH && at <= end"),
+    "work_group": ("all = count / 64,", "all = (count + 63) / 64,"),
+    "two_stages": ("i < count; i++", "i <= count; i++"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_over_read_of_a_black_image_shows(sample, project, name):
+    """The bands beside the pixels are not 0, so a black image sums to 0 only without over-reads."""
+    args = ("--size", "1001x3", "--data", "black", "--kernel", name)
+    done, _ = sample(*args)
+    assert done.returncode == 0
+    assert "Square of the pixel values = 0\nSum of the pixel values = 0\n" in done.stdout
+    right, wrong = OVER_READS[name]
+    change(project, FILES[name], right, wrong)
+    done, _ = sample(*args, root=project)
+    assert done.returncode == 1
+    assert "FAILED: squares " in done.stdout
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_write_outside_is_named(sample, project, name):
+    target = "sums[get_num_groups(0)] = 1" if name == "two_stages" else "sums[2] = 1"
+    path = project / "samples" / NAME / "kernels" / FILES[name]
+    start, brace, end = path.read_text().rpartition("}")
+    path.write_text(f"{start}    {target};\n{brace}{end}")
+    done, _ = sample("--size", "64x64", "--kernel", name, root=project)
+    assert done.returncode == 1
+    assert "FAILED: the kernel wrote outside of its buffers" in done.stdout
+
+
+def test_a_barrier_stands_before_each_step_of_the_tree():
+    """Not every device shows a missing barrier in its result: hold its place in the source."""
+    for name in ("work_group", "two_stages"):
+        source = (FOLDER / "kernels" / FILES[name]).read_text()
+        loop = source.split("half_size /= 2) {")[1]
+        assert loop.index("barrier(CLK_LOCAL_MEM_FENCE)") < loop.index("scratch[")
+
+
+# Images
+
+
+def rgb_image(width=37, height=23):
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def truncated_luma(rgb):
+    return (rgb.astype(object) @ np.array([2126, 7152, 722], object)) // 10000
+
+
+def bmp(rgb, bits=24, top_down=False):
+    """Return a BMP of 24 or 32 bits per pixel, with padded rows, as other programs write it."""
+    height, width, _ = rgb.shape
+    rows = rgb[:, :, ::-1] if top_down else rgb[::-1, :, ::-1]
+    if bits == 32:
+        rows = np.concatenate([rows, np.full((height, width, 1), 77, np.uint8)], 2)
+    padding = b"\xee" * (-width * bits // 8 % 4)  # whatever: it is no pixel
+    data = b"".join(row.tobytes() + padding for row in rows)
+    return bmp_file(width, -height if top_down else height, bits, 0, b"", data)
+
+
+def bmp_file(width, height, bits, compression, palette, data):
+    start = 14 + 40 + len(palette)
+    header = b"BM" + np.array([start + len(data), 0, start, 40], "<u4").tobytes()
+    header += np.array([width, height], "<i4").tobytes() + np.array([1, bits], "<u2").tobytes()
+    more = [compression, len(data), 2835, 2835, len(palette) // 4, 0]
+    return header + np.array(more, "<u4").tobytes() + palette + data
+
+
+GREYS = np.repeat(np.arange(256, dtype=np.uint8), 4).reshape(256, 4)
+GREYS[:, 3] = 0
+
+
+def rle8(indices):
+    data = b""
+    for row in indices[::-1]:
+        data += b"".join(bytes([1, value]) for value in row) + b"\0\0"
+    return data + b"\0\1"
+
+
+def palette_bmp(indices):
+    height, width = indices.shape
+    padded = np.pad(indices[::-1], ((0, 0), (0, -width % 4)))
+    return bmp_file(width, height, 8, 0, GREYS.tobytes(), padded.tobytes())
+
+
+def test_every_bmp(tmp_path):
+    rgb = rgb_image()
+    for name, data in {
+        "24": bmp(rgb), "24 top-down": bmp(rgb, top_down=True), "32": bmp(rgb, 32),
+        "32 top-down": bmp(rgb, 32, True),
+    }.items():  # fmt: skip
+        path = tmp_path / "x.bmp"
+        path.write_bytes(data)
+        assert np.array_equal(luma.read(path), truncated_luma(rgb)), name
+
+
+def test_bmp_with_a_palette_and_rle(tmp_path):
+    indices = rgb_image(19, 5)[..., 0]
+    path = tmp_path / "x.bmp"
+    path.write_bytes(palette_bmp(indices))
+    assert np.array_equal(luma.read(path), indices)  # a grey keeps its value
+    path.write_bytes(bmp_file(19, 5, 8, 1, GREYS.tobytes(), rle8(indices)))
+    assert np.array_equal(luma.read(path), indices)
+
+
+@pytest.mark.parametrize("kind", ["png", "gif", "tiff", "ppm"])
+def test_any_image_that_pillow_opens(sample, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    grey = rgb_image(31, 9)[..., 0]
+    Image.fromarray(grey).save(path)
+    done, _ = sample(path, "--kernel", "two_stages")
+    assert done.returncode == 0, done.stderr
+    exact = grey.astype(object)
+    assert output_lines((exact**2).sum(), exact.sum(), grey.size) in done.stdout
+
+
+def test_the_luma_is_truncated_and_not_rounded():
+    rgb = np.array([[[0, 0, 255], [1, 1, 0], [255, 255, 255], [0, 1, 0]]], np.uint8)
+    # 18.411, 0.9278, 255 and 0.7152
+    assert luma._luma(rgb).tolist() == [[18, 0, 255, 0]]
+    every = np.repeat(np.arange(256, dtype=np.uint8), 3).reshape(1, 256, 3)
+    assert luma._luma(every)[0].tolist() == list(range(256))
+
+
+def test_the_host_sums_agree_with_python():
+    image = luma.make((301, 777), "noise", 4)
+    values = image.ravel().tolist()
+    want = sums.Sums(len(values), sum(v * v for v in values), sum(values))
+    assert sums.exact(image) == sums.by_numpy(image) == want
+    assert want.variance == pytest.approx(float(np.var(image.astype(float))))
+    assert want.variance > 0
+    assert len(set(values)) == 256
+
+
+def test_the_sdks_figures():
+    """The sums that the SDK's tutorial prints, and the variance that it should have printed."""
+    assert sums.Sums(512 * 512, 914239116, 9365464).variance == pytest.approx(2211.169, abs=5e-4)
+
+
+# Bad input
+
+
+def make_bad(folder):
+    good = bmp(rgb_image())
+    bomb = bmp_file(60000, 60000, 24, 0, b"", b"\0" * 64)
+    files = {
+        "short.bmp": good[: len(good) // 2], "header.bmp": good[:30], "empty.bmp": b"",
+        "text.bmp": b"this is no picture\n", "bomb.bmp": bomb,
+        "wide.bmp": bmp_file(0, 5, 24, 0, b"", b"\0" * 64),
+        "rle.bmp": bmp_file(19, 5, 8, 1, GREYS.tobytes(), b"\x05"),
+        "negative.bmp": bmp_file(-4, 5, 24, 0, b"", b"\0" * 64),
+    }  # fmt: skip
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    (folder / "folder.bmp").mkdir()
+    Image.fromarray(np.full((3, 3), 1000, np.uint16)).save(folder / "deep.png")
+
+
+BAD = {
+    "short.bmp": "cannot read", "header.bmp": "", "empty.bmp": "no image that Pillow knows",
+    "text.bmp": "no image that Pillow knows", "bomb.bmp": "it unpacks to too much",
+    "missing.bmp": "No such file", "folder.bmp": "Is a directory", "wide.bmp": "", "rle.bmp": "",
+    "negative.bmp": "", "deep.png": "more than 8 bits per channel",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_cannot_be_read(sample, tmp_path, name):
+    make_bad(tmp_path)
+    done, records = sample(tmp_path / name)
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("run.py: error: ")
+    assert BAD[name] in done.stderr
+    assert name in done.stderr
+    assert [r.status for r in records] == ["error"]
+
+
+OPTIONS = {
+    "0x5": "is no size", "5": "is no size", "70000x70000": "1 to 4294967295 pixels",
+    "-1x5": "", "axb": "is no size", "99999999999x1": "is no size",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", OPTIONS)
+def test_a_size_that_cannot_be(sample, size):
+    done, _ = sample(f"--size={size}")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert OPTIONS[size] in done.stderr
+
+
+def test_options_that_contradict(sample, tmp_path):
+    for args in (("x.bmp", "--size", "4x4"), ("--data", "white"), ("--work-group", "3")):
+        done, _ = sample(*args)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_image_larger_than_the_device():
+    limits = type("Limits", (), {"max_mem_alloc_size": 100, "global_mem_size": 1000})
+    with pytest.raises(UsageError, match="the device holds at most 100 B"):
+        luma.require_fit(np.zeros((10, 11), np.uint8), "noise", limits)
+
+
+def test_without_pillow(sample, tmp_path):
+    (tmp_path / "PIL.py").write_text("raise ImportError('no PIL')\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    done, _ = sample(env=env)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "needs Pillow (Debian: python3-pil)" in done.stderr
+    done, _ = sample("--size", "33x5", env=env)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_kernel_has_the_same_arguments(queue):
+    for name in KERNELS:
+        kernel = cl.Kernel(build(queue.context, FOLDER / "kernels" / FILES[name]), name)
+        assert kernel.num_args == 4
+
+
+def test_the_sample_stays_a_tutorial():
+    assert len((FOLDER / "run.py").read_text().splitlines()) <= 125
