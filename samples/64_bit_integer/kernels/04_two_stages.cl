@@ -1,6 +1,6 @@
 /* The sum of an image's pixels and the sum of their squares: no atomics, no 64-bit integers.
  *
- *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     64 pixels each, row after row
+ *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     32 pixels each, row after row
  *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
  *                                                          read neighbours at the same time
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
@@ -12,7 +12,7 @@
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
  * walks over its vectors; `contiguous` (0 or 1) chooses the walk. `count` may be any number of pixels
  * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
- * `pixels` must lie on a multiple of 64 bytes. `sums` has a row per work-group: the low and the high
+ * `pixels` must lie on a multiple of 32 bytes. `sums` has a row per work-group: the low and the high
  * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.
  *
  * The idea: who writes to a place of its own needs no atomics. A group leaves its sums in a row of
@@ -39,10 +39,11 @@ static uint4 plus(uint4 a, uint4 b)
     return sum;
 }
 
-/* The longest stretch that 32-bit lanes can add up, in vectors of 64 pixels. A lane of `pairs` holds
- * two sums of 16 bits and gains 255 + 255 in each per vector: 128 * 510 = 65280 < 2^16. A lane of
- * `square` gains 255 * 255 per vector, and there are 64: 64 * 128 * 65025 < 2^29, so that the sum
- * over all lanes fits a uint too. */
+/* The longest stretch that 16-bit lanes can add up, in vectors of 32 pixels; a lane takes two pixels
+ * of each vector. `pixels` gains 2 * 255 at most: 128 * 510 = 65280 < 2^16. `high`, the high bytes of
+ * two squares, gains 2 * 254. The low bytes of the squares would gain 510 as well, so that their sum
+ * fits: it is what `wrapped`, the sum of the squares modulo 2^16, has beyond 256 * high. The sum over
+ * all lanes is 32 * 128 * 255 * 255 < 2^28 at most: it fits a uint. */
 #define STRETCH 128
 
 static uint sum_of_lanes(uint16 v)
@@ -54,30 +55,31 @@ static uint sum_of_lanes(uint16 v)
 }
 
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, STRETCH of them
- * at most. A lane of 32 bits holds four pixels; masks and shifts part them. A uint16 is read through
- * a pointer and not by vload16 on uchar, which some compilers turn into 16 loads of a byte. */
-static uint2 sum_stretch(__global const uint16 *vectors, uint at, uint step, uint end)
+ * at most. A lane of 16 bits holds two pixels, and a square fits it. The vectors are read through a
+ * pointer and not by vload16 on uchar, which some compilers turn into 16 loads of a byte. */
+static uint2 sum_stretch(__global const ushort16 *vectors, uint at, uint step, uint end)
 {
-    uint16 pairs = 0, square0 = 0, square1 = 0, square2 = 0, square3 = 0;
-    for (uint n = 0; n < STRETCH && at < end; n++, at += step) {
-        const uint16 four = vectors[at];
-        const uint16 p0 = four & 0xffu, p1 = (four >> 8) & 0xffu;
-        const uint16 p2 = (four >> 16) & 0xffu, p3 = four >> 24;
-        pairs += (four & 0x00ff00ffu) + ((four >> 8) & 0x00ff00ffu);
-        square0 += p0 * p0;
-        square1 += p1 * p1;
-        square2 += p2 * p2;
-        square3 += p3 * p3;
+    const ushort16 low_byte = (ushort16)(0xff), byte = (ushort16)(8);
+    const uint stop = min(end, at + STRETCH * step);
+    ushort16 pixels = 0, wrapped = 0, high = 0;
+    for (; at < stop; at += step) {
+        const ushort16 two = vectors[at];
+        const ushort16 p = two & low_byte, q = two >> byte;
+        const ushort16 pp = p * p, qq = q * q;
+        pixels += p + q;
+        wrapped += pp + qq;
+        high += (pp >> byte) + (qq >> byte);
     }
-    return (uint2)(sum_of_lanes(square0 + square1 + square2 + square3),
-                   sum_of_lanes((pairs & 0xffffu) + (pairs >> 16)));
+    const ushort16 low = wrapped - (high << byte);
+    return (uint2)(sum_of_lanes((convert_uint16(high) << 8) + convert_uint16(low)),
+                   sum_of_lanes(convert_uint16(pixels)));
 }
 
 /* Return the same two sums of the last pixels, fewer than a vector. */
 static uint2 sum_rest(__global const uchar *pixels, uint count)
 {
     uint2 sums = 0;
-    for (uint i = count / 64 * 64; i < count; i++)
+    for (uint i = count / 32 * 32; i < count; i++)
         sums += (uint2)(pixels[i] * pixels[i], pixels[i]);
     return sums;
 }
@@ -87,11 +89,11 @@ __kernel void two_stages(__global const uchar *restrict pixels, uint count, uint
 {
     /* The vectors of this work-item: start, start + step, ... before end. */
     const uint items = get_global_size(0), item = get_global_id(0);
-    const uint all = count / 64, each = (all + items - 1) / items;
+    const uint all = count / 32, each = (all + items - 1) / items;
     const uint start = contiguous ? min(item * each, all) : item;
     const uint end = contiguous ? min(start + each, all) : all;
     const uint step = contiguous ? 1 : items;
-    __global const uint16 *vectors = (__global const uint16 *)pixels;
+    __global const ushort16 *vectors = (__global const ushort16 *)pixels;
 
     uint4 sums_here = 0;
     for (uint at = start; at < end; at += STRETCH * step)
