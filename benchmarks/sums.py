@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "samples" / "64_bit_integer" / "kernels"
 READ = Path(__file__).with_name("read.cl")
 BARS = {"read": 0.95, "numpy": 25, "long_vectors": 60}  # how many times as fast the best must be
-RARE = 5  # long_vectors and numpy take this many rounds at most: they are slow
+RARE = 5  # rounds at most in which long_vectors and numpy take part: they are slow
+SPIN = 0.2  # seconds; OpenBLAS's threads spin on for so long and would slow what comes next
 
 
 # numpy, both sums. Each returns (sum of the squares, sum) as integers, for any image.
@@ -122,22 +123,29 @@ def kernels(queue, pixels, count):
 
 
 def measure(functions, rounds):
-    """Return the times of each function, one a round, in seconds."""
-    times = {name: [] for name in functions}
+    """Return for each function its time in seconds by round; the slow ones skip most rounds."""
+    times = {name: {} for name in functions}
     for number in range(rounds):
         for name, function in functions.items():
-            rare = name == "long_vectors" or name.startswith(("whole", "parts"))
-            if rare and number >= RARE:
+            form = name.startswith(("whole", "parts"))
+            if (form or name == "long_vectors") and number % -(-rounds // RARE):
                 continue
             start = time.perf_counter()
             function()
-            times[name].append(time.perf_counter() - start)
+            times[name][number] = time.perf_counter() - start
+            if name == "parts_by_blas":
+                time.sleep(SPIN)
     return times
 
 
+def typical(times, name):
+    return median(times[name].values())
+
+
 def ratio(times, fast, slow):
-    """Return how many times as fast `fast` is as `slow`: the median over the rounds."""
-    return median(b / a for a, b in zip(times[fast], times[slow]))
+    """Return how many times as fast `fast` is as `slow`: the median over the rounds of both."""
+    both = times[fast].keys() & times[slow].keys()
+    return median(times[slow][number] / times[fast][number] for number in both)
 
 
 def compare(queue, side, rounds):
@@ -155,17 +163,16 @@ def compare(queue, side, rounds):
             print(f"{name} is wrong: {found} instead of {expected}")
             return False
 
-    # OpenBLAS's threads spin on for a while after a call: numpy is timed apart, after the kernels.
-    times = measure(functions, rounds) | measure(forms, RARE)
-    best = min((n for n in functions if n != "read"), key=lambda name: median(times[name]))
+    times = measure(functions | forms, rounds)
+    best = min((n for n in functions if n != "read"), key=partial(typical, times))
     print(f"\n{side}x{side}, {rounds} rounds")
     print(f"{'':<20}{'median GB/s':>12}{'best GB/s':>12}{'median of ratios to the read':>31}")
     for name in times:
-        rates = count / median(times[name]) / 1e9, count / min(times[name]) / 1e9
+        rates = count / typical(times, name) / 1e9, count / min(times[name].values()) / 1e9
         print(f"{name:<20}{rates[0]:>12.3g}{rates[1]:>12.3g}{ratio(times, name, 'read'):>31.3f}")
 
     def fastest(several):
-        return min((form.__name__ for form in several), key=lambda name: median(times[name]))
+        return min((form.__name__ for form in several), key=partial(typical, times))
 
     anything, whole = fastest((*WHOLE, *PARTS)), fastest(WHOLE)
     bars = [
