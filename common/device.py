@@ -56,6 +56,18 @@ PROFILES = {
         "local_mem_size": 32 * 1024,
         "without": {"cl_khr_fp64"},
     },
+    # The least that OpenCL 1.1 asks of an embedded profile (section 10).
+    "embedded": {
+        "max_work_group_size": 1,
+        "max_work_item_sizes": (1, 1, 1),
+        "local_mem_size": 1024,
+        "without": {
+            "cl_khr_fp64",
+            "cl_khr_int64_base_atomics",
+            "cl_khr_int64_extended_atomics",
+            "cles_khr_int64",
+        },
+    },
 }
 
 

@@ -4,7 +4,6 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 """
 
 import argparse
-import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from common import rng
 from common.device import size_text
+from common.digest import digest
 from common.errors import UsageError
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
@@ -188,16 +188,3 @@ def check(result, expected, bound):
             f"{result[i, j]:.9g} instead of {expected[i, j]:.9g}"
         )
     return Check(float(error.max()), float(over.max()), reason)
-
-
-def digest(*arrays):
-    """Return the SHA-256 of the arrays' shapes, types and values, equal on all machines.
-
-    A zero counts as +0: which zero a sum gives is the device's choice.
-    """
-    sha = hashlib.sha256()
-    for array in arrays:
-        canonical = (np.ascontiguousarray(array) + 0).astype(array.dtype.newbyteorder("<"))
-        sha.update(f"{array.dtype.name} {'x'.join(map(str, array.shape))}\n".encode())
-        sha.update(canonical.tobytes())
-    return sha.hexdigest()

@@ -12,17 +12,21 @@ from deploy.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SAMPLE_KEYS = {"description", "files", "needs", "cases"}
-_CASE_KEYS = {"args", "timeout"}
+_CASE_KEYS = {"args", "timeout", "golden"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One named way to run a sample. `timeout` in seconds."""
+    """One named way to run a sample. `timeout` in seconds.
+
+    The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
+    """
 
     sample: str
     name: str
     args: tuple
     timeout: int
+    golden: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,10 @@ def _case(sample, name, table):
     timeout = table["timeout"]
     if type(timeout) is not int or timeout < 1:
         raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
-    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout)
+    golden = table.get("golden", False)
+    if not isinstance(golden, bool):
+        raise UsageError(f"case {name}: golden must be true or false")
+    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
 
 
 def _files(folder, patterns):

@@ -1,6 +1,7 @@
 """What several test files use: the project's commands, OpenCL, and a real SSH server."""
 
 import getpass
+import importlib.util
 import os
 import shutil
 import socket
@@ -56,6 +57,29 @@ def run_sample():
         )  # fmt: skip
 
     return run
+
+
+@pytest.fixture
+def recorded(run_sample, tmp_path):
+    """Start a sample with --json; gives the finished process and its records."""
+    from common import record
+
+    def run(name, *args, **more):
+        path = tmp_path / "records.jsonl"
+        path.unlink(missing_ok=True)
+        done = run_sample(name, *args, "--json", path, **more)
+        return done, record.read(path) if path.exists() else []
+
+    return run
+
+
+def sample_module(sample, name):
+    """Return a module that lies beside a sample's run.py. Tests of its arithmetic only."""
+    path = ROOT / "samples" / sample / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{sample}_{name}", path)
+    loaded = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 @pytest.fixture

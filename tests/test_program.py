@@ -49,7 +49,7 @@ def test_nothing_is_built_that_some_mali_drivers_refuse(queue):
     assert built.get_build_info(queue.device, info).split() == ["-DWIDTH=4"]  # no -I
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("samples/sgemm/*.cl")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("samples/**/*.cl")), ids=lambda p: p.name)
 def test_an_opencl_1_1_compiler_takes_it(queue, path):
     assert build(queue.context, path, options=["-cl-std=CL1.1"])
 

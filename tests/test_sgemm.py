@@ -1,11 +1,11 @@
 """samples/sgemm: right for every size, reproducible, and its check fails for wrong kernels."""
 
 import json
+from functools import partial
 
 import pytest
 from conftest import ROOT
 
-from common import record
 from deploy import samples
 
 KERNELS = ("dot4", "row4", "tile4x4")
@@ -38,16 +38,9 @@ C = alpha * A * B + beta * C
 
 
 @pytest.fixture
-def sgemm(run_sample, tmp_path):
+def sgemm(recorded):
     """Run the sample; gives the finished process and its records."""
-
-    def run(*args, **more):
-        path = tmp_path / "records.jsonl"
-        path.unlink(missing_ok=True)
-        done = run_sample("sgemm", *args, "--json", path, **more)
-        return done, record.read(path) if path.exists() else []
-
-    return run
+    return partial(recorded, "sgemm")
 
 
 def test_the_sdks_documented_example(sgemm):

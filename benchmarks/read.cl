@@ -1,0 +1,34 @@
+/* The ceiling of 64_bit_integer: read every byte once, do next to nothing with it.
+ *
+ * NDRange, walk and result as in samples/64_bit_integer/kernels/04_two_stages.cl; `count` must be a
+ * multiple of 64. The bytes are added up as 32-bit words, so that no read can be left out. */
+#ifndef WORK_GROUP
+#define WORK_GROUP 256
+#endif
+
+__kernel void read_all(__global const uchar *restrict pixels, uint count, uint contiguous,
+                        __global uint4 *sums)
+{
+    const uint items = get_global_size(0), item = get_global_id(0);
+    const uint all = count / 64, each = (all + items - 1) / items;
+    const uint start = contiguous ? min(item * each, all) : item;
+    const uint end = contiguous ? min(start + each, all) : all;
+    const uint step = contiguous ? 1 : items;
+    __global const uint16 *vectors = (__global const uint16 *)pixels;
+
+    uint16 sum = 0;
+    for (uint at = start; at < end; at += step)
+        sum += vectors[at];
+    const uint8 sum8 = sum.lo + sum.hi;
+    const uint4 sum4 = sum8.lo + sum8.hi;
+
+    __local uint4 scratch[WORK_GROUP];
+    scratch[get_local_id(0)] = sum4;
+    for (uint half_size = get_local_size(0) / 2; half_size > 0; half_size /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (get_local_id(0) < half_size)
+            scratch[get_local_id(0)] += scratch[get_local_id(0) + half_size];
+    }
+    if (get_local_id(0) == 0)
+        sums[get_group_id(0)] = scratch[0];
+}

@@ -1,0 +1,85 @@
+"""How the kernels are launched: whether 64-bit atomics work, the work-groups, and the walk."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyopencl as cl
+
+from common import device
+from common.buffers import GuardedBuffer
+from common.errors import OpenCLFailure
+from common.program import build
+
+WORK_GROUPS = [2**n for n in range(11)]
+VECTOR = 32  # pixels that a step of a walk reads
+_FOLDER = Path(__file__).with_name("kernels")
+_ATOMICS = "cl_khr_int64_base_atomics"
+_PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
+_SUMS = 16  # bytes that a work-item keeps in local memory
+
+
+class Shape(NamedTuple):
+    """An NDRange of one dimension, and the walk over the image."""
+
+    groups: int
+    local: int
+    contiguous: bool | None  # None where there is no walk
+
+    def __str__(self):
+        walk = {True: ", contiguous walk", False: ", interleaved walk", None: ""}
+        return f"{self.groups} work-groups of {self.local}{walk[self.contiguous]}"
+
+    def fit(self, most):
+        """Return the same work-items in work-groups halved until they have `most` at most."""
+        groups, local = self.groups, self.local
+        while local > most:
+            groups, local = 2 * groups, local // 2
+        return Shape(groups, local, self.contiguous)
+
+
+def kernels():
+    """Return the path of each kernel by its name, in the order of their numbers."""
+    return {path.stem[3:]: path for path in sorted(_FOLDER.glob("[0-9]*.cl"))}
+
+
+def why_no_atomics(queue, limits):
+    """Return why 64-bit atomic additions cannot be used, or None where they work.
+
+    The extension's name is a promise; a probe kernel tells whether it is kept.
+    """
+    if _ATOMICS not in limits.extensions:
+        return f"the device has no {_ATOMICS}"
+    try:
+        kernel = cl.Kernel(build(queue.context, _FOLDER / "probe_atomics.cl"), "probe_atomics")
+        total = GuardedBuffer(queue, (1,), np.uint64)
+        total.write(0)
+        kernel.set_args(total.device)
+        cl.enqueue_nd_range_kernel(queue, kernel, (_PROBES,), None).wait()
+        right = int(total.read()[0]) == _PROBES * _ADDEND
+    except (OpenCLFailure, cl.Error) as error:
+        reason = " ".join(str(error).split())
+        return f"the device has {_ATOMICS}, but the probe kernel fails: {reason}"
+    return None if right else f"the device has {_ATOMICS}, but the probe kernel's sum is wrong"
+
+
+def shape(chosen, limits, count, local=None, walk=None):
+    """Return the Shape for an image of `count` pixels; `local` and `walk` overrule its choice.
+
+    A CPU runs the work-items of a core one after the other: one per group, a few groups per core,
+    each with a stretch of memory of its own. A GPU runs them side by side: neighbours must read
+    neighbours, and many groups hide the time that memory takes.
+    """
+    on_cpu = device.type_of(chosen) == "cpu"
+    most = min(limits.max_work_group_size, limits.max_work_item_sizes[0])
+    most = min(most, limits.local_mem_size // _SUMS)
+    local = min(local or (1 if on_cpu else 256), 1 << (most.bit_length() - 1))
+    groups = chosen.max_compute_units * (4 if on_cpu else 16)
+    groups = max(1, min(groups, -(-count // (VECTOR * local))))
+    return Shape(groups, local, on_cpu if walk is None else walk == "contiguous")
+
+
+def per_pixels(chosen, limits, count, pixels):
+    """Return the Shape with a work-item for every so many pixels; its groups are rounded up."""
+    local = limits.fit((64,), chosen.max_work_group_size)[0]
+    return Shape(-(-count // (pixels * local)), local, None)

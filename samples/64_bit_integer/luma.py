@@ -1,0 +1,109 @@
+"""Images as the kernels want them: one byte of luma per pixel, uint8 of height x width."""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from common import rng
+from common.device import size_text
+from common.errors import UsageError
+
+DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
+MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers
+_ROWS = 256  # rows of an image at a time, so that the wide integers of the sum stay small
+_DRAWS = 65537  # pixels of noise before it starts again; odd, so that no two rows are in step
+
+
+def parse_size(text):
+    """Return (width, height) in pixels that `text`, such as `641x479`, names."""
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a size: give width x height such as 640x480"
+        )
+    width, height = map(int, parts)
+    if not 0 < width * height <= MOST_PIXELS:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: 1 to {MOST_PIXELS} pixels")
+    return width, height
+
+
+def get(path, size, data, seed):
+    """Return the image that a command line asks for, and what to call it; all may be None.
+
+    With a `size` the image is made, else it is read from `path`, by default from assets/.
+    """
+    if size is None:
+        if data is not None:
+            raise UsageError("--data is for an image made with --size")
+        image, name = read(path or DEFAULT), path or "assets/input.bmp"
+    else:
+        if path is not None:
+            raise UsageError("give an image file or --size, not both")
+        name = data or "noise"
+        image = make(size, name, seed)
+    return image, f"{name}, {image.shape[1]}x{image.shape[0]} pixels"
+
+
+def require_fit(image, name, limits):
+    """Raise UsageError where the image is more than the device can hold."""
+    most = min(limits.max_mem_alloc_size, limits.global_mem_size, MOST_PIXELS)
+    if image.nbytes > most:
+        raise UsageError(
+            f"{name}: that takes {size_text(image.nbytes)}, the device holds at most"
+            f" {size_text(most)}: choose a smaller one"
+        )
+
+
+def make(size, kind, seed):
+    """Return an image of `size` (width, height): `noise` from the seed, `white` or `black`."""
+    width, height = size
+    if kind == "noise":
+        draws = (rng.rand(seed, _DRAWS) >> np.uint32(23)).astype(np.uint8)
+        return np.resize(draws, (height, width))
+    return np.full((height, width), {"white": 255, "black": 0}[kind], np.uint8)
+
+
+def read(path):
+    """Return the luma of an image file that Pillow opens: its first picture, without alpha.
+
+    Raises UsageError for whatever cannot be read, in one line.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise UsageError(
+            f"reading {path} needs Pillow (Debian: python3-pil): install it, or give --size"
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # e.g. of a size that Pillow still accepts
+            with Image.open(path) as image:
+                if image.mode.startswith(("I", "F")):
+                    raise UsageError(f"{path} has more than 8 bits per channel: convert it first")
+                return _luma(np.asarray(image.convert("RGB")))
+    except (UsageError, MemoryError):
+        raise
+    except Image.DecompressionBombError as error:
+        raise UsageError(f"{path} is refused, it unpacks to too much: {error}") from error
+    except Image.UnidentifiedImageError as error:
+        raise UsageError(f"{path} is not an image that Pillow knows") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # a broken file can raise almost anything in a decoder
+        raise UsageError(f"cannot read {path}: the file is broken ({error})") from error
+
+
+def _luma(rgb):
+    """Return 0.2126 R + 0.7152 G + 0.0722 B of a uint8 array (height, width, 3), truncated.
+
+    In whole numbers, so it is exact: in floating point the sum for a grey pixel can end just below
+    the grey, and truncation would then darken it by one.
+    """
+    luma = np.empty(rgb.shape[:2], np.uint8)
+    for start in range(0, len(rgb), _ROWS):
+        rows = slice(start, start + _ROWS)
+        red, green, blue = np.moveaxis(rgb[rows].astype(np.uint32), 2, 0)
+        luma[rows] = (2126 * red + 7152 * green + 722 * blue) // 10000
+    return luma

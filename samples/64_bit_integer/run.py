@@ -1,0 +1,125 @@
+"""64-bit integers: the sum of an image's pixels and of their squares, checked and timed.
+
+python samples/64_bit_integer/run.py                    assets/input.bmp, the SDK's kernel
+python samples/64_bit_integer/run.py photo.png          any image that Pillow opens
+python samples/64_bit_integer/run.py --kernel all       every kernel, side by side
+python samples/64_bit_integer/run.py --size 4096x4096   an image made from --seed; no Pillow
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+try:
+    import launch
+    import luma
+    import numpy as np
+    import pyopencl as cl
+    import sums
+
+    from common import cli, device, timing
+    from common.buffers import GuardedBuffer
+    from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
+    from common.program import build
+    from common.record import Record
+except ImportError as missing:
+    print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+
+KERNELS = launch.kernels()
+SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
+
+
+def options():
+    parser = cli.parser("64_bit_integer", __doc__)
+    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
+    parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
+    parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
+    parser.add_argument("--kernel", choices=[*KERNELS, "all"],
+        help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")  # fmt: skip
+    parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
+        help="work-items in a work-group: 1, 2, 4, ... 1024")  # fmt: skip
+    parser.add_argument("--walk", choices=("contiguous", "interleaved"))
+    return parser
+
+
+def main(args):
+    # Open the device, and find out what works. With --limits it counts as a smaller device.
+    chosen = device.choose(args.platform, args.device, args.type)
+    limits = device.limits(chosen, args.limits)
+    about = device.describe(chosen, limits)
+    print("\n".join(device.summary(about)))
+    queue = device.open_queue(chosen)
+    lacking = launch.why_no_atomics(queue, limits)
+
+    # Get the image, and the sums that it must give.
+    image, source = luma.get(args.image, args.size, args.data, args.seed)
+    luma.require_fit(image, source, limits)
+    expected = sums.exact(image)
+    print(f"\n{source}\n64-bit atomics: {lacking or 'they work, says the probe kernel'}")
+    pixels = GuardedBuffer(queue, (image.size,), np.uint8)
+    pixels.write(image.reshape(-1))
+
+    names = list(KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
+    if lacking and args.kernel is None:
+        print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
+        names = [WITHOUT_ATOMICS]
+    params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
+    status, rows = PASSED, []
+    for name in names:
+        if lacking and name != WITHOUT_ATOMICS:
+            print(f"\n{name}: not supported: {lacking}")
+            status = status or UNSUPPORTED
+            cli.save(args, Record("64_bit_integer", name, "unsupported", lacking, params,
+                about, cli.environment()))  # fmt: skip
+            continue
+
+        # Build the kernel. Its sums are two numbers; without atomics, two for each work-group.
+        shape = launch.shape(chosen, limits, image.size, args.work_group, args.walk)
+        if name == SDKS:
+            shape = launch.per_pixels(chosen, limits, image.size, 8)
+        program = build(queue.context, KERNELS[name], {"WORK_GROUP": shape.local})
+        kernel = cl.Kernel(program, name)
+        most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
+        shape = shape.fit(most)
+        rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
+        result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
+        count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
+        kernel.set_args(pixels.device, count, contiguous, result.device)
+
+        def enqueue():
+            result.write(0)  # before the launch, so outside of its time
+            total, local = (shape.groups * shape.local,), (shape.local,)
+            return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+
+        # Run once and check both sums; only then take times.
+        print(f"\n{name}, {shape}", flush=True)
+        enqueue().wait()
+        found = sums.Sums(image.size, *map(int, result.read().sum(axis=0)))
+        reason = found.check(expected)
+        times = timing.measure(enqueue, args.repeat, args.warmup)
+        if not (pixels.intact() and result.intact()):
+            reason = "the kernel wrote outside of its buffers"
+
+        print("\n".join(times.lines(args.verbose)))
+        print(times.rate_line("GB/s", image.size / 1e9))
+        print("\n".join(found.lines()))
+        print("PASSED: both are the host's sums" if reason is None else f"FAILED: {reason}")
+        status = WRONG_RESULT if reason else status
+        rate = times.rate(image.size / 1e9)[0]
+        rows.append((name, image.size / 1e9 / rate, rate))
+        cli.save(args, Record(
+            "64_bit_integer", name, "failed" if reason else "passed", reason,
+            params=params | shape._asdict(), device=about, environment=cli.environment(),
+            timing=asdict(times), metrics={"gbytes_per_s": rate},
+            check=found.values(expected, image),
+        ))  # fmt: skip
+    if args.kernel == "all":
+        print("\n" + "\n".join(sums.side_by_side(rows, image, args.repeat)))
+    return status
+
+
+if __name__ == "__main__":
+    cli.run(main, options())

@@ -1,0 +1,336 @@
+"""samples/64_bit_integer: exact for every image and size, and its check fails for wrong kernels."""
+
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT, sample_module
+from PIL import Image
+
+from common.program import build
+from deploy import samples
+
+NAME = "64_bit_integer"
+FOLDER = ROOT / "samples" / NAME
+KERNELS = ("long_vectors", "many_vectors", "work_group", "two_stages")
+FILES = {path.stem[3:]: path.name for path in (FOLDER / "kernels").glob("0*.cl")}
+MOST = 65535 * 65535  # pixels of the largest image
+luma, sums = (sample_module(NAME, name) for name in ("luma", "sums"))
+
+
+@pytest.fixture
+def sample(recorded):
+    """Run the sample; gives the finished process and its records."""
+    return partial(recorded, NAME)
+
+
+def output_lines(squares, pixels, count):
+    variance = (count * squares - pixels**2) / count**2
+    return (
+        f"Square of the pixel values = {squares}\n"
+        f"Sum of the pixel values = {pixels}\n"
+        f"Mean of the pixel values = {pixels / count:.3f}\n"
+        f"Variance of the pixel values = {variance:.3f}\n"
+    )
+
+
+# What it prints and records
+
+
+def test_what_it_prints_for_its_own_image(sample):
+    done, records = sample()
+    assert done.returncode == 0, done.stderr
+    rgb = np.asarray(Image.open(FOLDER / "assets" / "input.bmp")).astype(object)
+    assert rgb.shape == (512, 512, 3)
+    grey = (2126 * rgb[..., 0] + 7152 * rgb[..., 1] + 722 * rgb[..., 2]) // 10000
+    assert output_lines((grey**2).sum(), grey.sum(), 512 * 512) in done.stdout
+    lines = done.stdout.splitlines()
+    at = lines.index("Profiling information:")
+    assert [line.split(":")[0] for line in lines[at + 1 : at + 5]] == [
+        "Queued time", "Wait time", "Run time", "GB/s",
+    ]  # fmt: skip
+    assert "PASSED: both are the host's sums" in lines
+    assert [r.variant for r in records] == ["long_vectors"]
+    assert np.var(grey.astype(float)) == pytest.approx(
+        float(next(line for line in lines if "Variance" in line).split()[-1]), abs=1e-3
+    )
+
+
+def test_the_record_tells_what_was_run(sample):
+    _, (item,) = sample("--size", "64x32", "--repeat", 3, "--warmup", 2, "--kernel", "work_group",
+        "--work-group", 8, "--walk", "interleaved")  # fmt: skip
+    assert (item.sample, item.variant, item.status) == (NAME, "work_group", "passed")
+    assert item.params["image"] == "noise, 64x32 pixels"
+    assert item.params["atomics"] == "work"
+    assert (item.params["local"], item.params["contiguous"]) == (8, False)
+    assert {len(item.timing[key]) for key in ("queued_s", "wait_s", "run_s", "host_s")} == {3}
+    assert item.metrics["gbytes_per_s"] > 0
+    assert (item.check["max_abs_error"], item.check["error_over_bound"]) == (0, 0)
+
+
+def test_all_kernels_side_by_side(sample):
+    done, records = sample("--kernel", "all", "--size", "640x480")
+    assert [r.variant for r in records] == list(KERNELS)
+    table = done.stdout.splitlines()[-6:]
+    assert table[0].split() == ["time", "GB/s", "to", "long_vectors", "to", "numpy"]
+    assert [line.split()[0] for line in table[1:]] == [*KERNELS, "numpy"]
+    assert table[1].split()[-2] == "1.00"
+    assert table[5].split()[-1] == "1.00"
+
+
+def test_the_cases_give_what_expected_json_says(sample):
+    expected = json.loads((FOLDER / "expected.json").read_text())
+    cases = samples.load()[NAME].cases
+    assert set(expected) == {case.name for case in cases}
+    for case in cases:
+        assert case.golden
+        done, records = sample(*case.args)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for item in records:
+            for key in ("inputs_sha256", "output_sha256"):
+                assert item.check[key] == expected[case.name][key], (case.name, item.variant)
+
+
+def test_what_ships_is_what_it_needs():
+    shipped = {path.relative_to(FOLDER).as_posix() for path in samples.load()[NAME].files}
+    assert {"run.py", "luma.py", "sums.py", "launch.py", "assets/input.bmp"} <= shipped
+    assert {f"kernels/{name}" for name in FILES.values()} | {"kernels/probe_atomics.cl"} <= shipped
+
+
+def test_the_input_image_comes_from_its_script(tmp_path):
+    made = tmp_path / "made.bmp"
+    script = FOLDER / "assets" / "make_input.py"
+    subprocess.run([sys.executable, script, made], check=True, timeout=60)
+    assert made.read_bytes() == (FOLDER / "assets" / "input.bmp").read_bytes()
+
+
+# Every size
+
+
+SIZES = [
+    "1x1", "7x1", "1x8", "3x3", "31x1", "32x1", "33x1", "63x1", "65x1", "127x1", "4095x1", "4096x1",
+    "1x4097", "8193x1", "101x37", "333x777", "2049x1025",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_any_size_with_every_kernel(sample, size):
+    done, records = sample("--size", size, "--kernel", "all", "--repeat", 1, "--warmup", 0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(r.variant, r.status) for r in records] == [(name, "passed") for name in KERNELS]
+
+
+@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("local", [1, 2, 64, 256])
+@pytest.mark.parametrize("size", ["13x7", "401x997"])
+def test_both_walks_and_every_work_group(sample, walk, local, size):
+    args = ("--walk", walk, "--work-group", local, "--repeat", 1, "--warmup", 0)
+    done, records = sample("--size", size, "--kernel", "all", *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(records) == 4
+
+
+# 32-bit accumulators do not overflow
+
+
+def test_no_accumulator_can_overflow_at_any_size():
+    """What a kernel adds up in 32 bits is bounded by STRETCH, never by the size of the image."""
+    for name in KERNELS[1:]:
+        source = (FOLDER / "kernels" / FILES[name]).read_text()
+        stretch = int(source.split("#define STRETCH ")[1].split()[0])
+        assert stretch * (255 + 255) < 2**16  # a lane of `pixels`; and the low bytes of squares
+        assert stretch * 2 * (255**2 >> 8) < 2**16  # a lane of `high`
+        assert 32 * stretch * 255**2 < 2**32  # the sum over the lanes
+        # Positions: the last step of a walk may pass the end by a stretch of all work-items.
+        vectors, items = MOST // 32, 2**20
+        assert vectors + (stretch + 1) * items < 2**32
+    assert MOST <= luma.MOST_PIXELS < 2**32  # the count
+    assert MOST * 255**2 < 2**64  # the sums
+    assert 31 * 255**2 < 2**32  # the rest
+    assert 255**2 < 2**16  # a square in the ushort8 of long_vectors
+    assert 65536 * 255**2 < 2**32  # a part of by_numpy
+
+
+def test_the_sums_of_the_largest_white_image():
+    white = sums.Sums(MOST, MOST * 255**2, MOST * 255)
+    assert (white.mean, white.variance) == (255, 0)
+    assert white.squares > 2**47
+
+
+@pytest.mark.parametrize("value", [0, 1, 15, 16, 127, 128, 254, 255])
+def test_the_square_sums_of_a_stretch_come_back_from_16_bits(value):
+    """The arithmetic of sum_stretch: 256 squares in one lane, from their sum modulo 2^16."""
+    wrapped, high = 256 * value**2 % 2**16, 256 * (value**2 >> 8)
+    assert high < 2**16
+    assert 256 * high + (wrapped - 256 * high) % 2**16 == 256 * value**2
+    # With 257 of the worst value (low byte 255: none squares to it, so take the bound) it breaks.
+    assert 256 * 255 < 2**16 < 258 * 255
+
+
+def test_16384_x_16384_white(sample):
+    done, records = sample("--size", "16384x16384", "--data", "white", "--kernel", "all",
+        "--repeat", 1, "--warmup", 0)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    count = 16384**2
+    assert done.stdout.count(output_lines(count * 255**2, count * 255, count)) == 4
+    assert [r.status for r in records] == ["passed"] * 4
+
+
+@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
+def test_a_long_walk_of_white(sample, walk):
+    """One work-group of one: tens of thousands of vectors in one work-item."""
+    done, _ = sample("--size", "4096x2048", "--data", "white", "--kernel", "all", "--walk", walk,
+        "--limits", "mali-t628", "--repeat", 1)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+# Where 64-bit atomics are missing
+
+
+def test_without_the_extension_another_kernel_is_chosen(sample):
+    done, (item,) = sample("--limits", "embedded")
+    assert done.returncode == 0
+    assert "64-bit atomics: the device has no cl_khr_int64_base_atomics" in done.stdout
+    assert "long_vectors needs them: two_stages runs in its place" in done.stdout
+    assert item.variant == "two_stages"
+    assert item.params["atomics"] == "the device has no cl_khr_int64_base_atomics"
+    assert item.params["local"] == 1
+
+
+def test_a_kernel_that_was_asked_for_is_unsupported(sample):
+    done, (item,) = sample("--limits", "embedded", "--kernel", "work_group")
+    assert done.returncode == 77
+    assert (item.status, item.variant) == ("unsupported", "work_group")
+    done, records = sample("--limits", "embedded", "--kernel", "all")
+    assert done.returncode == 77
+    assert [r.status for r in records] == ["unsupported"] * 3 + ["passed"]
+
+
+BROKEN_PROBES = {
+    "it does not build": ("atom_add(sum", "atom_addition(sum", "probe_atomics.cl does not build"),
+    "additions are lost": ("atom_add(sum, ADDEND)", "*sum += ADDEND - 1", "sum is wrong"),
+    "carries are lost": ("ADDEND)", "ADDEND & 0xffffffff)", "sum is wrong"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_PROBES)
+def test_the_probe_is_believed_and_not_the_extension(sample, project, broken):
+    right, wrong, message = BROKEN_PROBES[broken]
+    change(project, "probe_atomics.cl", right, wrong)
+    done, (item,) = sample(root=project)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert item.variant == "two_stages"
+    assert "the device has cl_khr_int64_base_atomics, but" in item.params["atomics"]
+    assert message in item.params["atomics"]
+    assert item.params["atomics"] in done.stdout
+
+
+def test_two_stages_needs_no_64_bit_integers():
+    """An embedded profile may lack them, and the extensions."""
+    source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
+    code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    assert not re.findall(r"\w*long\w*|double\w*|atom\w*|#pragma|size_t", code)
+
+
+# The check is checked
+
+
+def change(project, file, right, wrong):
+    path = project / "samples" / NAME / "kernels" / file
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+
+
+MUTANTS = {
+    "long_vectors drops the tail": ("long_vectors", "i < count - first; i++", "i < 0; i++"),
+    "long_vectors drops half": ("long_vectors", "sum2.lo + sum2.hi", "sum2.lo"),
+    "long_vectors adds without atomics": (
+        "long_vectors", "atom_add(&sums[1], sum2.lo + sum2.hi)", "sums[1] = sum2.lo + sum2.hi"),
+    "many_vectors drops the tail": ("many_vectors", "i < count;", "i < count / 32 * 32;"),
+    "many_vectors forgets the carry of a lane": ("many_vectors", "STRETCH 128", "STRETCH 1024"),
+    "many_vectors mixes up the pixels": ("many_vectors", "qq = q * q", "qq = q * p"),
+    "many_vectors drops high bytes": ("many_vectors", "(pp >> byte) + (qq >> byte)", "pp >> byte"),
+    "many_vectors keeps 32 bits": (
+        "many_vectors", "sums_here += convert_ulong2(sum_stretch(vectors, at, step, end));",
+        "sums_here = (sums_here + convert_ulong2(sum_stretch(vectors, at, step, end)))"
+        " & 0xffffffffUL;"),
+    "work_group drops half the tree": ("work_group", "half_size > 0", "half_size > 1"),
+    "work_group stops early": ("work_group", "get_local_size(0) / 2;", "get_local_size(0) / 4;"),
+    "work_group counts the rest twice": ("work_group", "if (item == 0)", "if (item <= 1)"),
+    "two_stages loses the carry": ("two_stages", "sum.y += sum.x < b.x;", ""),
+    "two_stages walks over half": ("two_stages", "all = count / 32", "all = count / 64"),
+    "two_stages drops a group": ("two_stages", "if (local_item == 0)",
+        "if (local_item == 0 && get_group_id(0) != 1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
+    name, right, wrong = MUTANTS[mutant]
+    change(project, FILES[name], right, wrong)
+    data = "noise" if "mixes up" in mutant else "white"
+    done, (item,) = sample("--size", "4099x1023", "--data", data, "--kernel", name,
+        "--work-group", 4, root=project)  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED: squares " in done.stdout
+    assert item.status == "failed"
+    assert item.check["max_abs_error"] > 0
+    assert item.check["error_over_bound"] is None  # infinite
+
+
+OVER_READS = {
+    "long_vectors": ("if (count - first >= 8)", "if (count > 0)"),
+    "many_vectors": ("; at < stop;", "; at <= stop;"),
+    "work_group": ("all = count / 32,", "all = (count + 31) / 32,"),
+    "two_stages": ("i < count; i++", "i <= count; i++"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_over_read_of_a_black_image_shows(sample, project, name):
+    """The bands beside the pixels are not 0, so a black image sums to 0 only without over-reads."""
+    args = ("--size", "1001x3", "--data", "black", "--kernel", name)
+    done, _ = sample(*args)
+    assert done.returncode == 0
+    assert "Square of the pixel values = 0\nSum of the pixel values = 0\n" in done.stdout
+    right, wrong = OVER_READS[name]
+    change(project, FILES[name], right, wrong)
+    done, _ = sample(*args, root=project)
+    assert done.returncode == 1
+    assert "FAILED: squares " in done.stdout
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_write_outside_is_named(sample, project, name):
+    target = "sums[get_num_groups(0)] = 1" if name == "two_stages" else "sums[2] = 1"
+    path = project / "samples" / NAME / "kernels" / FILES[name]
+    start, brace, end = path.read_text().rpartition("}")
+    path.write_text(f"{start}    {target};\n{brace}{end}")
+    done, _ = sample("--size", "64x64", "--kernel", name, root=project)
+    assert done.returncode == 1
+    assert "FAILED: the kernel wrote outside of its buffers" in done.stdout
+
+
+def test_a_barrier_stands_before_each_step_of_the_tree():
+    """Not every device shows a missing barrier in its result: hold its place in the source."""
+    for name in ("work_group", "two_stages"):
+        source = (FOLDER / "kernels" / FILES[name]).read_text()
+        loop = source.split("half_size /= 2) {")[1]
+        assert loop.index("barrier(CLK_LOCAL_MEM_FENCE)") < loop.index("scratch[")
+
+
+def test_every_kernel_has_the_same_arguments(queue):
+    for name in KERNELS:
+        kernel = cl.Kernel(build(queue.context, FOLDER / "kernels" / FILES[name]), name)
+        assert kernel.num_args == 4
+
+
+def test_the_sample_stays_a_tutorial():
+    assert len((FOLDER / "run.py").read_text().splitlines()) <= 125

@@ -1,0 +1,199 @@
+"""The images of samples/64_bit_integer: every BMP, the truncated luma, the sums, broken files."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from conftest import sample_module
+from PIL import Image
+from test_64_bit_integer import output_lines
+
+from common.errors import UsageError
+
+NAME = "64_bit_integer"
+luma, sums = (sample_module(NAME, name) for name in ("luma", "sums"))
+
+
+@pytest.fixture
+def sample(recorded):
+    """Run the sample; gives the finished process and its records."""
+    return partial(recorded, NAME)
+
+
+# Images
+
+
+def rgb_image(width=37, height=23):
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def truncated_luma(rgb):
+    return (rgb.astype(object) @ np.array([2126, 7152, 722], object)) // 10000
+
+
+def bmp(rgb, bits=24, top_down=False):
+    """Return a BMP of 24 or 32 bits per pixel, with padded rows, as other programs write it."""
+    height, width, _ = rgb.shape
+    rows = rgb[:, :, ::-1] if top_down else rgb[::-1, :, ::-1]
+    if bits == 32:
+        rows = np.concatenate([rows, np.full((height, width, 1), 77, np.uint8)], 2)
+    padding = b"\xee" * (-width * bits // 8 % 4)  # whatever: it is no pixel
+    data = b"".join(row.tobytes() + padding for row in rows)
+    return bmp_file(width, -height if top_down else height, bits, 0, b"", data)
+
+
+def bmp_file(width, height, bits, compression, palette, data):
+    start = 14 + 40 + len(palette)
+    header = b"BM" + np.array([start + len(data), 0, start, 40], "<u4").tobytes()
+    header += np.array([width, height], "<i4").tobytes() + np.array([1, bits], "<u2").tobytes()
+    more = [compression, len(data), 2835, 2835, len(palette) // 4, 0]
+    return header + np.array(more, "<u4").tobytes() + palette + data
+
+
+GREYS = np.repeat(np.arange(256, dtype=np.uint8), 4).reshape(256, 4)
+GREYS[:, 3] = 0
+
+
+def rle8(indices):
+    data = b""
+    for row in indices[::-1]:
+        data += b"".join(bytes([1, value]) for value in row) + b"\0\0"
+    return data + b"\0\1"
+
+
+def palette_bmp(indices):
+    height, width = indices.shape
+    padded = np.pad(indices[::-1], ((0, 0), (0, -width % 4)))
+    return bmp_file(width, height, 8, 0, GREYS.tobytes(), padded.tobytes())
+
+
+def test_every_bmp(tmp_path):
+    rgb = rgb_image()
+    for name, data in {
+        "24": bmp(rgb), "24 top-down": bmp(rgb, top_down=True), "32": bmp(rgb, 32),
+        "32 top-down": bmp(rgb, 32, True),
+    }.items():  # fmt: skip
+        path = tmp_path / "x.bmp"
+        path.write_bytes(data)
+        assert np.array_equal(luma.read(path), truncated_luma(rgb)), name
+
+
+def test_bmp_with_a_palette_and_rle(tmp_path):
+    indices = rgb_image(19, 5)[..., 0]
+    path = tmp_path / "x.bmp"
+    path.write_bytes(palette_bmp(indices))
+    assert np.array_equal(luma.read(path), indices)  # a grey keeps its value
+    path.write_bytes(bmp_file(19, 5, 8, 1, GREYS.tobytes(), rle8(indices)))
+    assert np.array_equal(luma.read(path), indices)
+
+
+@pytest.mark.parametrize("kind", ["png", "gif", "tiff", "ppm"])
+def test_any_image_that_pillow_opens(sample, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    grey = rgb_image(31, 9)[..., 0]
+    Image.fromarray(grey).save(path)
+    done, _ = sample(path, "--kernel", "two_stages")
+    assert done.returncode == 0, done.stderr
+    exact = grey.astype(object)
+    assert output_lines((exact**2).sum(), exact.sum(), grey.size) in done.stdout
+
+
+def test_the_luma_is_truncated_and_not_rounded():
+    rgb = np.array([[[0, 0, 255], [1, 1, 0], [255, 255, 255], [0, 1, 0]]], np.uint8)
+    # 18.411, 0.9278, 255 and 0.7152
+    assert luma._luma(rgb).tolist() == [[18, 0, 255, 0]]
+    every = np.repeat(np.arange(256, dtype=np.uint8), 3).reshape(1, 256, 3)
+    assert luma._luma(every)[0].tolist() == list(range(256))
+
+
+def test_the_host_sums_agree_with_python():
+    image = luma.make((301, 777), "noise", 4)
+    values = image.ravel().tolist()
+    want = sums.Sums(len(values), sum(v * v for v in values), sum(values))
+    assert sums.exact(image) == sums.by_numpy(image) == want
+    assert want.variance == pytest.approx(float(np.var(image.astype(float))))
+    assert want.variance > 0
+    assert len(set(values)) == 256
+
+
+def test_the_sdks_figures():
+    """The sums that the SDK's tutorial prints, and the variance that it should have printed."""
+    assert sums.Sums(512 * 512, 914239116, 9365464).variance == pytest.approx(2211.169, abs=5e-4)
+
+
+# Bad input
+
+
+def make_bad(folder):
+    good = bmp(rgb_image())
+    bomb = bmp_file(60000, 60000, 24, 0, b"", b"\0" * 64)
+    files = {
+        "short.bmp": good[: len(good) // 2], "header.bmp": good[:30], "empty.bmp": b"",
+        "text.bmp": b"this is no picture\n", "bomb.bmp": bomb,
+        "wide.bmp": bmp_file(0, 5, 24, 0, b"", b"\0" * 64),
+        "rle.bmp": bmp_file(19, 5, 8, 1, GREYS.tobytes(), b"\x05"),
+        "negative.bmp": bmp_file(-4, 5, 24, 0, b"", b"\0" * 64),
+    }  # fmt: skip
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    (folder / "folder.bmp").mkdir()
+    Image.fromarray(np.full((3, 3), 1000, np.uint16)).save(folder / "deep.png")
+
+
+BAD = {
+    "short.bmp": "cannot read", "header.bmp": "", "empty.bmp": "not an image that Pillow knows",
+    "text.bmp": "not an image that Pillow knows", "bomb.bmp": "it unpacks to too much",
+    "missing.bmp": "No such file", "folder.bmp": "Is a directory", "wide.bmp": "", "rle.bmp": "",
+    "negative.bmp": "", "deep.png": "more than 8 bits per channel",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_cannot_be_read(sample, tmp_path, name):
+    make_bad(tmp_path)
+    done, records = sample(tmp_path / name)
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("run.py: error: ")
+    assert BAD[name] in done.stderr
+    assert name in done.stderr
+    assert [r.status for r in records] == ["error"]
+
+
+OPTIONS = {
+    "0x5": "is not a size", "5": "is not a size", "70000x70000": "1 to 4294967295 pixels",
+    "-1x5": "", "axb": "is not a size", "99999999999x1": "is not a size",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", OPTIONS)
+def test_a_size_that_cannot_be(sample, size):
+    done, _ = sample(f"--size={size}")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert OPTIONS[size] in done.stderr
+
+
+def test_options_that_contradict(sample, tmp_path):
+    for args in (("x.bmp", "--size", "4x4"), ("--data", "white"), ("--work-group", "3")):
+        done, _ = sample(*args)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_image_larger_than_the_device():
+    limits = type("Limits", (), {"max_mem_alloc_size": 100, "global_mem_size": 1000})
+    with pytest.raises(UsageError, match="the device holds at most 100 B"):
+        luma.require_fit(np.zeros((10, 11), np.uint8), "noise", limits)
+
+
+def test_without_pillow(sample, tmp_path):
+    (tmp_path / "PIL.py").write_text("raise ImportError('no PIL')\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    done, _ = sample(env=env)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "needs Pillow (Debian: python3-pil)" in done.stderr
+    done, _ = sample("--size", "33x5", env=env)
+    assert done.returncode == 0, done.stderr
