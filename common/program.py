@@ -23,18 +23,22 @@ def build(context, path, defines=None, options=()):
         source = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OpenCLFailure(f"cannot read the kernel {path.name}: {error.strerror}") from error
-    flags = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             with _quiet_driver():
-                return cl.Program(context, source).build(options=[*flags, *options])
+                return cl.Program(context, source).build(options=[*flags(defines or {}), *options])
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
             failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
             failure.log = _with_source(str(error), source)
             raise failure from error
+
+
+def flags(defines):
+    """Return the build options that define each of `defines`."""
+    return [f"-D{name}={value}" for name, value in defines.items()]
 
 
 def _first_error(log):

@@ -46,14 +46,21 @@ def measure(enqueue, repeat, warmup):
     """Call `enqueue`, which launches a kernel and returns its event; return the Timing."""
     for _ in range(warmup):
         enqueue().wait()
-    queued, wait, run, host = [], [], [], []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        event = enqueue()
-        event.wait()
-        host.append(time.perf_counter() - start)
-        at = event.profile
-        queued.append((at.submit - at.queued) * 1e-9)
-        wait.append((at.start - at.submit) * 1e-9)
-        run.append((at.end - at.start) * 1e-9)
+    return collect([launch(enqueue) for _ in range(repeat)], warmup)
+
+
+def launch(enqueue):
+    """Call `enqueue` once and wait; return its times (queued, wait, run, host)."""
+    start = time.perf_counter()
+    event = enqueue()
+    event.wait()
+    host = time.perf_counter() - start
+    at = event.profile
+    stages = (at.submit - at.queued, at.start - at.submit, at.end - at.start)
+    return *(stage * 1e-9 for stage in stages), host
+
+
+def collect(launches, warmup):
+    """Return the Timing of launches that were timed one by one, maybe of none."""
+    queued, wait, run, host = map(list, zip(*launches)) if launches else ([], [], [], [])
     return Timing(queued, wait, run, host, warmup)

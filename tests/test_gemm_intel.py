@@ -1,0 +1,422 @@
+"""samples/gemm_intel: the original's options and output, its defects not, wrong kernels fail."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT
+
+from common import device, gemm, record, rng
+from deploy import samples
+
+FOLDER = "samples/gemm_intel"
+DEFAULTS = (
+    "-DT=float -DTILE_SIZE_M=1 -DTILE_GROUP_M=16 -DTILE_SIZE_N=128 -DTILE_GROUP_N=1 -DTILE_SIZE_K=8"
+)
+
+
+@pytest.fixture
+def sample(run_sample, tmp_path):
+    """Run the sample; gives the finished process and its records."""
+
+    def run(*args, **more):
+        path = tmp_path / "records.jsonl"
+        path.unlink(missing_ok=True)
+        done = run_sample("gemm_intel", *args, "--json", path, **more)
+        return done, record.read(path) if path.exists() else []
+
+    return run
+
+
+# What it prints.
+
+
+def test_the_documented_run_up_to_its_first_iteration(sample):
+    start = time.monotonic()
+    done, (item,) = sample("-s", 3968, "-i", 0)
+    seconds = time.monotonic() - start
+    assert done.returncode == 0
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"Platforms \(\d+\):", lines[0])
+    assert re.fullmatch(r"    \[0\] .* \[Selected\]", lines[1])
+    at = next(n for n, line in enumerate(lines) if line.startswith("Build"))
+    assert re.fullmatch(r"    \[\d+\] .* \[Selected\]", lines[at - 1])
+    assert lines[at:] == [
+        f'Build program options: "{DEFAULTS}"',
+        "Running gemm_nn kernel with matrix size: 3968x3968",
+        "Memory row stride to ensure necessary alignment: 15872 bytes",
+        "Size of memory region for one matrix: 62980096 bytes",
+        "Using alpha = 0.57599 and beta = 0.872412",
+        "Summary: no iterations, so nothing was run",
+        "Nothing was checked: --validation compares the result with a float64 reference",
+    ]
+    assert item.params["size"] == 3968
+    assert item.timing["run_s"] == []
+    assert seconds < 30, "47 million draws should take about a second"
+
+
+def test_the_defaults_are_the_documented_ones(sample):
+    done, _ = sample("-i", 0)
+    assert "matrix size: 3968x3968" in done.stdout
+    help_text = sample("-h")[0].stdout
+    for option in ("-s SIZE, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
+                   "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
+                   "--validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
+                   "--tile-group-N", "--tile-size-K", "-h, --help"):  # fmt: skip
+        assert option in help_text
+    assert sample("--help")[0].stdout == help_text
+
+
+def test_a_line_pair_for_each_iteration_then_a_summary(sample):
+    done, (item,) = sample("--size", 64, "--iterations", 3, "--warmup", 2, "--validation")
+    lines = done.stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("Using alpha"))
+    patterns = [
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Validate output\.\.\. PASSED", r"    PASSED: largest error .* of its bound",
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Summary: median \S+ GFLOPS, best \S+, spread \S+%, 3 iterations after 2 to warm up",
+    ]  # fmt: skip
+    assert len(lines) == at + 1 + len(patterns)
+    for line, pattern in zip(lines[at + 1 :], patterns):
+        assert re.fullmatch(pattern, line)
+    assert len(item.timing["host_s"]) == 3
+    assert item.timing["warmup"] == 2
+    assert item.metrics["flop_convention"] == gemm.FLOP_CONVENTION
+
+
+def test_ten_iterations_by_default_and_repeat_is_the_same(sample):
+    assert sample("-s", 16)[0].stdout.count("Host time") == 10
+    assert sample("-s", 16, "--repeat", 2)[0].stdout.count("Host time") == 2
+
+
+def test_nt_and_double_are_said(sample):
+    done, (item,) = sample("-s", 32, "--kernel", "nt", "--arithmetic", "double", "-i", 1)
+    assert "-DT=double" in done.stdout
+    assert "TILE_SIZE_K" not in done.stdout  # gemm_nn only
+    assert "Running gemm_nt kernel" in done.stdout
+    assert item.variant == "gemm_nt"
+    assert item.params["arithmetic"] == "double"
+
+
+def test_unchecked_is_said(sample):
+    done, _ = sample("-s", 32, "-i", 1)
+    assert "PASSED" not in done.stdout
+    assert "Nothing was checked" in done.stdout
+
+
+def test_alpha_and_beta_follow_the_draws_of_a_and_b(sample):
+    draws = rng.rand(9, 2 * 40**2 + 2)[-2:].astype(np.float32) / np.float32(2**31)
+    done, _ = sample("-s", 40, "-i", 0, "--seed", 9)
+    assert f"Using alpha = {draws[0]:g} and beta = {draws[1]:g}\n" in done.stdout
+
+
+# Right for every order, tile, kernel and type.
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize("arithmetic", ["float", "double"])
+@pytest.mark.parametrize("order", [1, 2, 17, 100, 257])
+def test_any_order(sample, kernel, arithmetic, order):
+    done, _ = sample("-s", order, "--kernel", kernel, "-a", arithmetic, "--validation", "-i", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validate output... PASSED" in done.stdout
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize(
+    "tiles",
+    [(1, 1, 1, 1, 1), (4, 8, 2, 4, 3), (16, 1, 8, 1, 4), (3, 5, 7, 2, 11), (2, 16, 1, 16, 8)],
+)
+def test_any_tile(sample, kernel, tiles):
+    names = ("size-M", "group-M", "size-N", "group-N", "size-K")
+    options = [text for name, n in zip(names, tiles) for text in (f"--tile-{name}", n)]
+    done, (item,) = sample("-s", 90, "--kernel", kernel, *options, "--validation", "-i", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert item.params["size_m"] == tiles[0]
+
+
+def test_padding_is_said_and_strict_refuses_it(sample):
+    done, _ = sample("-s", 100, "-i", 1, "--validation")
+    assert "Padded to M = 112, N = 128, K = 104" in done.stdout
+    done, _ = sample("-s", 128, "-i", 1, "--strict", "--validation")
+    assert done.returncode == 0
+    assert "Padded" not in done.stdout
+    assert sample("-s", 100, "-i", 1, "--strict")[0].returncode == 2
+
+
+def test_seeded_runs_are_reproducible(sample):
+    args = ("-s", 50, "--data", "integer", "--validation", "-i", 1)
+    first, again, other = (sample(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))
+    assert first == again
+    assert first["inputs_sha256"] != other["inputs_sha256"]
+    assert first["output_sha256"] != other["output_sha256"]
+
+
+def test_the_cases_give_what_expected_json_says(sample):
+    known = samples.load()["gemm_intel"]
+    expected = json.loads((ROOT / FOLDER / "expected.json").read_text())
+    assert set(expected) == {case.name for case in known.cases}
+    assert "output_sha256" in expected["golden"]
+    for case in known.cases:
+        done, (item,) = sample(*case.args)
+        assert done.returncode == 0, done.stdout
+        assert item.params["seed"] == expected[case.name]["seed"]
+        for key in set(expected[case.name]) - {"seed"}:
+            assert item.check[key] == expected[case.name][key], case.name
+
+
+def test_every_file_ships():
+    shipped = {path.name for path in samples.load()["gemm_intel"].files}
+    here = {path.name for path in (ROOT / FOLDER).iterdir() if path.is_file()}
+    assert shipped == here - {"sample.toml"}
+
+
+# Rules: each names the option, the limit and a value that would do.
+
+REFUSED = {
+    "size 0": (["-s", "0"], "'0' is no size: every order must be from 1 to"),
+    "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is no order: the matrices are square"),
+    "iterations -1": (["-i", "-1"], "'-1' is no whole number from 0 up"),
+    "iterations text": (["-i", "x"], "'x' is no whole number from 0 up"),
+    "arithmetic half": (["-a", "half"], "invalid choice: 'half'"),
+    "kernel tn": (["--kernel", "tn"], "invalid choice: 'tn'"),
+    "type fpga": (["-t", "fpga"], "invalid choice: 'fpga'"),
+    "tile 0": (["--tile-size-M", "0"], "'0' is no whole number from 1 up"),
+    "work-item limit": (
+        ["--tile-group-M", "512", "--limits", "mali-t628"],
+        "--tile-group-M 512: the device takes at most 256 work-items in dimension 0; "
+        "--tile-group-M 256 would do",
+    ),
+    "work-item limit N": (
+        ["--tile-group-N", "300", "--limits", "mali-t628"],
+        "--tile-group-N 300: the device takes at most 256 work-items in dimension 1; "
+        "--tile-group-N 16 would do",
+    ),
+    "work-group limit": (
+        ["--tile-group-M", "32", "--tile-group-N", "16", "--limits", "mali-t628"],
+        "--tile-group-M 32 x --tile-group-N 16: 512 work-items, but a work-group of the device has "
+        "at most 256; --tile-group-M 32 x --tile-group-N 8 would do",
+    ),
+    "tile too large": (
+        ["--tile-size-M", "1000000", "--tile-size-N", "1"],
+        "--tile-size-M 1000000 x --tile-size-N 1 x --tile-size-K 8: more than the 16384 products",
+    ),
+    "strict, tile M": (
+        ["--strict", "-s", "100", "--tile-size-M", "3", "--tile-group-M", "1"],
+        "--tile-size-M 3: with --strict, --size 100 is no multiple of 3; --size 384 would do; "
+        "--tile-size-M 2 would do",
+    ),
+    "strict, group M": (
+        ["--strict", "-s", "100"],
+        "--tile-group-M 16: with --strict, --size 100 is no multiple of 16; --size 128 would do",
+    ),
+    "strict, tile x group M": (
+        ["--strict", "-s", "100", "--tile-size-M", "10", "--tile-group-M", "20"],
+        "--tile-size-M 10 x --tile-group-M 20: with --strict, --size 100 is no multiple of 200",
+    ),
+    "strict, tile N": (["--strict", "-s", "64"], "--tile-size-N 128: with --strict, --size 64"),
+    "strict, group N": (
+        ["--strict", "-s", "64", "--tile-size-N", "1", "--tile-group-N", "3"],
+        "--tile-group-N 3: with --strict, --size 64 is no multiple of 3",
+    ),
+    "strict, tile x group N": (
+        ["--strict", "-s", "64", "--tile-size-N", "16", "--tile-group-N", "8"],
+        "--tile-size-N 16 x --tile-group-N 8: with --strict, --size 64 is no multiple of 128",
+    ),
+    "strict, K": (
+        ["--strict", "-s", "128", "--tile-size-K", "12"],
+        "--tile-size-K 12: with --strict, --size 128 is no multiple of 12; --size 384 would do; "
+        "--tile-size-K 8 would do",
+    ),
+    "allocation": (["-s", "1000000000"], "at once: a matrix takes "),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_and_why(run_sample, case):
+    args, message = REFUSED[case]
+    done = run_sample("gemm_intel", *args)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("run.py: error: ")
+    assert message in done.stderr
+
+
+def test_the_values_that_would_do_do(run_sample):
+    args = ["-i", 0, "--strict", "-s"]
+    done = run_sample("gemm_intel", *args, 100)
+    size = re.search(r"--size (\d+) would do", done.stderr)[1]
+    assert run_sample("gemm_intel", *args, size).returncode == 0
+    done = run_sample("gemm_intel", "-s", 1000000)
+    assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
+
+
+def test_a_limit_of_the_kernel(sample, project):
+    path = project / FOLDER / "run.py"
+    text = path.read_text()
+    assert "kernel.get_work_group_info(info, queue.device)" in text
+    path.write_text(text.replace("kernel.get_work_group_info(info, queue.device)", "8"))
+    done, _ = sample("-s", 64, root=project)
+    assert done.returncode == 2
+    assert "a work-group of this kernel has at most 8; --tile-group-M 8 x" in done.stderr
+    done, (item,) = sample("-s", 64, "--auto", "--validation", "-i", 1, root=project)
+    assert done.returncode == 0, done.stderr
+    assert item.params["group_m"] == 8
+
+
+def test_auto_picks_legal_tiles_and_says_which(sample):
+    args = ("-s", 100, "--limits", "mali-t628", "--tile-group-M", 512, "--tile-group-N", 4)
+    done, (item,) = sample(*args, "--auto", "--validation", "-i", 1)
+    assert done.returncode == 0, done.stderr
+    assert (item.params["group_m"], item.params["group_n"]) == (256, 1)
+    assert "Using --tile-size-M 1 x --tile-group-M 256 x --tile-size-N 128 x " in done.stdout
+    done, (item,) = sample("-s", 97, "--auto", "--strict", "--validation", "-i", 1)
+    assert done.returncode == 0, done.stderr
+    assert "Padded" not in done.stdout
+
+
+def test_double_needs_the_extension(sample):
+    done, (item,) = sample("-a", "double", "--limits", "mali-t628")
+    assert done.returncode == 77
+    assert item.status == "unsupported"
+    assert "cl_khr_fp64" in done.stderr
+
+
+# Kernels broken on purpose must fail.
+
+MUTANTS = {
+    "nn forgets beta": ("nn", "alpha * sums[j][i] + beta * *c", "alpha * sums[j][i]"),
+    "nn forgets alpha": ("nn", "alpha * sums[j][i] +", "sums[j][i] +"),
+    "nn leaves out a step of k": ("nn", "int k = 0; k < K", "int k = TILE_SIZE_K; k < K"),
+    "nn leaves out a product": ("nn", "int l = 0; l < TILE_SIZE_K", "int l = 1; l < TILE_SIZE_K"),
+    "nn leaves out half of C": ("nn", "    A += row;", "    if (row > 8) return;\n    A += row;"),
+    "nn packs the tile": ("nn", "i * TILE_GROUP_M]", "i]"),
+    "nn reads beyond A": ("nn", "k < K; k += TILE_SIZE_K", "k < K + 1; k += TILE_SIZE_K"),
+    "nt forgets beta": ("nt", "alpha * sums[j][i] + beta * *c", "alpha * sums[j][i]"),
+    "nt leaves out a step of k": ("nt", "int k = 0; k < K", "int k = 1; k < K"),
+    "nt packs the tile": ("nt", "A[i * TILE_GROUP_M]", "A[i]"),
+    "nt drops the last column": ("nt", "int j = 0; j < TILE_SIZE_N", "int j = 1; j < TILE_SIZE_N"),
+}
+
+
+def mutate(project, kernel, right, wrong):
+    path = project / FOLDER / f"gemm_{kernel}.cl"
+    text = path.read_text()
+    before, mark, body = text.partition("__kernel")
+    assert right in body
+    at = body.rindex(right) if "int j" in right else body.index(right)
+    path.write_text(before + mark + body[:at] + wrong + body[at + len(right) :])
+
+
+SMALL = ("-s", 30, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
+         "--validation", "-i", 2)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
+    kernel, right, wrong = MUTANTS[mutant]
+    mutate(project, kernel, right, wrong)
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1, done.stdout
+    assert "Validate output... FAILED" in done.stdout
+    assert re.search(r"Reference: \S+, calculated: \S+, difference: \S+ at C\[", done.stdout)
+    assert item.status == "failed"
+    assert item.reason
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+def test_an_over_read_shows_as_nan(sample, project, kernel):
+    # The block of K = 32 that pads order 30 fills the columns of B, or a row of B past the others.
+    mutate(project, kernel, "k < K;", "k < 64;")
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1
+    assert "nan instead of" in item.reason
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize("place", ["C[32]", "C[-(long)(row + column * ldc) - 1]"])
+def test_an_over_write_is_named(sample, project, kernel, place):
+    # Beyond the padded rows of a column, and before the first element.
+    guard = f"    if (row == 0) {{ {place} = 1; }}\n    for (int j"
+    mutate(project, kernel, "    for (int j", guard)
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1, done.stdout
+    assert item.reason == "the kernel wrote outside of its buffers"
+    assert sample("-s", 30, "-i", 1, "--kernel", kernel, root=project)[0].returncode == 1
+
+
+# What the original gets wrong, and this does not.
+
+
+def test_c_is_not_zero_and_beta_is_tested(sample, project):
+    mutate(project, "nn", "beta * *c", "0 * *c")
+    assert sample("-s", 16, "--validation", "-i", 1, root=project)[0].returncode == 1
+
+
+def test_every_iteration_starts_from_the_same_c(sample):
+    args = ("-s", 40, "--validation", "--data", "integer")
+    digests = {sample(*args, "-i", n)[1][0].check["output_sha256"] for n in (1, 2, 5)}
+    assert len(digests) == 1
+
+
+def test_an_iteration_that_starts_from_another_c_is_seen(sample, project):
+    path = project / FOLDER / "run.py"
+    text = path.read_text()
+    assert "        buffers[2].write(stored[2])\n        launches" in text
+    broken = "        len(launches) or buffers[2].write(stored[2])\n        launches"
+    text = text.replace("        buffers[2].write(stored[2])\n        launches", broken)
+    path.write_text(text)
+    done, _ = sample("-s", 40, "--validation", "-i", 2, root=project)
+    assert done.returncode == 1
+    assert "FAILED: the last iteration gave another result than the first" in done.stdout
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+def test_offsets_beyond_32_bits(kernel):
+    """One column of C starts 2^31 elements behind the one before: char keeps that at 2 GiB."""
+    far = 2**31
+    wanted = [
+        d
+        for p in device.platforms()
+        for d in p.get_devices()
+        if d.max_mem_alloc_size > far + 4096 and d.type & cl.device_type.CPU
+    ]
+    if not wanted:
+        pytest.skip("no device here allocates more than 2 GiB at once")
+    queue = device.open_queue(wanted[0])
+    source = (ROOT / FOLDER / f"gemm_{kernel}.cl").read_text()
+    options = ["-DT=char", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2", "-DTILE_SIZE_K=1"]
+    program = cl.Program(queue.context, source).build(options)
+    kernel = cl.Kernel(program, f"gemm_{kernel}")
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    a = cl.Buffer(queue.context, flags, hostbuf=np.array([3], np.int8))
+    b = cl.Buffer(queue.context, flags, hostbuf=np.array([5, 7], np.int8))
+    c = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, far + 1)
+    result = np.zeros(1, np.int8)
+    for at in (0, far):
+        cl.enqueue_copy(queue, c, result, dst_offset=at)
+    one, char = np.uint64(1), np.int8
+    kernel.set_args(np.int32(1), char(2), a, one, b, one, char(1), c, np.uint64(far))
+    cl.enqueue_nd_range_kernel(queue, kernel, (1, 1), (1, 1)).wait()
+    cl.enqueue_copy(queue, result, c, src_offset=far)
+    assert result[0] == 2 * 3 * 7
+
+
+def test_the_first_iteration_is_warm_and_all_are_summarised(sample):
+    done, (item,) = sample("-s", 128, "-i", 3)
+    assert item.timing["warmup"] == 1
+    assert "3 iterations after 1 to warm up" in done.stdout
+
+
+def test_validation_does_not_take_minutes(sample):
+    start = time.monotonic()
+    tiles = ("--tile-size-M", 16, "--tile-group-M", 1, "--tile-size-N", 16, "--tile-size-K", 4)
+    done, _ = sample("-s", 1500, "-i", 1, "--validation", *tiles)
+    assert done.returncode == 0
+    assert time.monotonic() - start < 60
