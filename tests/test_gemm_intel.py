@@ -314,7 +314,8 @@ def mutate(project, kernel, right, wrong):
     path.write_text(before + mark + body[:at] + wrong + body[at + len(right) :])
 
 
-SMALL = ("-s", 30, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
+# Order 40 is padded to M = 40, N = 42 and K = 40, in 42 lines of at least 42 elements.
+SMALL = ("-s", 40, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
          "--validation", "-i", 2)  # fmt: skip
 
 
@@ -332,23 +333,23 @@ def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
 
 @pytest.mark.parametrize("kernel", ["nn", "nt"])
 def test_an_over_read_shows_as_nan(sample, project, kernel):
-    # The block of K = 32 that pads order 30 fills the columns of B, or a row of B past the others.
-    mutate(project, kernel, "k < K;", "k < 64;")
+    mutate(project, kernel, "k < K;", "k < K + 1;")
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1
     assert "nan instead of" in item.reason
 
 
 @pytest.mark.parametrize("kernel", ["nn", "nt"])
-@pytest.mark.parametrize("place", ["C[32]", "C[-(long)(row + column * ldc) - 1]"])
+@pytest.mark.parametrize("place", ["C[40]", "C[-1]", "C[42 * ldc]"])
 def test_an_over_write_is_named(sample, project, kernel, place):
-    # Beyond the padded rows of a column, and before the first element.
-    guard = f"    if (row == 0) {{ {place} = 1; }}\n    for (int j"
-    mutate(project, kernel, "    for (int j", guard)
+    # Beyond the rows of a column, before the first element, and behind the last column.
+    write = f"    if (row + column == 0) {place} = 1;\n    T sums"
+    mutate(project, kernel, "    T sums", write)
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1, done.stdout
     assert item.reason == "the kernel wrote outside of its buffers"
-    assert sample("-s", 30, "-i", 1, "--kernel", kernel, root=project)[0].returncode == 1
+    unchecked = [each for each in SMALL if each != "--validation"]
+    assert sample(*unchecked, "--kernel", kernel, root=project)[0].returncode == 1
 
 
 # What the original gets wrong, and this does not.

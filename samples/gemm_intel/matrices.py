@@ -41,7 +41,7 @@ def place(lines, layout, nn):
     return placed
 
 
-def padding_intact(before, after, order):
-    """Tell whether a kernel left the padding of C, and what lies beyond it, as they were."""
-    parts = (np.s_[order:], np.s_[:order, order:])
+def untouched(before, after, padded):
+    """Tell whether a kernel left what lies beyond the padded C as it was."""
+    parts = (np.s_[padded.N :], np.s_[: padded.N, padded.M :])
     return all(np.array_equal(before[part], after[part], equal_nan=True) for part in parts)

@@ -111,7 +111,7 @@ def main(args):
     print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
     reason = check and check.reason
     intact = all(buffer.intact() for buffer in buffers)
-    if not (intact and matrices.padding_intact(stored[2], last, order)):
+    if not (intact and matrices.untouched(stored[2], last, memory.padded)):
         reason = "the kernel wrote outside of its buffers"
     elif check and not reason and not np.array_equal(first, last, equal_nan=True):
         reason = "the last iteration gave another result than the first"
