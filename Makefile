@@ -4,13 +4,18 @@ VENV := .venv
 READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
-.PHONY: run test lint format lock clean
+.PHONY: run test intel lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# A second OpenCL driver for the CPU, Intel's, from PyPI.
+intel: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check \
+	    intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0
 
 lint: $(READY)
 	$(BIN)/ruff check .

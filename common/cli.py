@@ -50,23 +50,25 @@ def parser(sample, description):
     group = result.add_argument_group("measurement")
     group.add_argument("--seed", type=_seed, default=1, help="of the inputs (default %(default)s)")
     group.add_argument(
-        "--repeat", type=_count(1), default=5, metavar="N", help="timed runs (default %(default)s)"
+        "--repeat", type=count(1), default=5, metavar="N", help="timed runs (default %(default)s)"
     )
     group.add_argument(
-        "--warmup", type=_count(0), default=1, metavar="N", help="runs before (default %(default)s)"
+        "--warmup", type=count(0), default=1, metavar="N", help="runs before (default %(default)s)"
     )
     group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE")
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     return result
 
 
-def _count(least):
-    def count(text):
+def count(least):
+    """Return the argparse type of the whole numbers from `least` up."""
+
+    def parse(text):
         if not (text.isascii() and text.isdigit() and int(text) >= least):
             raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} up")
         return int(text)
 
-    return count
+    return parse
 
 
 def _seed(text):

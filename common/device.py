@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyopencl as cl
 
+from common import icd
 from common.errors import OpenCLFailure, UsageError
 
 TYPES = {
@@ -26,6 +27,10 @@ NOTABLE_EXTENSIONS = (
     "cl_arm_core_id",
     "cl_arm_integer_dot_product_int8",
 )
+
+
+# Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
+_contexts = []
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,14 @@ def limits(device, profile=None):
 
 
 def platforms():
-    """Return all platforms, or raise OpenCLFailure where the loader finds none."""
+    """Return all platforms, or raise OpenCLFailure where the loader finds none.
+
+    Intel's runtime from pip, which nobody installed for the whole machine, comes last.
+    """
     try:
-        found = cl.get_platforms()
+        with icd.pip_drivers() as added:
+            found = cl.get_platforms()
+        found.sort(key=lambda platform: added and platform.name.strip() == icd.PLATFORM)
     except cl.Error as error:
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
             raise
@@ -177,7 +187,9 @@ def _pick(items, wanted, what):
 def open_queue(device):
     """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
     profiling = cl.command_queue_properties.PROFILING_ENABLE
-    return cl.CommandQueue(cl.Context([device]), properties=profiling)
+    context = cl.Context([device])
+    _contexts.append(context)
+    return cl.CommandQueue(context, properties=profiling)
 
 
 def type_of(device):

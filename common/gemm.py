@@ -149,11 +149,15 @@ def reference(alpha, A, B, beta, C):
 
 @dataclass(frozen=True)
 class Check:
-    """How far a result is from its reference. `reason` is None when it passed."""
+    """How far a result is from its reference. `reason` is None when it passed.
+
+    `first_wrong` is the (row, column) of the first element that is wrong, if there is one.
+    """
 
     max_abs_error: float
     error_over_bound: float
     reason: str | None
+    first_wrong: tuple | None = None
 
     def line(self):
         """Return the line that tells a person what the check found."""
@@ -179,12 +183,12 @@ def check(result, expected, bound):
     ok = error <= bound  # not `error > bound`: that would let NaN through
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.where(error == 0, 0.0, error / bound)
-    reason = None
+    reason = first = None
     if not ok.all():
         wrong = np.flatnonzero(~ok)
-        i, j = divmod(int(wrong[0]), result.shape[1])
+        i, j = first = divmod(int(wrong[0]), result.shape[1])
         reason = (
             f"{wrong.size} of {ok.size} elements are wrong, the first is C[{i}][{j}]: "
             f"{result[i, j]:.9g} instead of {expected[i, j]:.9g}"
         )
-    return Check(float(error.max()), float(over.max()), reason)
+    return Check(float(error.max()), float(over.max()), reason, first)

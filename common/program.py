@@ -25,7 +25,6 @@ def build(context, path, defines=None, options=()):
         raise OpenCLFailure(f"cannot read the kernel {path.name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
-    flags = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)
@@ -33,7 +32,8 @@ def build(context, path, defines=None, options=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             with _quiet_driver():
-                program.build(" ".join([*flags, *options]).encode(), context.devices)
+                all_flags = " ".join([*flags(defines or {}), *options])
+                program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
@@ -41,6 +41,11 @@ def build(context, path, defines=None, options=()):
             failure.log = _with_source(str(error), source)
             raise failure from error
     return cl.Program(program)
+
+
+def flags(defines):
+    """Return the build options that define each of `defines`."""
+    return [f"-D{name}={value}" for name, value in defines.items()]
 
 
 def _first_error(log):

@@ -60,15 +60,21 @@ def measure(enqueue, repeat, warmup):
     """Call `enqueue`, which launches a kernel and returns its event; return the Timing."""
     for _ in range(warmup):
         enqueue().wait()
-    queued, wait, run, host = [], [], [], []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        event = enqueue()
-        event.wait()
-        host.append(time.perf_counter() - start)
-        stages = _stages(event)
-        for times, stage in zip((queued, wait, run), stages):
-            times.append(stage * 1e-9)
+    return collect([launch(enqueue) for _ in range(repeat)], warmup)
+
+
+def launch(enqueue):
+    """Call `enqueue` once and wait; return its times (queued, wait, run, host)."""
+    start = time.perf_counter()
+    event = enqueue()
+    event.wait()
+    host = time.perf_counter() - start
+    return *(stage * 1e-9 for stage in _stages(event)), host
+
+
+def collect(launches, warmup):
+    """Return the Timing of launches that were timed one by one, maybe of none."""
+    queued, wait, run, host = map(list, zip(*launches)) if launches else ([], [], [], [])
     return Timing(queued, wait, run, host, warmup)
 
 

@@ -1,0 +1,102 @@
+/* C = alpha * A * B + beta * C with A, B and C column-major ("NN": neither is transposed):
+ *
+ *                     N                      element (row, column) of a matrix with the leading
+ *                +---------+                 dimension ld is at [row + column * ld]
+ *              K |  B  |   |
+ *                |     v   |  k              A: M x K    B: K x N    C: M x N
+ *        K       +---------+
+ *     +------+   +---------+                 The sum over k walks along a row of A, with lda
+ *     |      |   |         |                 elements between neighbours, and down a column of B,
+ *   M | A -> |   |  o   C  |                 where they are neighbours in memory.
+ *     |      |   |         |
+ *     +------+   +---------+
+ *        k
+ *
+ * NDRange: (M / TILE_SIZE_M, N / TILE_SIZE_N) work-items in work-groups of TILE_GROUP_M x
+ * TILE_GROUP_N. Each work-item makes a tile of TILE_SIZE_M x TILE_SIZE_N elements of C, and the
+ * work-group a block of TILE_GROUP_M * TILE_SIZE_M rows and TILE_GROUP_N * TILE_SIZE_N columns.
+ * The tile is strided. With TILE_GROUP_M = 4 and TILE_SIZE_M = 2 the rows of a block belong to
+ *
+ *     row           0  1  2  3  4  5  6  7
+ *     work-item     0  1  2  3  0  1  2  3      not 0 0 1 1 2 2 3 3
+ *
+ * so what the work-items of dimension 0 read from A and write to C at the same step are neighbours
+ * in memory. The code is scalar. A compiler for CPUs may put the work-items of dimension 0 into the
+ * lanes of its vectors, and the strided tile makes each of their accesses one plain vector load or
+ * store; a tile of neighbouring rows would need a gather. On a GPU the same accesses coalesce. A
+ * compiler that keeps work-items apart can take its lanes from the loop over i instead: with
+ * TILE_GROUP_M = 1 the rows of one tile are neighbours.
+ *
+ * Must divide: TILE_GROUP_M * TILE_SIZE_M the rows M, TILE_GROUP_N * TILE_SIZE_N the columns N, and
+ * TILE_SIZE_K the depth K. Nothing is tested here: the host pads the matrices.
+ */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#ifndef T
+#define T float
+#endif
+#ifndef TILE_SIZE_M
+#define TILE_SIZE_M 1
+#endif
+#ifndef TILE_GROUP_M
+#define TILE_GROUP_M 16
+#endif
+#ifndef TILE_SIZE_N
+#define TILE_SIZE_N 128
+#endif
+#ifndef TILE_GROUP_N
+#define TILE_GROUP_N 1
+#endif
+#ifndef TILE_SIZE_K
+#define TILE_SIZE_K 8
+#endif
+
+__kernel __attribute__((reqd_work_group_size(TILE_GROUP_M, TILE_GROUP_N, 1)))
+void gemm_nn(int K, T alpha, __global const T *restrict A, ulong lda,
+             __global const T *restrict B, ulong ldb, T beta, __global T *restrict C, ulong ldc)
+{
+    /* The first row and column of this work-item's tile. Offsets are size_t: from order 46341 on, a
+     * matrix has more elements than an int can count. */
+    const size_t row = get_group_id(0) * (TILE_GROUP_M * TILE_SIZE_M) + get_local_id(0);
+    const size_t column = get_group_id(1) * (TILE_GROUP_N * TILE_SIZE_N) + get_local_id(1);
+    A += row;
+    B += column * (size_t)ldb;
+    C += row + column * (size_t)ldc;
+
+    T sums[TILE_SIZE_N][TILE_SIZE_M];
+#pragma unroll
+    for (int j = 0; j < TILE_SIZE_N; j++)
+        for (int i = 0; i < TILE_SIZE_M; i++)
+            sums[j][i] = 0;
+
+    /* TILE_SIZE_K columns of A at a time: they stay in registers while j walks over the columns of
+     * the tile, and a sum is fetched and put back once for TILE_SIZE_K products. The loops over j
+     * and l are unrolled, so that no sum is indexed by a variable and each can live in a register;
+     * the loop over i is left to the compiler as a loop that it may vectorise. */
+    for (int k = 0; k < K; k += TILE_SIZE_K) {
+#pragma unroll
+        for (int j = 0; j < TILE_SIZE_N; j++) {
+            for (int i = 0; i < TILE_SIZE_M; i++) {
+                T sum = sums[j][i];
+#pragma unroll
+                for (int l = 0; l < TILE_SIZE_K; l++)
+                    sum += A[l * (size_t)lda + i * TILE_GROUP_M]
+                           * B[j * TILE_GROUP_N * (size_t)ldb + l];
+                sums[j][i] = sum;
+            }
+        }
+        A += TILE_SIZE_K * (size_t)lda;
+        B += TILE_SIZE_K;
+    }
+
+#pragma unroll
+    for (int j = 0; j < TILE_SIZE_N; j++) {
+        for (int i = 0; i < TILE_SIZE_M; i++) {
+            __global T *c = C + j * TILE_GROUP_N * (size_t)ldc + i * TILE_GROUP_M;
+            *c = alpha * sums[j][i] + beta * *c;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+"""The matrices of gemm_intel, drawn in the order of the original, and their place in memory."""
+
+import numpy as np
+
+from common import gemm, rng
+
+
+def draw(order, dtype, seed, integer):
+    """Return (alpha, beta, A, B, C): numbers of type `dtype`, and arrays of the lines in memory.
+
+    Line by line, `order` elements of A, then as many of B; after all of them alpha, beta, and C,
+    which is zero in the original. They lie in [0, 1], as `(T)rand() / RAND_MAX` gives them. With
+    `integer` they are whole: -4 .. 4 in the matrices, 1 .. 4 for alpha and beta.
+    """
+    draws = rng.rand(seed, 3 * order**2 + 2)
+    pairs = draws[: 2 * order**2].reshape(order, 2, order)
+    scalars = draws[2 * order**2 : 2 * order**2 + 2]
+    rest = draws[2 * order**2 + 2 :].reshape(order, order)
+    lines = (pairs[:, 0], pairs[:, 1], rest)
+    if integer:
+        span = np.uint32(2 * gemm.INTEGER_LIMIT + 1)
+        lines = [(line % span).astype(dtype) - dtype.type(gemm.INTEGER_LIMIT) for line in lines]
+        return *(scalars % np.uint32(4) + np.uint32(1)).astype(dtype), *lines
+    # (float)RAND_MAX rounds to 2^31.
+    scale = dtype.type(rng.RAND_MAX)
+    return *(scalars.astype(dtype) / scale), *(line.astype(dtype) / scale for line in lines)
+
+
+def place(lines, layout, nn):
+    """Return A, B and C as they lie in memory: arrays of layout.lines x layout.stride elements.
+
+    What pads the matrices to whole blocks is 0. No kernel may touch what lies beyond: it is NaN.
+    """
+    M, N, K = layout.padded
+    placed = []
+    for own, extent in zip(lines, ((K, M), (N, K) if nn else (K, N), (N, M))):
+        stored = np.full((layout.lines, layout.stride), np.nan, own.dtype)
+        stored[: extent[0], : extent[1]] = 0
+        stored[: own.shape[0], : own.shape[1]] = own
+        placed.append(stored)
+    return placed
+
+
+def untouched(before, after, padded):
+    """Tell whether a kernel left what lies beyond the padded C as it was."""
+    parts = (np.s_[padded.N :], np.s_[: padded.N, padded.M :])
+    return all(np.array_equal(before[part], after[part], equal_nan=True) for part in parts)

@@ -1,0 +1,151 @@
+"""GEMM, C := alpha*A*B + beta*C, where a CPU's compiler makes SIMD lanes out of work-items.
+
+python samples/gemm_intel/run.py                          order 3968, as Intel's sample
+python samples/gemm_intel/run.py -s 1000 --validation     any order; the result is checked
+python samples/gemm_intel/run.py -a double --kernel nt    B row-major, in double precision
+python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group of one: no lanes
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+try:
+    import matrices
+    import numpy as np
+    import pyopencl as cl
+    import texts
+    import tiling
+
+    from common import cli, device, gemm, timing
+    from common.buffers import GuardedBuffer
+    from common.errors import PASSED, WRONG_RESULT, Unsupported
+    from common.program import build, flags
+    from common.record import Record
+except ImportError as missing:
+    print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+
+TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+DEFAULTS = tiling.Tiles(size_m=1, group_m=16, size_n=128, group_n=1, size_k=8)
+
+
+def options():
+    parser = cli.parser("gemm_intel", __doc__)
+    add = parser.add_argument
+    add("-s", "--size", type=tiling.order, default=3968, help="order (default %(default)s)")
+    add("-i", "--iterations", dest="repeat", type=cli.count(0), metavar="N",
+        help="the same as --repeat; 0 runs none")  # fmt: skip
+    parser.set_defaults(repeat=10)
+    add("-a", "--arithmetic", choices=TYPES, default="float", help="(default %(default)s)")
+    add("--kernel", choices=["nn", "nt"], default="nn", help="nt: B is row-major")
+    add("--validation", action="store_true", help="check the result of the first iteration")
+    for name, option in tiling.OPTIONS.items():
+        add(option, dest=name, type=cli.count(1), metavar="N", default=getattr(DEFAULTS, name),
+            help="(default %(default)s)" + ", for nn only" * (name == "size_k"))  # fmt: skip
+    add("--strict", action="store_true", help="refuse an order that needs padding")
+    add("--auto", action="store_true", help="lower the tile options to what is legal")
+    add("--data", choices=["sdk", "integer"], default="sdk", help="integer: exact results")
+    return parser
+
+
+def main(args):
+    # Open the device.
+    chosen = device.choose(args.platform, args.device, args.type)
+    limits = device.limits(chosen, args.limits)
+    about = device.describe(chosen, limits)
+    print("\n".join(texts.choices(chosen, args.type, args.verbose and about)))
+    if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
+        raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
+    queue = device.open_queue(chosen)
+    dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
+    size = gemm.Size(order, order, order)
+
+    # Choose the tiles and build the kernel for them: only then its own limit is known.
+    wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
+    rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
+    tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
+    kernel, most = build_kernel(queue, args, tiles)
+    if tiles != (fits := rules.choose(tiles, args.auto, most)):
+        tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
+
+    # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
+    memory = rules.layout(tiles)
+    print("\n".join(texts.heading(args.kernel, order, memory)))
+    alpha, beta, *lines = matrices.draw(order, dtype, args.seed, args.data == "integer")
+    print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
+    stored = matrices.place(lines, memory, nn)
+    buffers = [GuardedBuffer(queue, values.shape, dtype) for values in stored]
+    for buffer, values in zip(buffers, stored):
+        buffer.write(values)
+
+    # Make the result that they must give.
+    inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
+    if args.validation:
+        expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
+        bound *= args.data != "integer"
+
+    # Set the arguments, and the NDRange: a work-item per tile of C.
+    M, N, K = memory.padded
+    a, b, c = (buffer.device for buffer in buffers)
+    ld = np.uint64(memory.stride)
+    kernel.set_args(np.int32(K), alpha, a, ld, b, ld, beta, c, ld)
+    total, local = (M // tiles.size_m, N // tiles.size_n), (tiles.group_m, tiles.group_n)
+
+    def enqueue():
+        return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+
+    # Warm up, then time. Each iteration starts from the same C, and the first one is checked.
+    for _ in range(args.warmup if args.repeat else 0):
+        enqueue().wait()
+    launches, check = [], None
+    for _ in range(args.repeat):
+        buffers[2].write(stored[2])
+        launches.append(timing.launch(enqueue))
+        print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
+        if args.validation and check is None:
+            first = buffers[2].read()
+            check = gemm.check(first[:order, :order].T, expected, bound)
+            print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
+
+    # Sum up what was measured and what was found, and record it.
+    times, last = timing.collect(launches, args.warmup), buffers[2].read()
+    print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
+    reason = check and check.reason
+    intact = all(buffer.intact() for buffer in buffers)
+    if not (intact and matrices.untouched(stored[2], last, memory.padded)):
+        reason = "the kernel wrote outside of its buffers"
+    elif check and not reason and not np.array_equal(first, last, equal_nan=True):
+        reason = "the last iteration gave another result than the first"
+    if reason or not check:
+        print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
+    if args.json:
+        names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
+        scalars = {"alpha": float(alpha), "beta": float(beta)}
+        cli.save(args, Record(
+            "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
+            params=cli.parameters(args, *names) | tiles._asdict() | scalars,
+            device=about, environment=cli.environment(), timing=asdict(times),
+            metrics=gemm.metrics(size, times) if launches else {},
+            check=check.values(inputs, last[:order, :order].T) if check else {},
+        ))  # fmt: skip
+    return WRONG_RESULT if reason else PASSED
+
+
+def build_kernel(queue, args, tiles):
+    """Return the kernel, and how many work-items a work-group of it may have."""
+    name = f"gemm_{args.kernel}"
+    defines = tiles.defines(args.arithmetic, args.kernel)
+    if args.auto:
+        print(f"Using {tiles.text(*tiling.OPTIONS)}")
+    print(f'Build program options: "{" ".join(flags(defines))}"', flush=True)
+    program = build(queue.context, Path(__file__).with_name(f"{name}.cl"), defines)
+    kernel = cl.Kernel(program, name)
+    info = cl.kernel_work_group_info.WORK_GROUP_SIZE
+    return kernel, kernel.get_work_group_info(info, queue.device)
+
+
+if __name__ == "__main__":
+    cli.run(main, options())

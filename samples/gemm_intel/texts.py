@@ -1,0 +1,62 @@
+"""What gemm_intel prints, in the words of the original where it has them."""
+
+from statistics import median
+
+from common import device
+
+UNCHECKED = "Nothing was checked: --validation compares the result with a float64 reference"
+
+
+def choices(chosen, type_name, about):
+    """Return the lines of platforms and devices that show which is used, and what `about` says."""
+    lists = {
+        "Platforms": (device.platforms(), chosen.platform),
+        "Devices": (device.devices(chosen.platform, type_name), chosen),
+    }
+    lines = []
+    for what, (items, used) in lists.items():
+        lines.append(f"{what} ({len(items)}):")
+        for number, item in enumerate(items):
+            lines.append(f"    [{number}] {item.name.strip()}{' [Selected]' * (item == used)}")
+    return lines + (device.summary(about) if about else [])
+
+
+def heading(kernel, order, memory):
+    """Return the lines that say what runs, and how its matrices lie in memory."""
+    M, N, K = memory.padded
+    padded = [] if M == N == K == order else [f"Padded to M = {M}, N = {N}, K = {K}"]
+    return [
+        f"Running gemm_{kernel} kernel with matrix size: {order}x{order}",
+        f"Memory row stride to ensure necessary alignment: {memory.stride_bytes()} bytes",
+        f"Size of memory region for one matrix: {memory.bytes()} bytes",
+        *padded,
+    ]
+
+
+def iteration(seconds, gflop):
+    """Return the line pair of one timed run."""
+    return [f"Host time: {seconds:.6g} sec.", f"Host perf: {gflop / seconds:.6g} GFLOPS"]
+
+
+def verdict(check, result, expected):
+    """Return the lines of the validation; `result` and `expected` are C by row and column."""
+    if check.reason is None:
+        return ["Validate output... PASSED", f"    {check.line()}"]
+    i, j = check.first_wrong
+    reference, calculated = expected[i, j], result[i, j]
+    return [
+        "Validate output... FAILED",
+        f"    Reference: {reference:.9g}, calculated: {calculated:.9g}, "
+        f"difference: {calculated - reference:.9g} at C[{i}][{j}]",
+    ]
+
+
+def summary(times, gflop, verbose):
+    """Return the lines that sum up the iterations: rates by the host's clock, as above."""
+    if not times.host_s:
+        return ["Summary: no iterations, so nothing was run"]
+    middle, best = gflop / median(times.host_s), gflop / min(times.host_s)
+    spread = (best - gflop / max(times.host_s)) / middle
+    counts = f"{len(times.host_s)} iterations after {times.warmup} to warm up"
+    line = f"Summary: median {middle:.6g} GFLOPS, best {best:.6g}, spread {spread:.1%}, {counts}"
+    return [line, *(times.lines(verbose) if verbose else [])]

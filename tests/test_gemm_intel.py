@@ -1,0 +1,320 @@
+"""samples/gemm_intel: the original's options and output, its defects not, wrong kernels fail."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT
+
+from common import device, gemm, rng
+from deploy import samples
+
+FOLDER = "samples/gemm_intel"
+DEFAULTS = (
+    "-DT=float -DTILE_SIZE_M=1 -DTILE_GROUP_M=16 -DTILE_SIZE_N=128 -DTILE_GROUP_N=1 -DTILE_SIZE_K=8"
+)
+
+
+@pytest.fixture
+def sample(recorded):
+    """Run the sample; gives the finished process and its records."""
+    return partial(recorded, "gemm_intel")
+
+
+# What it prints.
+
+
+def test_the_documented_run_up_to_its_first_iteration(sample):
+    start = time.monotonic()
+    done, (item,) = sample("-s", 3968, "-i", 0)
+    seconds = time.monotonic() - start
+    assert done.returncode == 0
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"Platforms \(\d+\):", lines[0])
+    assert re.fullmatch(r"    \[0\] .* \[Selected\]", lines[1])
+    at = next(n for n, line in enumerate(lines) if line.startswith("Build"))
+    assert re.fullmatch(r"    \[\d+\] .* \[Selected\]", lines[at - 1])
+    assert lines[at:] == [
+        f'Build program options: "{DEFAULTS}"',
+        "Running gemm_nn kernel with matrix size: 3968x3968",
+        "Memory row stride to ensure necessary alignment: 15872 bytes",
+        "Size of memory region for one matrix: 62980096 bytes",
+        "Using alpha = 0.57599 and beta = 0.872412",
+        "Summary: no iterations, so nothing was run",
+        "Nothing was checked: --validation compares the result with a float64 reference",
+    ]
+    assert item.params["size"] == 3968
+    assert item.timing["run_s"] == []
+    assert seconds < 30, "47 million draws should take about a second"
+
+
+def test_the_defaults_are_the_documented_ones(sample):
+    done, _ = sample("-i", 0)
+    assert "matrix size: 3968x3968" in done.stdout
+    help_text = sample("-h")[0].stdout
+    for option in ("-s SIZE, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
+                   "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
+                   "--validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
+                   "--tile-group-N", "--tile-size-K", "-h, --help"):  # fmt: skip
+        assert option in help_text
+    assert sample("--help")[0].stdout == help_text
+
+
+def test_a_line_pair_for_each_iteration_then_a_summary(sample):
+    done, (item,) = sample("--size", 64, "--iterations", 3, "--warmup", 2, "--validation")
+    lines = done.stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("Using alpha"))
+    patterns = [
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Validate output\.\.\. PASSED", r"    PASSED: largest error .* of its bound",
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
+        r"Summary: median \S+ GFLOPS, best \S+, spread \S+%, 3 iterations after 2 to warm up",
+    ]  # fmt: skip
+    assert len(lines) == at + 1 + len(patterns)
+    for line, pattern in zip(lines[at + 1 :], patterns):
+        assert re.fullmatch(pattern, line)
+    assert len(item.timing["host_s"]) == 3
+    assert item.timing["warmup"] == 2
+    assert item.metrics["flop_convention"] == gemm.FLOP_CONVENTION
+
+
+def test_ten_iterations_by_default_and_repeat_is_the_same(sample):
+    assert sample("-s", 16)[0].stdout.count("Host time") == 10
+    assert sample("-s", 16, "--repeat", 2)[0].stdout.count("Host time") == 2
+
+
+def test_nt_and_double_are_said(sample):
+    done, (item,) = sample("-s", 32, "--kernel", "nt", "--arithmetic", "double", "-i", 1)
+    assert "-DT=double" in done.stdout
+    assert "TILE_SIZE_K" not in done.stdout  # gemm_nn only
+    assert "Running gemm_nt kernel" in done.stdout
+    assert item.variant == "gemm_nt"
+    assert item.params["arithmetic"] == "double"
+
+
+def test_unchecked_is_said(sample):
+    done, _ = sample("-s", 32, "-i", 1)
+    assert "PASSED" not in done.stdout
+    assert "Nothing was checked" in done.stdout
+
+
+def test_alpha_and_beta_follow_the_draws_of_a_and_b(sample):
+    draws = rng.rand(9, 2 * 40**2 + 2)[-2:].astype(np.float32) / np.float32(2**31)
+    done, _ = sample("-s", 40, "-i", 0, "--seed", 9)
+    assert f"Using alpha = {draws[0]:g} and beta = {draws[1]:g}\n" in done.stdout
+
+
+# Right for every order, tile, kernel and type.
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize("arithmetic", ["float", "double"])
+@pytest.mark.parametrize("order", [1, 2, 17, 100, 257])
+def test_any_order(sample, kernel, arithmetic, order):
+    done, _ = sample("-s", order, "--kernel", kernel, "-a", arithmetic, "--validation", "-i", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validate output... PASSED" in done.stdout
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize(
+    "tiles",
+    [(1, 1, 1, 1, 1), (4, 8, 2, 4, 3), (16, 1, 8, 1, 4), (3, 5, 7, 2, 11), (2, 16, 1, 16, 8)],
+)
+def test_any_tile(sample, kernel, tiles):
+    names = ("size-M", "group-M", "size-N", "group-N", "size-K")
+    options = [text for name, n in zip(names, tiles) for text in (f"--tile-{name}", n)]
+    done, (item,) = sample("-s", 90, "--kernel", kernel, *options, "--validation", "-i", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert item.params["size_m"] == tiles[0]
+
+
+def test_padding_is_said_and_strict_refuses_it(sample):
+    done, _ = sample("-s", 100, "-i", 1, "--validation")
+    assert "Padded to M = 112, N = 128, K = 104" in done.stdout
+    done, _ = sample("-s", 128, "-i", 1, "--strict", "--validation")
+    assert done.returncode == 0
+    assert "Padded" not in done.stdout
+    assert sample("-s", 100, "-i", 1, "--strict")[0].returncode == 2
+
+
+def test_seeded_runs_are_reproducible(sample):
+    args = ("-s", 50, "--data", "integer", "--validation", "-i", 1)
+    first, again, other = (sample(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))
+    assert first == again
+    assert first["inputs_sha256"] != other["inputs_sha256"]
+    assert first["output_sha256"] != other["output_sha256"]
+
+
+def test_the_cases_give_what_expected_json_says(sample):
+    known = samples.load()["gemm_intel"]
+    expected = json.loads((ROOT / FOLDER / "expected.json").read_text())
+    assert set(expected) == {case.name for case in known.cases}
+    assert "output_sha256" in expected["golden"]
+    for case in known.cases:
+        done, (item,) = sample(*case.args)
+        assert done.returncode == 0, done.stdout
+        assert item.params["seed"] == expected[case.name]["seed"]
+        for key in set(expected[case.name]) - {"seed"}:
+            assert item.check[key] == expected[case.name][key], case.name
+
+
+def test_every_file_ships():
+    shipped = {path.name for path in samples.load()["gemm_intel"].files}
+    here = {path.name for path in (ROOT / FOLDER).iterdir() if path.is_file()}
+    assert shipped == here - {"sample.toml"}
+
+
+# Kernels broken on purpose must fail.
+
+MUTANTS = {
+    "nn forgets beta": ("nn", "alpha * sums[j][i] + beta * *c", "alpha * sums[j][i]"),
+    "nn forgets alpha": ("nn", "alpha * sums[j][i] +", "sums[j][i] +"),
+    "nn leaves out a step of k": ("nn", "int k = 0; k < K", "int k = TILE_SIZE_K; k < K"),
+    "nn leaves out a product": ("nn", "int l = 0; l < TILE_SIZE_K", "int l = 1; l < TILE_SIZE_K"),
+    "nn leaves out half of C": ("nn", "    A += row;", "    if (row > 8) return;\n    A += row;"),
+    "nn packs the tile": ("nn", "i * TILE_GROUP_M]", "i]"),
+    "nn reads beyond A": ("nn", "k < K; k += TILE_SIZE_K", "k < K + 1; k += TILE_SIZE_K"),
+    "nt forgets beta": ("nt", "alpha * sums[j][i] + beta * *c", "alpha * sums[j][i]"),
+    "nt leaves out a step of k": ("nt", "int k = 0; k < K", "int k = 1; k < K"),
+    "nt packs the tile": ("nt", "A[i * TILE_GROUP_M]", "A[i]"),
+    "nt drops the last column": ("nt", "int j = 0; j < TILE_SIZE_N", "int j = 1; j < TILE_SIZE_N"),
+}
+
+
+def mutate(project, kernel, right, wrong):
+    path = project / FOLDER / f"gemm_{kernel}.cl"
+    text = path.read_text()
+    before, mark, body = text.partition("__kernel")
+    assert right in body
+    at = body.rindex(right) if "int j" in right else body.index(right)
+    path.write_text(before + mark + body[:at] + wrong + body[at + len(right) :])
+
+
+# Order 40 is padded to M = 40, N = 42 and K = 40, in 42 lines of at least 42 elements.
+SMALL = ("-s", 40, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
+         "--validation", "-i", 2)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
+    kernel, right, wrong = MUTANTS[mutant]
+    mutate(project, kernel, right, wrong)
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1, done.stdout
+    assert "Validate output... FAILED" in done.stdout
+    assert re.search(r"Reference: \S+, calculated: \S+, difference: \S+ at C\[", done.stdout)
+    assert item.status == "failed"
+    assert item.reason
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+def test_an_over_read_shows_as_nan(sample, project, kernel):
+    mutate(project, kernel, "k < K;", "k < K + 1;")
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1
+    assert "nan instead of" in item.reason
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+@pytest.mark.parametrize("place", ["C[40]", "C[-1]", "C[42 * ldc]"])
+def test_an_over_write_is_named(sample, project, kernel, place):
+    # Beyond the rows of a column, before the first element, and behind the last column.
+    write = f"    if (row + column == 0) {place} = 1;\n    T sums"
+    mutate(project, kernel, "    T sums", write)
+    done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
+    assert done.returncode == 1, done.stdout
+    assert item.reason == "the kernel wrote outside of its buffers"
+    unchecked = [each for each in SMALL if each != "--validation"]
+    assert sample(*unchecked, "--kernel", kernel, root=project)[0].returncode == 1
+
+
+# What the original gets wrong, and this does not.
+
+
+def test_c_is_not_zero_and_beta_is_tested(sample, project):
+    mutate(project, "nn", "beta * *c", "0 * *c")
+    assert sample("-s", 16, "--validation", "-i", 1, root=project)[0].returncode == 1
+
+
+def test_every_iteration_starts_from_the_same_c(sample):
+    args = ("-s", 40, "--validation", "--data", "integer")
+    digests = {sample(*args, "-i", n)[1][0].check["output_sha256"] for n in (1, 2, 5)}
+    assert len(digests) == 1
+
+
+def test_an_iteration_that_starts_from_another_c_is_seen(sample, project):
+    path = project / FOLDER / "run.py"
+    text = path.read_text()
+    assert "        buffers[2].write(stored[2])\n        launches" in text
+    broken = "        len(launches) or buffers[2].write(stored[2])\n        launches"
+    text = text.replace("        buffers[2].write(stored[2])\n        launches", broken)
+    path.write_text(text)
+    done, _ = sample("-s", 40, "--validation", "-i", 2, root=project)
+    assert done.returncode == 1
+    assert "FAILED: the last iteration gave another result than the first" in done.stdout
+
+
+@pytest.mark.parametrize("kernel", ["nn", "nt"])
+def test_offsets_beyond_32_bits(kernel):
+    """One column of C starts 2^31 elements behind the one before: char keeps that at 2 GiB."""
+    far = 2**31
+    wanted = [
+        d
+        for p in device.platforms()
+        for d in p.get_devices()
+        if d.max_mem_alloc_size > far + 4096 and d.type & cl.device_type.CPU
+    ]
+    if not wanted:
+        pytest.skip("no device here allocates more than 2 GiB at once")
+    queue = device.open_queue(wanted[0])
+    source = (ROOT / FOLDER / f"gemm_{kernel}.cl").read_text()
+    options = ["-DT=char", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2", "-DTILE_SIZE_K=1"]
+    program = cl.Program(queue.context, source).build(options)
+    kernel = cl.Kernel(program, f"gemm_{kernel}")
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    a = cl.Buffer(queue.context, flags, hostbuf=np.array([3], np.int8))
+    b = cl.Buffer(queue.context, flags, hostbuf=np.array([5, 7], np.int8))
+    c = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, far + 1)
+    result = np.zeros(1, np.int8)
+    for at in (0, far):
+        cl.enqueue_copy(queue, c, result, dst_offset=at)
+    one, char = np.uint64(1), np.int8
+    kernel.set_args(np.int32(1), char(2), a, one, b, one, char(1), c, np.uint64(far))
+    cl.enqueue_nd_range_kernel(queue, kernel, (1, 1), (1, 1)).wait()
+    cl.enqueue_copy(queue, result, c, src_offset=far)
+    assert result[0] == 2 * 3 * 7
+
+
+def test_the_first_iteration_is_warm_and_all_are_summarised(sample):
+    done, (item,) = sample("-s", 128, "-i", 3)
+    assert item.timing["warmup"] == 1
+    assert "3 iterations after 1 to warm up" in done.stdout
+
+
+def test_validation_does_not_take_minutes(sample):
+    start = time.monotonic()
+    tiles = ("--tile-size-M", 16, "--tile-group-M", 1, "--tile-size-N", 16, "--tile-size-K", 4)
+    done, _ = sample("-s", 1500, "-i", 1, "--validation", *tiles)
+    assert done.returncode == 0
+    assert time.monotonic() - start < 60
+
+
+def test_the_benchmark_prints_a_table_of_checked_runs():
+    command = [sys.executable, "benchmarks/intel_tiles.py", "--size", "16", "--rounds", "1"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.startswith("| kernel | tile M | group M |")
+    assert len(rows) == 9
+    assert all(float(row.split("|")[7]) > 0 for row in rows)

@@ -1,0 +1,123 @@
+"""The rules of samples/gemm_intel: what is refused, with the values that would do, and --auto."""
+
+import re
+from functools import partial
+
+import pytest
+
+FOLDER = "samples/gemm_intel"
+
+
+@pytest.fixture
+def sample(recorded):
+    """Run the sample; gives the finished process and its records."""
+    return partial(recorded, "gemm_intel")
+
+
+REFUSED = {
+    "size 0": (["-s", "0"], "'0' is not a size: every order must be from 1 to"),
+    "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is not an order: the matrices are square"),
+    "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 0 up"),
+    "iterations text": (["-i", "x"], "'x' is not a whole number from 0 up"),
+    "arithmetic half": (["-a", "half"], "invalid choice: 'half'"),
+    "kernel tn": (["--kernel", "tn"], "invalid choice: 'tn'"),
+    "type fpga": (["-t", "fpga"], "invalid choice: 'fpga'"),
+    "tile 0": (["--tile-size-M", "0"], "'0' is not a whole number from 1 up"),
+    "work-item limit": (
+        ["--tile-group-M", "512", "--limits", "mali-t628"],
+        "--tile-group-M 512: the device takes at most 256 work-items in dimension 0; "
+        "--tile-group-M 256 would do",
+    ),
+    "work-item limit N": (
+        ["--tile-group-N", "300", "--limits", "mali-t628"],
+        "--tile-group-N 300: the device takes at most 256 work-items in dimension 1; "
+        "--tile-group-N 16 would do",
+    ),
+    "work-group limit": (
+        ["--tile-group-M", "32", "--tile-group-N", "16", "--limits", "mali-t628"],
+        "--tile-group-M 32 x --tile-group-N 16: 512 work-items, but a work-group of the device has "
+        "at most 256; --tile-group-M 32 x --tile-group-N 8 would do",
+    ),
+    "tile too large": (
+        ["--tile-size-M", "1000000", "--tile-size-N", "1"],
+        "--tile-size-M 1000000 x --tile-size-N 1 x --tile-size-K 8: more than the 16384 products",
+    ),
+    "strict, tile M": (
+        ["--strict", "-s", "100", "--tile-size-M", "3", "--tile-group-M", "1"],
+        "--tile-size-M 3: with --strict, --size 100 is not a multiple of 3; --size 384 would do; "
+        "--tile-size-M 2 would do",
+    ),
+    "strict, group M": (
+        ["--strict", "-s", "100"],
+        "--tile-group-M 16: with --strict, --size 100 is not a multiple of 16; --size 128 would do",
+    ),
+    "strict, tile x group M": (
+        ["--strict", "-s", "100", "--tile-size-M", "10", "--tile-group-M", "20"],
+        "--tile-size-M 10 x --tile-group-M 20: with --strict, --size 100 is not a multiple of 200",
+    ),
+    "strict, tile N": (["--strict", "-s", "64"], "--tile-size-N 128: with --strict, --size 64"),
+    "strict, group N": (
+        ["--strict", "-s", "64", "--tile-size-N", "1", "--tile-group-N", "3"],
+        "--tile-group-N 3: with --strict, --size 64 is not a multiple of 3",
+    ),
+    "strict, tile x group N": (
+        ["--strict", "-s", "64", "--tile-size-N", "16", "--tile-group-N", "8"],
+        "--tile-size-N 16 x --tile-group-N 8: with --strict, --size 64 is not a multiple of 128",
+    ),
+    "strict, K": (
+        ["--strict", "-s", "128", "--tile-size-K", "12"],
+        "--tile-size-K 12: with --strict, --size 128 is not a multiple of 12; --size 384 would do; "
+        "--tile-size-K 8 would do",
+    ),
+    "allocation": (["-s", "1000000000"], "at once: a matrix takes "),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_and_why(run_sample, case):
+    args, message = REFUSED[case]
+    done = run_sample("gemm_intel", *args)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("run.py: error: ")
+    assert message in done.stderr
+
+
+def test_the_values_that_would_do_do(run_sample):
+    args = ["-i", 0, "--strict", "-s"]
+    done = run_sample("gemm_intel", *args, 100)
+    size = re.search(r"--size (\d+) would do", done.stderr)[1]
+    assert run_sample("gemm_intel", *args, size).returncode == 0
+    done = run_sample("gemm_intel", "-s", 1000000)
+    assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
+
+
+def test_a_limit_of_the_kernel(sample, project):
+    path = project / FOLDER / "run.py"
+    text = path.read_text()
+    assert "kernel.get_work_group_info(info, queue.device)" in text
+    path.write_text(text.replace("kernel.get_work_group_info(info, queue.device)", "8"))
+    done, _ = sample("-s", 64, root=project)
+    assert done.returncode == 2
+    assert "a work-group of this kernel has at most 8; --tile-group-M 8 x" in done.stderr
+    done, (item,) = sample("-s", 64, "--auto", "--validation", "-i", 1, root=project)
+    assert done.returncode == 0, done.stderr
+    assert item.params["group_m"] == 8
+
+
+def test_auto_picks_legal_tiles_and_says_which(sample):
+    args = ("-s", 100, "--limits", "mali-t628", "--tile-group-M", 512, "--tile-group-N", 4)
+    done, (item,) = sample(*args, "--auto", "--validation", "-i", 1)
+    assert done.returncode == 0, done.stderr
+    assert (item.params["group_m"], item.params["group_n"]) == (256, 1)
+    assert "Using --tile-size-M 1 x --tile-group-M 256 x --tile-size-N 128 x " in done.stdout
+    done, (item,) = sample("-s", 97, "--auto", "--strict", "--validation", "-i", 1)
+    assert done.returncode == 0, done.stderr
+    assert "Padded" not in done.stdout
+
+
+def test_double_needs_the_extension(sample):
+    done, (item,) = sample("-a", "double", "--limits", "mali-t628")
+    assert done.returncode == 77
+    assert item.status == "unsupported"
+    assert "cl_khr_fp64" in done.stderr
