@@ -9,14 +9,14 @@ import pytest
 from common import record
 
 PYTHON = "/usr/bin/python3"
-PACKAGES = ("python3-pyopencl", "python3-numpy", "pocl-opencl-icd")
+PACKAGES = ("python3-pyopencl", "python3-numpy", "python3-pil", "pocl-opencl-icd")
 
 
 def installed():
     """Tell whether Debian's packages are there, without a look at what pip installed."""
     if not Path(PYTHON).exists() or not Path("/etc/OpenCL/vendors/pocl.icd").exists():
         return False
-    code = "import numpy, pyopencl"
+    code = "import numpy, PIL, pyopencl"
     return (
         subprocess.run([PYTHON, "-s", "-c", code], capture_output=True, check=False).returncode == 0
     )
