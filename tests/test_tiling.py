@@ -110,7 +110,7 @@ def test_auto_picks_legal_tiles_and_says_which(sample):
     done, (item,) = sample(*args, "--auto", "--validation", "-i", 1)
     assert done.returncode == 0, done.stderr
     assert (item.params["group_m"], item.params["group_n"]) == (256, 1)
-    assert "Using --tile-size-M 1 x --tile-group-M 256 x --tile-size-N 128 x " in done.stdout
+    assert "Using --tile-size-M 1 --tile-group-M 256 --tile-size-N 128 " in done.stdout
     done, (item,) = sample("-s", 97, "--auto", "--strict", "--validation", "-i", 1)
     assert done.returncode == 0, done.stderr
     assert "Padded" not in done.stdout

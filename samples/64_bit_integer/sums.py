@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 
 from common.digest import digest
+from common.timing import figures
 
 _PART = 2**20  # pixels at a time, so that numpy's copies stay in the caches
 # 65536 squares of 255 are 4261478400: uint32 still holds them.
@@ -105,5 +106,5 @@ def side_by_side(rows, image, repeat):
     lines = [f"{'':<20}{'time':>12}{'GB/s':>11}{'to ' + rows[0][0]:>18}{'to numpy':>10}"]
     for name, took, rate in rows:
         ratios = f"{rate / rows[0][2]:>18.2f}{rate / rows[-1][2]:>10.2f}"
-        lines.append(f"{name:<20}{took * 1e3:>10.4g}ms{rate:>11.3g}{ratios}")
+        lines.append(f"{name:<20}{took * 1e3:>10.4g}ms{figures(rate):>11}{ratios}")
     return lines

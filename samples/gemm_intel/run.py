@@ -139,7 +139,7 @@ def build_kernel(queue, args, tiles):
     name = f"gemm_{args.kernel}"
     defines = tiles.defines(args.arithmetic, args.kernel)
     if args.auto:
-        print(f"Using {tiles.text(*tiling.OPTIONS)}")
+        print(f"Using {tiles.text(*tiling.OPTIONS, between=' ')}")
     print(f'Build program options: "{" ".join(flags(defines))}"', flush=True)
     program = build(queue.context, Path(__file__).with_name(f"{name}.cl"), defines)
     kernel = cl.Kernel(program, name)

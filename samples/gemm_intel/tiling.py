@@ -52,9 +52,9 @@ class Tiles(NamedTuple):
         sides = {f"TILE_{name.upper()}": getattr(self, name) for name in names}
         return {"T": arithmetic, **sides}
 
-    def text(self, *names):
+    def text(self, *names, between=" x "):
         """Return the named numbers as the options that give them."""
-        return " x ".join(f"{OPTIONS[name]} {getattr(self, name)}" for name in names)
+        return between.join(f"{OPTIONS[name]} {getattr(self, name)}" for name in names)
 
 
 class Layout(NamedTuple):
