@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from conftest import FAB
+
 from common import record
 
 UNSUPPORTED = "append(args.json, Record('e', 'x', 'unsupported', 'no fp64')); sys.exit(77)"
@@ -186,10 +188,7 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     stub("b_slow", "print('waiting', flush=True)\n" + wait)
     stub("c_after")
     fab("deploy", "--host", "odroid")
-    running = subprocess.Popen(
-        fab_command(), cwd=project, env={**os.environ, "HOME": str(odroid.folder.parent)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    running = start_run_all(odroid, project)
     results = odroid.home / "opencl-samples" / "results"
     until(lambda: list(results.glob("*/b_slow/only.log")))
     for line in iter(running.stdout.readline, ""):
@@ -215,10 +214,13 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     assert "nothing to collect" in fab("collect", "--host", "odroid").stdout
 
 
-def fab_command():
-    from conftest import FAB
-
-    return [str(FAB), "run-all", "--host", "odroid"]
+def start_run_all(server, project):
+    """Start `fab run-all --host odroid` in the copied project; gives the running process."""
+    return subprocess.Popen(
+        [FAB, "run-all", "--host", "odroid"], cwd=project,
+        env={**os.environ, "HOME": str(server.folder.parent)}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
 
 
 def drop_connections(server):
@@ -245,10 +247,7 @@ def test_ctrl_c_stops_the_case_on_the_board(fab, odroid, project, stub):
     stub("slow", f"import subprocess\nsubprocess.run(['sleep', '300.{os.getpid()}'])  # {mark}")
     stub("z_next")
     fab("deploy", "--host", "odroid")
-    running = subprocess.Popen(
-        fab_command(), cwd=project, env={**os.environ, "HOME": str(odroid.folder.parent)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    running = start_run_all(odroid, project)
     until(lambda: processes_with(f"sleep 300.{os.getpid()}"))
     running.send_signal(signal.SIGINT)
     output = running.communicate(timeout=30)[0]
@@ -264,14 +263,12 @@ def test_two_at_once_on_one_board_the_second_is_told_who_holds_it(fab, odroid, p
     flag = project / "go"
     stub("slow", f"import os\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.05)")
     fab("deploy", "--host", "odroid")
-    running = subprocess.Popen(
-        fab_command(), cwd=project, env={**os.environ, "HOME": str(odroid.folder.parent)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    running = start_run_all(odroid, project)
     until(lambda: list((odroid.home / "opencl-samples" / "results").glob("*/slow/only.log")))
     second = fab("deploy", "--host", "odroid")
     flag.touch()
-    assert running.wait(30) == 0
+    running.communicate(timeout=30)
+    assert running.returncode == 0
     assert second.returncode == 3
     assert "in use" in second.stderr
     assert "@" in second.stderr
