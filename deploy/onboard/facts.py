@@ -33,7 +33,8 @@ def kind(d):
     names = ("CPU", "GPU", "ACCELERATOR")
     return [n.lower() for n in names if d.type & getattr(cl.device_type, n)][:1] or ["other"]
 def describe(p):
-    about = {"name": p.name.strip(), "version": p.version.strip(), "devices": [], "problem": None}
+    version = p.version.strip().split("  ")[0]
+    about = {"name": p.name.strip(), "version": version, "devices": [], "problem": None}
     try:
         about["devices"] = [{"name": d.name.strip(), "type": kind(d)[0]} for d in p.get_devices()]
     except cl.Error as error:
