@@ -150,6 +150,28 @@ def test_what_is_sent_needs_nothing_but_itself_and_the_standard_library():
                 assert module == "deploy" or module in sys.stdlib_module_names
 
 
+def test_a_stop_while_connecting_is_not_lost(board):
+    board.stop()
+    with pytest.raises(BoardError, match="stopped"):
+        board.start("remote", do="fetch")
+
+
+def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
+    sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"})
+    case = {"sample": "a", "case": "x", "args": [], "timeout": 60}
+    session = board.start(
+        "remote", do="run", run="20260101T000000.000Z", cases=[case, case], manifest={}
+    )
+    board.stop()
+    events = []
+    while (event := session.event())["event"] != "archive":
+        events.append(event)
+    assert [event["reason"] for event in events if event["event"] == "end"] in (
+        ["stopped"],
+        [None, "stopped"],  # the first one, which has no run.py, was over before
+    )
+
+
 def archive_of(members):
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
