@@ -1,4 +1,4 @@
 """Reach boards, copy the samples, run them, collect the records. Runs on the host only.
 
-remote.py and facts.py are the exception: they are sent to the board and run there.
+The exception is onboard/: it is sent to the board and runs there.
 """

@@ -1,4 +1,4 @@
-"""Judge what facts.py found on a board: each finding with what to do about it."""
+"""Judge what onboard/facts.py found on a board: each finding with what to do about it."""
 
 import json
 import time
@@ -34,7 +34,7 @@ def examine(board):
 
 
 def judge(facts, now):
-    """Return the Findings about the facts of facts.py; `now` is the host's time in seconds."""
+    """Return the Findings about those facts; `now` is the host's time in seconds."""
     return [
         *_python(facts),
         *_packages(facts),

@@ -21,7 +21,8 @@ from deploy.errors import (
     UsageError,
     printable,
 )
-from deploy.link import LocalLink, SshLink
+from deploy.link import LocalLink
+from deploy.ssh import SshLink
 
 _print_lock = threading.Lock()
 

@@ -1,0 +1,173 @@
+"""The way to a board over SSH, as the user's ssh configuration says, with its host key checked."""
+
+import logging
+import shlex
+import socket
+from pathlib import Path
+
+import paramiko
+from fabric import Connection
+from fabric.connection import derive_shorthand
+
+from deploy.errors import BoardError, UsageError
+from deploy.link import SILENCE, Link, Session
+
+SSH_PORT = 22
+CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
+
+# Errors reach the user through exceptions; paramiko would print their tracebacks beside them.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+class SshLink(Link):
+    """A host of the user's ssh configuration. Its key must be known: none is trusted blindly."""
+
+    def __init__(self, name, config, python, ssh_file=None):
+        config = config.clone()  # a Connection writes into it: each needs its own
+        config.timeouts.connect = CONNECT_TIMEOUT
+        self._python, self._ssh_file = python, ssh_file
+        try:
+            ssh = config.base_ssh_config.lookup(derive_shorthand(name)["host"])
+            jumps = (ssh.get("proxyjump") or "none").lower() != "none"
+            # gateway=False is fabric's way to say that there is none.
+            self._connection = Connection(
+                name, config=config, gateway=None if jumps else _proxy(ssh)
+            )
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"the ssh configuration of {name} cannot be used: {error}") from error
+        for hop in self._hops():
+            self._prepare(hop)
+        self.address = _address(self._connection)
+
+    def _hops(self):
+        """Return the board's connection and those that it jumps through, the board's first."""
+        hops = [self._connection]
+        while isinstance(hops[-1].gateway, Connection):
+            hops.append(hops[-1].gateway)
+        return hops
+
+    def _prepare(self, hop):
+        """Give a connection, the board's or a jump's, what fabric leaves out of ssh's options."""
+        ssh, options = hop.ssh_config, hop.connect_kwargs
+        options["look_for_keys"] = ssh.get("identitiesonly", "no").lower() != "yes"
+        # As ssh does: a key file that is not there is not tried.
+        keys = options.get("key_filename", [])
+        options["key_filename"] = [key for key in keys if Path(key).expanduser().is_file()]
+
+        own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+        shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
+        for path in map(Path, f"{own} {shared}".split()):
+            if path.expanduser().is_file():
+                hop.client.load_system_host_keys(path.expanduser())
+                known = paramiko.HostKeys(path.expanduser())
+                for key in (known.lookup(ssh.get("hostkeyalias", "")) or {}).values():
+                    hop.client.get_host_keys().add(_known_as(hop), key.get_name(), key)
+        hop.client.set_missing_host_key_policy(_RefuseUnknown(self._accept_command(hop)))
+
+    def _accept_command(self, hop):
+        command = ["ssh", *(["-F", self._ssh_file] if self._ssh_file else [])]
+        command += ["-o", "StrictHostKeyChecking=ask"]
+        if "port" not in hop.ssh_config and hop.port != SSH_PORT:
+            command += ["-p", str(hop.port)]
+        if "user" not in hop.ssh_config and hop.user != hop.config.user:
+            command += ["-l", hop.user]
+        return shlex.join([*command, hop.original_host, "exit"])
+
+    def _open(self, code):
+        try:
+            self._connection.open()
+            channel = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
+            self._connection.transport.set_keepalive(10)
+            channel.settimeout(SILENCE)
+            channel.exec_command(f"{_shell_word(self._python)} -c {shlex.quote(code)}")
+        except Exception as error:
+            raise BoardError(self._explain(error)) from error
+        stderr = channel.makefile_stderr("rb")
+
+        def finish():
+            channel.shutdown_write()
+            try:
+                return channel.recv_exit_status(), stderr.read().decode(errors="replace")
+            except OSError as error:
+                return None, str(error)
+
+        stdin = channel.makefile_stdin("wb")
+        return Session(stdin, channel.makefile("rb"), finish)
+
+    def close(self):
+        self._connection.close()
+
+    def _explain(self, error):
+        """Return the line that tells a user what to do about a connection that failed."""
+        # A jump that failed was never connected; what it leads to was not even tried.
+        hop = [hop for hop in self._hops() if not hop.is_connected][-1:] or [self._connection]
+        at = _address(hop[0])
+        match error:
+            case BoardError():
+                return str(error)
+            case paramiko.BadHostKeyException():
+                return (
+                    f"refused: the host key of {error.hostname} has CHANGED, now "
+                    f"{fingerprint(error.key)}: someone may be listening. Only if you know why it "
+                    f"changed, remove the old key: {_forget_command(hop[0])}"
+                )
+            case paramiko.PasswordRequiredException():
+                return f"cannot log in to {at}: the key has a passphrase, add it with ssh-add"
+            case paramiko.AuthenticationException():
+                return (
+                    f"cannot log in to {at}: no key was accepted. Copy yours with ssh-copy-id "
+                    "(servers older than OpenSSH 7.2 take ed25519 keys only)"
+                )
+            case socket.gaierror():
+                return f"{at} is not known: give a Host of your ssh configuration, or an address"
+            case TimeoutError():
+                return f"{at} does not answer: is the board on, and on this network?"
+            case paramiko.ssh_exception.NoValidConnectionsError() | ConnectionRefusedError():
+                causes = getattr(error, "errors", {None: error}).values()
+                if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+                    return f"{at} refuses the connection: is sshd running there, on this port?"
+                return f"{at} cannot be reached: is the board on, and on this network?"
+        return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+def _address(hop):
+    return f"{hop.user}@{hop.host}:{hop.port}"
+
+
+def _known_as(hop):
+    """Return the name under which known_hosts keeps the key of a connection."""
+    return hop.host if hop.port == SSH_PORT else f"[{hop.host}]:{hop.port}"
+
+
+def _forget_command(hop):
+    own = hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts").split()[0]
+    name = hop.ssh_config.get("hostkeyalias", _known_as(hop))
+    return shlex.join(["ssh-keygen", "-f", str(Path(own).expanduser()), "-R", name])
+
+
+def _proxy(ssh):
+    """Return the ProxyCommand of an ssh configuration; False where there is none."""
+    command = ssh.get("proxycommand") or "none"
+    return False if command.lower() == "none" else command
+
+
+class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
+    def __init__(self, accept):
+        self._accept = accept
+
+    def missing_host_key(self, client, hostname, key):
+        raise BoardError(
+            f"refused: the host key of {hostname} is unknown, {fingerprint(key)}. If on the board "
+            "`ssh-keygen -lf` shows the same for its key in /etc/ssh, accept it with: "
+            f"{self._accept}"
+        )
+
+
+def fingerprint(key):
+    """Return a host key's type and SHA-256 as OpenSSH writes them."""
+    return f"{key.get_name()} {key.fingerprint}"
+
+
+def _shell_word(command):
+    """Quote a command for the board's shell, but let it expand a leading ~/."""
+    return f'"$HOME"/{shlex.quote(command[2:])}' if command[:2] == "~/" else shlex.quote(command)
