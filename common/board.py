@@ -2,13 +2,18 @@
 
 import os
 import platform
-from pathlib import Path
 
-_POLICIES = "devices/system/cpu/cpufreq"
+from common import sysfs
+from common.sysfs import SYSFS
+
+# What a reading may differ by before the machine counts as changed. Clocks that are locked still
+# show a percent of jitter; sensors jump by a few degrees as soon as there is load.
+CLOCK_TOLERANCE = 0.02
+TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 
 
-def environment(sysfs=Path("/sys")):
-    """Return what a record keeps of the machine: plain data."""
+def environment(tree=SYSFS):
+    """Return what a record keeps of the machine: plain data. `tree` stands for /sys."""
     machine = os.uname()
     return {
         "host": machine.nodename,
@@ -16,16 +21,50 @@ def environment(sysfs=Path("/sys")):
         "kernel": f"{machine.sysname} {machine.release}",
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
-        "governors": governors(sysfs),
+        "governors": sysfs.governors(tree),
     }
 
 
-def governors(sysfs=Path("/sys")):
-    """Return the CPU frequency governor of each policy; empty where there is no cpufreq."""
-    found = {}
-    for policy in sorted(Path(sysfs, _POLICIES).glob("policy*")):
-        try:
-            found[policy.name] = (policy / "scaling_governor").read_text().strip()
-        except OSError:
-            continue  # a policy whose cores are offline cannot be read
-    return found
+def state(tree=SYSFS):
+    """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted."""
+    return {
+        "clocks_hz": {f"{clock.kind} {clock.name}": clock.hz() for clock in sysfs.clocks(tree)},
+        "temperatures_c": sysfs.temperatures(tree),
+        "power_w": sysfs.power(tree),
+        "energy_j": sysfs.energy(tree),
+    }
+
+
+def moved(states):
+    """Return what changed between the states, as texts; what is measured then is `throttled`.
+
+    Compared are the extremes of each clock and each temperature over all of `states`.
+    """
+    texts = []
+    for name, low, high in _extremes(states, "clocks_hz"):
+        if high - low > CLOCK_TOLERANCE * high:
+            texts.append(f"{name} ran at {mhz(low)} to {mhz(high)}")
+    for name, low, high in _extremes(states, "temperatures_c"):
+        if high - low > TEMPERATURE_TOLERANCE:
+            texts.append(f"{name} went from {low:.0f} to {high:.0f} degrees")
+    return texts
+
+
+def _extremes(states, group):
+    for name in sorted({name for each in states for name in each[group]}):
+        values = [each[group][name] for each in states if each[group].get(name) is not None]
+        if values:
+            yield name, min(values), max(values)
+
+
+def mhz(hz):
+    """Return a frequency as a person reads it: 600 MHz."""
+    return f"{hz / 1e6:.4g} MHz" if hz < 1e10 else f"{hz / 1e6:.0f} MHz"
+
+
+def state_line(now):
+    """Return one line on what state() returned."""
+    parts = [f"{name} {mhz(hz)}" for name, hz in now["clocks_hz"].items() if hz is not None]
+    parts += [f"{name} {value:.0f} degrees" for name, value in now["temperatures_c"].items()]
+    parts += [f"{name} {watts:.3g} W" for name, watts in now["power_w"].items()]
+    return ", ".join(parts) or "this machine shows no clocks, temperatures or power"

@@ -19,6 +19,13 @@ _SIGNALLING_NAN = {
 }
 
 
+def _pattern(dtype):
+    """Return the bytes that fill the bands around elements of that type."""
+    size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    value = _SIGNALLING_NAN[size] if dtype.kind in "fc" else b"\xa5"
+    return np.frombuffer(value, np.uint8)
+
+
 class GuardedBuffer:
     """A device buffer of the given shape and type, host-visible without a copy.
 
@@ -37,9 +44,7 @@ class GuardedBuffer:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         self._whole = cl.Buffer(queue.context, flags, size=self._bytes + 2 * self._band)
         self.device = self._whole.get_sub_region(self._band, self._bytes)
-        with self._map_bands(cl.map_flags.WRITE) as bands:
-            for band in bands:
-                band[:] = self._pattern()
+        self.guard()
 
     @contextmanager
     def map(self, flags):
@@ -62,15 +67,21 @@ class GuardedBuffer:
         with self.map(cl.map_flags.READ) as array:
             return array.copy()
 
+    def guard(self, values=None):
+        """Fill the bands with `values` over and over, an array of elements; with NaN by default.
+
+        A result that depends on what the bands hold was made of a read outside of the buffer.
+        """
+        values = _pattern(self.dtype) if values is None else values
+        self._guard = np.resize(np.ascontiguousarray(values).view(np.uint8), self._band)
+        with self._map_bands(cl.map_flags.WRITE) as bands:
+            for band in bands:
+                band[:] = self._guard
+
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
         with self._map_bands(cl.map_flags.READ) as bands:
-            return all((band == self._pattern()).all() for band in bands)
-
-    def _pattern(self):
-        size = self.dtype.itemsize // (2 if self.dtype.kind == "c" else 1)
-        value = _SIGNALLING_NAN[size] if self.dtype.kind in "fc" else b"\xa5"
-        return np.resize(np.frombuffer(value, np.uint8), self._band)
+            return all((band == self._guard).all() for band in bands)
 
     @contextmanager
     def _map_bands(self, flags):

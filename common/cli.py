@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import board, device, record
+from common import board, device, outputs, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -18,6 +18,7 @@ from common.errors import (
     SampleError,
     UsageError,
 )
+from common.sysfs import SYSFS
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -31,6 +32,21 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(sample, description):
     """Return an argument parser with the shared options; `sample` names it in records."""
+    result = bare_parser(sample, description)
+    add_device(result)
+    group = result.add_argument_group("measurement")
+    add_inputs(group)
+    add_repetition(group)
+    add_json(group)
+    group.add_argument(
+        "--output", type=Path, metavar="FILE", help="write what the kernels put out: FILE.npz"
+    )
+    group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
+    return result
+
+
+def bare_parser(sample, description):
+    """Return an argument parser without options, for what needs only some of the shared ones."""
     result = _Parser(
         prog="run.py",
         description=description,
@@ -39,6 +55,11 @@ def parser(sample, description):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     result.set_defaults(sample=sample)
+    return result
+
+
+def add_device(result):
+    """Add the options that choose a device."""
     group = result.add_argument_group("device")
     group.add_argument("-p", "--platform", metavar="P", help="number, or part of the name")
     group.add_argument("-d", "--device", metavar="D", help="number, or part of the name")
@@ -47,17 +68,26 @@ def parser(sample, description):
     group.add_argument(
         "--limits", choices=device.PROFILES, help="keep to the limits of a smaller device"
     )
-    group = result.add_argument_group("measurement")
+
+
+def add_inputs(group):
+    """Add the option --seed."""
     group.add_argument("--seed", type=_seed, default=1, help="of the inputs (default %(default)s)")
+
+
+def add_repetition(group):
+    """Add the options that say how often a kernel is run."""
     group.add_argument(
         "--repeat", type=count(1), default=5, metavar="N", help="timed runs (default %(default)s)"
     )
     group.add_argument(
         "--warmup", type=count(0), default=1, metavar="N", help="runs before (default %(default)s)"
     )
+
+
+def add_json(group):
+    """Add the option that names the file of the records."""
     group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE")
-    group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
-    return result
 
 
 def count(least):
@@ -88,24 +118,26 @@ def number(text):
     return value
 
 
-def run(main, options):
+def run(main, options, argv=None):
     """Parse the command line with the parser `options`, call `main(args)`, and exit.
 
+    `argv` are the arguments, those of the program where it is None.
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record.
     """
     if sys.stdout is None:  # closed by whoever started this
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     args = argparse.Namespace(
-        sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now()
-    )
+        sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
+        list=False, output=None,
+    )  # fmt: skip
     try:
-        args = options.parse_args(namespace=args)
+        args = options.parse_args(argv, namespace=args)
         if args.list:
             print("\n".join(device.listing()))
             status = PASSED
         else:
-            _check_writable(args.json)
+            _check_writable(args)
             status = main(args)
         sys.stdout.flush()
     except SampleError as error:
@@ -136,18 +168,21 @@ def _json_of(argv):
         return None
 
 
-def _check_writable(path):
-    if path is not None:
-        with _writing(path), open(path, "a", encoding="utf-8"):
+def _check_writable(args):
+    if args.json is not None:
+        with _writing("records", args.json), open(args.json, "a", encoding="utf-8"):
             pass
+    if args.output is not None:
+        with _writing("the output", args.output):
+            outputs.start(args.output)
 
 
 @contextlib.contextmanager
-def _writing(path):
+def _writing(what, path):
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot write records to {path}: {error.strerror}") from error
+        raise UsageError(f"cannot write {what} to {path}: {error.strerror}") from error
 
 
 def _one_line(error):
@@ -171,14 +206,20 @@ def parameters(args, *names):
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
 
-def save(args, finished):
-    """Append a Record to the file of --json, if it was given."""
+def save(args, finished, output=None):
+    """Append a Record to the file of --json, and the array `output` to that of --output, if given.
+
+    `output` is what the record's digest is of.
+    """
     if args.json is not None:
         finished.argv, finished.started = sys.argv, args.started
-        with _writing(args.json):
+        with _writing("records", args.json):
             record.append(args.json, finished)
+    if args.output is not None and output is not None:
+        with _writing("the output", args.output):
+            outputs.append(args.output, finished.variant or finished.sample, output)
 
 
-def environment():
-    """Return what a record keeps of the machine and the packages that ran."""
-    return {**board.environment(), "numpy": np.__version__, "pyopencl": cl.VERSION_TEXT}
+def environment(tree=SYSFS):
+    """Return what a record keeps of the machine and the packages that ran. `tree` is /sys."""
+    return {**board.environment(tree), "numpy": np.__version__, "pyopencl": cl.VERSION_TEXT}

@@ -7,6 +7,14 @@ OPENCL_FAILURE = 3
 UNSUPPORTED = 77
 INTERRUPTED = 130
 
+# Of several exit statuses the one that counts most, which comes last here, is given.
+_SEVERITY = (PASSED, UNSUPPORTED, WRONG_USAGE, OPENCL_FAILURE, WRONG_RESULT)
+
+
+def worst(statuses):
+    """Return the exit status that counts most; PASSED where there is none."""
+    return max(statuses, key=_SEVERITY.index, default=PASSED)
+
 
 class SampleError(Exception):
     """A reason to stop that a person can act on: the message says what is wrong and what to do."""
@@ -30,3 +38,10 @@ class Unsupported(SampleError):
 
     exit_status = UNSUPPORTED
     record_status = "unsupported"
+
+
+def outcome(error):
+    """Return (exit status, status of a record, reason in one line) of a SampleError or cl.Error."""
+    reason = " ".join(str(error).split())
+    exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
+    return exit_status, getattr(error, "record_status", "error"), reason

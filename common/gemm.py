@@ -18,7 +18,6 @@ FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final additi
 BOUND_FACTOR = (
     2.0  # c of the error bound: K * eps is two roundings a step, alpha and beta add three
 )
-EXACT_FLOAT32 = 2**24  # integers up to here, and sums of them, are exact in float32
 _REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4
@@ -68,36 +67,45 @@ def require_fit(size, dtype, limits):
         wanted = f"the matrices of {size} take {size_text(sum(need.values()))}"
     else:
         return
-    raise UsageError(f"{wanted}, but the device {most}: choose a smaller --size")
+    raise UsageError(f"{wanted}, but the device {most}: choose a smaller size")
 
 
-def sdk_inputs(size, seed):
-    """Return float32 matrices A, B, C of [-1, 1] as the Mali SDK's sample draws them.
+def sdk_inputs(size, seed, dtype=np.float32):
+    """Return matrices A, B, C of [-1, 1] as the Mali SDK's sample draws them, in float32 there.
 
     For each element index it draws for A, then for B, then for C. Where the three matrices differ
-    in length, the draws for an element that does not exist are thrown away.
+    in length, the draws for an element that does not exist are thrown away. float16 has the values
+    of float32, rounded.
     """
-    draws = rng.rand(seed, 3 * _longest(size)).astype(np.float32)
+    wide = np.promote_types(dtype, np.float32).type
+    draws = rng.rand(seed, 3 * _longest(size)).astype(wide)
     # (float)RAND_MAX rounds to 2^31.
-    draws = draws / np.float32(2**31) * np.float32(2) - np.float32(1)
-    return _deal(draws, size)
+    draws = draws / wide(2**31) * wide(2) - wide(1)
+    return _deal(draws.astype(dtype), size)
 
 
-def integer_inputs(size, seed):
-    """Return float32 matrices A, B, C of small whole numbers, drawn in the order of sdk_inputs.
+def integer_inputs(size, seed, dtype=np.float32):
+    """Return matrices A, B, C of small whole numbers, drawn in the order of sdk_inputs.
 
-    With whole alpha and beta every partial sum is exact, so all devices give the same bits;
-    `exact_in_float32` says whether that holds.
+    With whole alpha and beta every partial sum is exact, so all devices give the same bits; `exact`
+    says whether that holds.
     """
     draws = rng.rand(seed, 3 * _longest(size)) % (2 * INTEGER_LIMIT + 1)
-    return _deal(draws.astype(np.float32) - np.float32(INTEGER_LIMIT), size)
+    return _deal((draws.astype(np.float32) - np.float32(INTEGER_LIMIT)).astype(dtype), size)
 
 
-def exact_in_float32(size, alpha, beta):
-    """Tell whether no partial sum of a GEMM over integer_inputs can need rounding."""
-    whole = float(alpha).is_integer() and float(beta).is_integer()
-    largest = abs(alpha) * size.K * INTEGER_LIMIT**2 + abs(beta) * INTEGER_LIMIT
-    return whole and max(largest, size.K * INTEGER_LIMIT**2) <= EXACT_FLOAT32
+def exact(size, alpha, beta, dtype=np.float32):
+    """Tell whether no partial sum of a GEMM over integer_inputs can need rounding.
+
+    Of a complex type real and imaginary parts are such inputs, and each part of a product is the
+    sum of two products.
+    """
+    parts = 2 if np.dtype(dtype).kind == "c" else 1
+    whole = all(float(x).is_integer() for s in (alpha, beta) for x in (s.real, s.imag))
+    alpha, beta = (abs(s.real) + abs(s.imag) for s in (alpha, beta))
+    product = parts * size.K * INTEGER_LIMIT**2
+    largest = alpha * product + beta * INTEGER_LIMIT
+    return whole and max(largest, product) <= 2 ** (np.finfo(dtype).nmant + 1)
 
 
 def metrics(size, times):
@@ -120,30 +128,39 @@ def _deal(draws, size):
     )
 
 
-def reference(alpha, A, B, beta, C):
-    """Return (result, bound), float64 of M x N: the exact-enough GEMM and its error bound.
+def reference(alpha, A, B, beta, C, arithmetic=None):
+    """Return (result, bound), M x N: the exact-enough GEMM in float64 or complex128, and its bound.
 
     The bound is per element, BOUND_FACTOR * K * eps * (|alpha| |A||B| + |beta| |C|) with the eps
     of A's type: the worst case of a dot product in any order of summation, N. Higham, Accuracy and
-    Stability of Numerical Algorithms, section 3.1. To it comes what underflow may cost, on a device
-    that flushes subnormal numbers to zero. Raises UsageError where the result overflows A's type.
+    Stability of Numerical Algorithms, section 3.1. A complex product has an error of its own, at
+    most sqrt(8) roundings (section 3.6), which one step more covers. To it comes what underflow may
+    cost, on a device that flushes subnormal numbers to zero.
+
+    `arithmetic` is the type in which a kernel computes where A's only stores, such as float32 for
+    float16 matrices: its eps then counts, and once that of the stored result. Raises UsageError
+    where the result overflows A's type.
     """
     M, K = A.shape
-    limits = np.finfo(A.dtype)
-    B = B.astype(np.float64)
+    stored, limits = np.finfo(A.dtype), np.finfo(arithmetic or A.dtype)
+    complex_ = A.dtype.kind == "c"
+    wide, steps = (np.complex128, K + 1) if complex_ else (np.float64, K)
+    B = B.astype(wide)
     magnitude_of_B = np.abs(B)
-    result, bound = np.empty((2, M, B.shape[1]))
+    result, bound = np.empty((M, B.shape[1]), wide), np.empty((M, B.shape[1]))
     for start in range(0, M, _REFERENCE_ROWS):
         rows = slice(start, start + _REFERENCE_ROWS)
-        a, c = A[rows].astype(np.float64), C[rows].astype(np.float64)
+        a, c = A[rows].astype(wide), C[rows].astype(wide)
         result[rows] = alpha * (a @ B) + beta * c
         products, addend = np.abs(a) @ magnitude_of_B, np.abs(c)
-        rounding = BOUND_FACTOR * K * limits.eps * (abs(alpha) * products + abs(beta) * addend)
+        rounding = BOUND_FACTOR * steps * limits.eps * (abs(alpha) * products + abs(beta) * addend)
         # alpha and beta themselves, each product, and the terms of the sum may be flushed.
         flushed = products + addend + abs(alpha) * K + 3
         bound[rows] = rounding + limits.tiny * flushed
-    if np.abs(result).max() > limits.max:
+    if np.abs(result).max() > stored.max:
         raise UsageError(f"the result overflows {A.dtype}: choose a smaller --alpha or --beta")
+    if stored.eps != limits.eps:
+        bound += stored.eps * np.abs(result) + stored.tiny
     return result, bound
 
 
@@ -179,7 +196,7 @@ def check(result, expected, bound):
 
     Where the bound is 0 the result must be equal. A NaN always fails.
     """
-    error = np.abs(result.astype(np.float64) - expected)
+    error = np.abs(result.astype(expected.dtype) - expected)
     ok = error <= bound  # not `error > bound`: that would let NaN through
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.where(error == 0, 0.0, error / bound)

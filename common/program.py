@@ -52,6 +52,9 @@ def _first_error(log):
     for line in log.splitlines():
         if place := _error_place(line):
             return f"line {place[1]}: {place[2]}"
+    for line in log.splitlines():
+        if line.lower().startswith("error: "):  # of the compiler itself
+            return f"{line[7:]} (see docs/boards.md, Troubles)"
     return "the compiler's log, above, names no line"
 
 

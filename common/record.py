@@ -13,11 +13,14 @@ from datetime import datetime, timezone
 SCHEMA = 1
 STATUSES = ("passed", "failed", "unsupported", "error")
 _NUMBERS, _TEXT = "a list of numbers", "a text"
-_NUMBER = "a number"
+_NUMBER, _TABLE = "a number", "an object"
 _KNOWN = {
     "timing": {"queued_s": _NUMBERS, "wait_s": _NUMBERS, "run_s": _NUMBERS, "host_s": _NUMBERS,
-               "warmup": _NUMBER},
-    "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT},
+               "warmup": _NUMBER, "build_s": _NUMBER, "upload_s": _NUMBER, "download_s": _NUMBER},
+    "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT,
+                "peak_gflops": _NUMBER, "peak_gbytes_per_s": _NUMBER, "near_gbytes_per_s": _NUMBER,
+                "ceiling_gflops": _NUMBER, "ratios": _TABLE,
+                "statistics": _TABLE, "energy": _TABLE},
     "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
               "output_sha256": _TEXT},
 }  # fmt: skip
@@ -73,9 +76,18 @@ class Record:
         for name, known in _KNOWN.items():
             _check_group(name, getattr(self, name), known)
 
+    def times(self):
+        """Return the launches' times in seconds: the device's; where its events hold none (0), the
+        host's."""
+        run = self.timing.get("run_s") or []
+        return run if run and min(run) > 0 else self.timing.get("host_s") or run
+
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
         return json.dumps(_finite(asdict(self)), sort_keys=True, allow_nan=False)
+
+
+_FIELDS = {field.name for field in fields(Record)}
 
 
 def _check_group(name, group, known):
@@ -91,9 +103,9 @@ def _check_group(name, group, known):
 def _is(value, wanted):
     """Tell whether a value is what it should be. null stands for a number that was not finite."""
     if wanted is _NUMBERS:
-        return isinstance(value, list) and all(
-            item is not None and _is(item, _NUMBER) for item in value
-        )
+        return isinstance(value, list) and set(map(type, value)) <= {int, float}
+    if wanted is _TABLE:
+        return isinstance(value, dict)
     if wanted is _TEXT:
         return isinstance(value, (str, type(None)))
     return isinstance(value, (int, float, type(None))) and not isinstance(value, bool)
@@ -127,13 +139,19 @@ def read(path):
 def read_lenient(path):
     """Return (records, errors): every record that is whole, and what is wrong with the others."""
     records, errors = [], []
+    for item in scan(path):
+        (errors if isinstance(item, str) else records).append(item)
+    return records, errors
+
+
+def scan(path):
+    """Yield for each line of a file its Record, or a text that says what is wrong with it."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             try:
-                records.append(_parse(line))
+                yield _parse(line)
             except RecordError as error:
-                errors.append(f"{path}:{number}: {error}")
-    return records, errors
+                yield f"{path}:{number}: {error}"
 
 
 def _no_constant(name):
@@ -143,15 +161,14 @@ def _no_constant(name):
 def _parse(line):
     try:
         data = json.loads(line, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):
         raise RecordError("not a JSON object")
-    known = {f.name for f in fields(Record)}
     if data.get("schema") != SCHEMA:  # before its keys: another version has others
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
-    if unknown := set(data) - known:
+    if unknown := set(data) - _FIELDS:
         raise RecordError(f"unknown key {min(unknown)}")
-    if missing := known - set(data):
+    if missing := _FIELDS - set(data):
         raise RecordError(f"key {min(missing)} is missing")
     return Record(**data)

@@ -22,10 +22,13 @@ class Timing:
     host_s: list
     warmup: int
 
+    def seconds(self):
+        """Return the run times, or the host's where the driver leaves those of its events at 0."""
+        return self.run_s if min(self.run_s) > 0 else self.host_s
+
     def rate(self, amount):
         """Return (median, lowest, highest) of `amount` per second over the repetitions."""
-        # Some drivers leave the times of their events at 0.
-        times = self.run_s if min(self.run_s) > 0 else self.host_s
+        times = self.seconds()
         return amount / median(times), amount / max(times), amount / min(times)
 
     def rate_line(self, unit, amount):

@@ -1,6 +1,7 @@
 """What several test files use: the project's commands, OpenCL, and a real SSH server."""
 
 import getpass
+import importlib
 import importlib.util
 import os
 import shutil
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
 SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
-SHIPPED = ("common", "deploy", "samples", "fabfile.py", "fabric.yaml", "boards.toml", "README.md")
+SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml", "boards.toml",
+           "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
 
@@ -24,10 +27,12 @@ sys.path.insert(0, str(ROOT))
 def pytest_runtest_makereport(item):
     """In CI, which installs all that tests need, a test that is skipped has failed.
 
-    Only Intel's runtime comes later there: a second driver would slow down what others measure.
+    Intel's runtime comes later there: a second driver would slow down what others measure. So do
+    the emulated board, and Kernel Tuner, whose packages are larger than all others together.
     """
     report = (yield).get_result()
-    optional = "make intel" in str(report.longrepr)
+    later = ("intel", "tune", "test-arm64")
+    optional = any(f"make {name}" in str(report.longrepr) for name in later)
     if report.skipped and os.environ.get("CI") and not optional:
         report.outcome = "failed"
         report.longrepr = f"skipped, but CI must run it: {report.longrepr}"
@@ -86,6 +91,23 @@ def sample_module(sample, name):
     return loaded
 
 
+@contextmanager
+def modules_of(sample):
+    """Let modules of a sample import each other, as in its run.py; gives what imports one.
+
+    Samples have modules of the same names: they are forgotten afterwards.
+    """
+    folder, before = str(ROOT / "samples" / sample), dict(sys.modules)
+    sys.path.insert(0, folder)
+    try:
+        yield importlib.import_module
+    finally:
+        sys.path.remove(folder)
+        for name, module in list(sys.modules.items()):
+            if name not in before and (getattr(module, "__file__", None) or "").startswith(folder):
+                del sys.modules[name]
+
+
 @pytest.fixture
 def project(tmp_path):
     """A copy of the project that a test may change, with its own results/ and local board."""
@@ -113,6 +135,34 @@ def fab(project, tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def walk_through(tmp_path_factory):
+    """A fresh copy of the project that is set up: .venv is the one that runs the tests."""
+    copy = tmp_path_factory.mktemp("readme") / "opencl-samples"
+    wanted = shutil.ignore_patterns(
+        ".git", ".venv", ".board", ".emulated", "results", "__pycache__", ".*_cache"
+    )
+    shutil.copytree(ROOT, copy, ignore=wanted)
+    shutil.copytree(ROOT / "results" / "reference", copy / "results" / "reference")
+    (copy / ".venv").mkdir()
+    for part in Path(sys.prefix).iterdir():
+        (copy / ".venv" / part.name).symlink_to(part)
+    (copy / ".venv" / "ready").unlink(missing_ok=True)
+    (copy / ".venv" / "ready").touch()
+    return copy
+
+
+@pytest.fixture
+def board(tmp_path):
+    """This machine as a board of its own; not by way of fab."""
+    from deploy.boards import Settings
+    from deploy.fleet import Board
+    from deploy.link import LocalLink
+
+    settings = Settings(folder=str(tmp_path / "board"))
+    return Board("test", settings, LocalLink(sys.executable))
+
+
 class SshServer:
     """A throw-away OpenSSH server on 127.0.0.1 with its own keys, home folder and ssh_config."""
 
@@ -128,6 +178,9 @@ class SshServer:
         self.known_hosts = folder / "known_hosts"
         self.trust()
         self.process = None
+        # What it starts with: a command before sshd's own, and variables of its sessions.
+        self.prefix = []
+        self.variables = {"HOME": self.home, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
         self.start()
 
     def make_key(self, name):
@@ -156,13 +209,14 @@ class SshServer:
             "MaxSessions": 50,
             "LogLevel": "VERBOSE",
             "Subsystem": "sftp internal-sftp",
-            "SetEnv": f"HOME={self.home} PATH={Path(sys.executable).parent}:/usr/bin:/bin",
+            "SetEnv": " ".join(f"{name}={value}" for name, value in self.variables.items()),
         }
         config = self.folder / "sshd_config"
         config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
-        self.process = subprocess.Popen([SSHD, "-D", "-f", config, "-E", self.folder / "log"])
+        command = [*self.prefix, SSHD, "-D", "-f", config, "-E", self.folder / "log"]
+        self.process = subprocess.Popen(command)
         deadline = time.monotonic() + 10
         while True:
             try:

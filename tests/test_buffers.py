@@ -54,11 +54,26 @@ def test_a_read_outside_gives_nan(queue, kernels, at):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
 def test_no_arithmetic_gives_the_pattern_of_the_bands(queue, dtype):
     buffer = GuardedBuffer(queue, (4,), dtype)
-    pattern = buffer._pattern().view(dtype)[:8]
+    pattern = buffer._guard.view(dtype)[:8]
     assert np.isnan(pattern).all()
     with np.errstate(invalid="ignore"):
         spoiled = (pattern + 1).view(np.uint8)
     assert (spoiled != pattern.view(np.uint8)).any()
+
+
+def test_bands_of_other_values_take_the_place_of_nan(queue, kernels):
+    buffer, result = GuardedBuffer(queue, (12,)), GuardedBuffer(queue, (1,))
+    buffer.write(np.zeros(12))
+    buffer.guard(np.array([3, -3], np.float32))
+    assert buffer.intact()
+    seen = set()
+    for at in (-2, -1, 12, 13):
+        kernels[1](queue, (1,), None, buffer.device, np.int32(at), result.device).wait()
+        seen.add(float(result.read()[0]))
+    assert seen == {6.0, -6.0}
+    kernels[0](queue, (1,), None, buffer.device, np.int32(12)).wait()
+    assert not buffer.intact()
+    assert not buffer.read().any()
 
 
 def test_mapping_twice_gives_the_same_memory_on_a_cpu(queue):

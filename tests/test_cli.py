@@ -12,8 +12,8 @@ from conftest import ROOT
 BAD = {
     "size 0": (["--size", "0"], 2, "'0' is not a size: every order must be from 1 to"),
     "size -1": (["--size", "-1"], 2, "'-1' is not a size"),
-    "size 10^9": (["--size", "1000000000"], 2, "choose a smaller --size"),
-    "a size that fits no device": (["--size", "200000x200000x1"], 2, "choose a smaller --size"),
+    "size 10^9": (["--size", "1000000000"], 2, "choose a smaller size"),
+    "a size that fits no device": (["--size", "200000x200000x1"], 2, "choose a smaller size"),
     "size as text": (["--size", "big"], 2, "'big' is not a size: give an order such as 1024"),
     "unknown device": (["-d", "adreno"], 2, "no device 'adreno', there is: [0]"),
     "unknown platform": (["-p", "9"], 2, "no platform '9', there is: [0]"),

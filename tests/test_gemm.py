@@ -45,16 +45,41 @@ def test_rectangular_inputs(make):
     assert digest(A, B, C) != digest(*make(SMALL, 2))
 
 
+def test_inputs_of_other_types():
+    single, double, half = (
+        gemm.sdk_inputs(SMALL, 1, t)[0] for t in (np.float32, np.float64, np.float16)
+    )
+    assert (double.dtype, half.dtype) == (np.float64, np.float16)
+    assert np.abs(double - single).max() < 1e-6
+    assert (double != single).any(), "float64 has digits of its own"
+    assert np.array_equal(half, single.astype(np.float16))
+    small, wide = (gemm.integer_inputs(SMALL, 1, t)[1] for t in (np.float16, np.float32))
+    assert np.array_equal(small, wide)
+
+
 def test_integers_are_small_and_whole_and_not_all_alike():
     A, _, _ = gemm.integer_inputs(Size(40, 40, 40), 1)
     assert set(np.unique(A)) == set(range(-4, 5))
 
 
 def test_when_integers_are_exact():
-    assert gemm.exact_in_float32(Size(8, 8, 1000), 2, -3)
-    assert not gemm.exact_in_float32(Size(8, 8, 1000), 0.5, 1)
-    assert not gemm.exact_in_float32(Size(1, 1, 2**20 + 1), 1, 0)
-    assert not gemm.exact_in_float32(Size(1, 1, 2**20), 2, 0)
+    assert gemm.exact(Size(8, 8, 1000), 2, -3)
+    assert not gemm.exact(Size(8, 8, 1000), 0.5, 1)
+    assert not gemm.exact(Size(1, 1, 2**20 + 1), 1, 0)
+    assert not gemm.exact(Size(1, 1, 2**20), 2, 0)
+    assert gemm.exact(Size(1, 1, 2**20), 2, 0, np.float64)
+    assert gemm.exact(Size(1, 1, 128), 1, 0, np.float16)
+    assert not gemm.exact(Size(1, 1, 128), 1, 1, np.float16)
+
+
+def test_when_complex_integers_are_exact():
+    # Each part of a product of a 2^18 long sum reaches 2 * 16 * 2^18 = 2^23 of 2^24.
+    assert gemm.exact(Size(1, 1, 2**18), 2, 0, np.complex64)
+    assert not gemm.exact(Size(1, 1, 2**18), 2, 1, np.complex64)
+    assert gemm.exact(Size(1, 1, 2**18), 1 + 1j, 0j, np.complex64)
+    assert not gemm.exact(Size(1, 1, 2**18), 2 + 1j, 0, np.complex64)
+    assert not gemm.exact(Size(1, 1, 1), 1 + 0.5j, 0, np.complex64)
+    assert gemm.exact(Size(1, 1, 2**18), 2 + 1j, 1, np.complex128)
 
 
 def test_the_reference_in_blocks_equals_numpy(monkeypatch):
@@ -85,6 +110,57 @@ def test_a_device_that_flushes_subnormal_numbers_is_within_the_bound(alpha, beta
     expected, bound = gemm.reference(np.float32(alpha), A, B, np.float32(beta), C)
     assert gemm.check(np.zeros_like(C), expected, bound).reason is None or alpha == 1e-38
     assert gemm.check(expected.astype(np.float32), expected, bound).reason is None
+
+
+def of_type(dtype, size, seed):
+    """Matrices of [-1, 1], also in the imaginary parts of complex types."""
+    matrices = [m.astype(dtype) for m in gemm.sdk_inputs(size, seed)]
+    if np.dtype(dtype).kind == "c":
+        others = gemm.sdk_inputs(size, seed + 1)
+        matrices = [m + dtype(1j) * o.astype(dtype) for m, o in zip(matrices, others)]
+    return matrices
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("K", [1, 2, 3, 64])
+def test_an_honest_complex_result_is_within_the_bound(dtype, K):
+    A, B, C = of_type(dtype, Size(30, 20, K), 5)
+    alpha, beta = dtype(0.3 - 1.1j), dtype(-0.7 + 0.2j)
+    expected, bound = gemm.reference(complex(alpha), A, B, complex(beta), C)
+    np.testing.assert_allclose(
+        expected, alpha * (A.astype(complex) @ B) + beta * C.astype(complex), rtol=1e-4
+    )
+    total = np.zeros_like(C)
+    for k in range(K):
+        total += A[:, k : k + 1] * B[k]
+    check = gemm.check(alpha * total + beta * C, expected, bound)
+    assert check.reason is None
+    assert check.error_over_bound <= 1
+    assert check.error_over_bound > 0 or dtype is np.complex128  # as exact as the reference
+    conjugated = gemm.check(alpha * total + beta * C.conj(), expected, bound)
+    assert "elements are wrong, the first is C[0][0]" in conjugated.reason
+
+
+@pytest.mark.parametrize("K", [1, 2, 64, 300])
+def test_half_matrices_that_are_summed_in_float32(K):
+    A, B, C = of_type(np.float16, Size(30, 20, K), 5)
+    wide = [m.astype(np.float32) for m in (A, B, C)]
+    result = np.float32(-0.3) * (wide[0] @ wide[1]) + np.float32(0.4) * wide[2]
+    inputs = (float(np.float32(-0.3)), A, B, float(np.float32(0.4)), C)
+    expected, bound = gemm.reference(*inputs, arithmetic=np.float32)
+    check = gemm.check(result.astype(np.float16), expected, bound)
+    assert check.reason is None
+    assert 0 < check.error_over_bound <= 1
+    assert bound.max() < 0.02  # the bound of sums in float16 would let anything pass
+    assert gemm.check(np.zeros_like(C), expected, bound).reason
+    loose = gemm.reference(*inputs)[1]
+    assert (loose > bound).mean() > 0.9
+
+
+def test_a_half_result_that_overflows_is_refused():
+    A, B, C = of_type(np.float16, Size(4, 4, 64), 5)
+    with pytest.raises(UsageError, match="overflows float16"):
+        gemm.reference(1e5, A, B, 0, C, arithmetic=np.float32)
 
 
 def test_a_result_that_overflows_is_refused():

@@ -57,6 +57,9 @@ class TestIntelRuntime:
         assert len(names) > 1, "PoCL is gone"
         assert device.choose().platform.name.strip() != icd.PLATFORM
 
+    def test_the_doctor_sees_it(self, fab):
+        assert f"ok    OpenCL     {icd.PLATFORM}" in fab("doctor").stdout
+
     @pytest.mark.parametrize(
         ("sample", "args"),
         [

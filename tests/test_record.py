@@ -42,9 +42,13 @@ def test_every_line_is_flushed_and_strict_json(tmp_path):
         ({"schema": 99}, "schema 99 is unknown"),
         ({"surprise": 1}, "unknown key surprise"),
         ({"timing": {"ran": 1}}, r"unknown key timing\.ran"),
+        ({"timing": {"build_s": "long"}}, r"timing\.build_s is not a number"),
+        ({"metrics": {"statistics": 3}}, r"metrics\.statistics is not an object"),
+        ({"metrics": {"energy": None}}, r"metrics\.energy is not an object"),
         ({"check": []}, "check is not an object"),
         ({"check": {"max_abs_error": "x"}}, r"check\.max_abs_error is not a number"),
         ({"timing": {"run_s": ["x"]}}, r"timing\.run_s is not a list of numbers"),
+        ({"metrics": {"ratios": 2}}, r"metrics\.ratios is not an object"),
         ({"timing": {"run_s": [None]}}, r"timing\.run_s is not a list of numbers"),
         ({"schema": True}, "schema True is unknown"),
         ({"sample": 3}, "sample has the wrong type"),
@@ -65,13 +69,30 @@ def test_what_is_not_understood_is_refused_with_file_and_line(tmp_path, change, 
 
 
 @pytest.mark.parametrize(
-    "line", ["", "[1]", "{", "null", '{"schema": 1}', "\x00\xff", '{"schema": NaN}']
+    "line", ["", "[1]", "{", "null", '{"schema": 1}', "\x00\xff", '{"schema": NaN}', "[" * 100_000]
 )
 def test_broken_lines(tmp_path, line):
     path = tmp_path / "r.jsonl"
     path.write_text(line + "\n")
     with pytest.raises(RecordError, match=r"r\.jsonl:1: "):
         record.read(path)
+
+
+@pytest.mark.parametrize(
+    ("timing", "times"),
+    [
+        ({"run_s": [0.1, 0.2], "host_s": [0.3, 0.4]}, [0.1, 0.2]),
+        ({"run_s": [0.0, 0.2], "host_s": [0.3, 0.4]}, [0.3, 0.4]),
+        ({"host_s": [0.3]}, [0.3]),
+        ({"run_s": [0.0]}, [0.0]),
+        ({"run_s": None}, []),
+        ({}, []),
+    ],
+)
+def test_the_times_are_the_hosts_where_the_device_has_none(timing, times):
+    record = Record("s", "v", "passed")
+    record.timing = timing
+    assert record.times() == times
 
 
 def test_a_record_without_reason_cannot_be_made():

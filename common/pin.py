@@ -1,0 +1,75 @@
+"""Pin the clocks of CPU and GPU for a measurement: no governor, one frequency."""
+
+from contextlib import contextmanager
+
+from common import sysfs
+from common.board import mhz
+from common.errors import UsageError
+from common.settings import Change, changed, held
+
+_GOVERNOR = "performance"
+_BY_HAND = "userspace"
+_STEADY = 0.005  # two figures for one frequency may differ so much: some files hold whole MHz
+
+
+@contextmanager
+def pinned(kind, hz=None, tree=sysfs.SYSFS):
+    """Run a block with the clocks held: every governor `performance`, every clock at its maximum.
+
+    With `hz`, the clocks of `kind` (cpu or gpu) run at that frequency. Restores at the end what
+    there was, see common/settings.py. Raises UsageError where nothing can be pinned, the frequency
+    is not one of the clock's, or the rights are missing.
+    """
+    clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
+    if not clocks:
+        raise UsageError("--pin: this machine shows no clock that can be set; leave it out")
+    if hz is not None and kind not in {clock.kind for clock in clocks}:
+        raise UsageError(f"--pin: this machine shows no {kind} clock that can be set")
+    with held(tree, "--pin") as hold:
+        changes = []
+        for clock in clocks:
+            changes += _changes(clock, hz if clock.kind == kind else None)
+        with changed(changes, "--pin", (hold,)):
+            yield
+
+
+def _changes(clock, hz):
+    changes = []
+    known = (sysfs.text(clock.governors) or _GOVERNOR).split()
+    governor = sysfs.text(clock.governor)
+    if governor is not None and _GOVERNOR in known:
+        # Restored behind the governor, which forgets it: restoring goes the other way round.
+        speed = sysfs.whole(clock.set_speed) if governor == _BY_HAND else None
+        if speed is not None:
+            changes.append(Change(clock.set_speed, None, str(speed)))
+        changes.append(Change(clock.governor, _GOVERNOR, governor))
+    least, most = sysfs.whole(clock.least), sysfs.whole(clock.most)
+    if least is None or most is None:
+        return changes
+    # Mali's old drivers show 0 or -1 for "no lock", and take 0 for it.
+    least, most = max(least, 0), max(most, 0)
+    there = clock.frequencies()
+    wanted = clock.in_files(_chosen(clock, hz, there or [f * clock.unit for f in [most] if f]))
+    # The minimum may never be above the maximum, on the way there and on the way back: first it
+    # goes down to where it cannot be in the way.
+    lowest = clock.in_files(there[0]) if there else "0"
+    changes.append(Change(clock.least, None, str(least)))
+    changes.append(Change(clock.least, lowest, None))
+    changes.append(Change(clock.most, wanted, str(most)))
+    changes.append(Change(clock.least, wanted, lowest))
+    return changes
+
+
+def _chosen(clock, hz, there):
+    if hz is None:
+        if not there:
+            raise UsageError(f"--pin: {clock.name} does not show its maximum: give it as --pin MHZ")
+        return there[-1]
+    near = [f for f in there if abs(f - hz) <= _STEADY * hz]
+    if near:
+        return near[0]
+    # One or no frequency says little, and two are the ends of a range.
+    if len(there) < 2 or (len(there) == 2 and there[0] <= hz <= there[1]):
+        return hz
+    have = ", ".join(mhz(f) for f in there)
+    raise UsageError(f"--pin: {clock.name} does not run at {mhz(hz)}, there is {have}")

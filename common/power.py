@@ -1,0 +1,152 @@
+"""Energy of a kernel: power sensors read while it repeats, and the idle power taken off.
+
+A sensor shows a new value now and then, an INA231 every 0.26 s, and the old one in between. So only
+values that are new count, each until the next one comes, and a mean of fewer than FRESH of them is
+no measurement.
+"""
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from common.settings import change, changed
+
+FRESH = 20  # new readings of each sensor that a mean needs at least
+_PERIOD = 0.005  # seconds between two looks at the sensors
+_SETTLE = 2.0  # seconds until a sensor that was switched on measures
+
+
+@contextmanager
+def switched_on(sensors):
+    """Run a block with every sensor on; those that were off are switched off again."""
+    off = [sensor for sensor in sensors if sensor.off()]
+    if not off:
+        yield
+        return
+    with changed([change(sensor.enable, "1") for sensor in off], "--energy"):
+        time.sleep(_SETTLE)
+        yield
+
+
+@dataclass
+class Mean:
+    """The mean power of one sensor: `watts` is None where `samples` new readings were too few."""
+
+    samples: int
+    watts: float | None
+
+
+@dataclass
+class _Readings:
+    """New values of one sensor, and when they came."""
+
+    sensor: object
+    times: list = field(default_factory=list)
+    values: list = field(default_factory=list)
+    last: float | None = None
+    seen: int = 0
+
+    def look(self, now):
+        value = self.sensor.read()
+        if value is None or value == self.last:
+            return
+        self.last = value
+        self.seen += 1
+        # The first value is of before, and the second may be the mean of before and after.
+        if self.seen > 2:
+            self.times.append(now)
+            self.values.append(value)
+
+    def fresh(self):
+        """Return how many values there are whose time is known: the last one's is not over."""
+        return max(0, len(self.values) - 1)
+
+    def mean(self):
+        if self.fresh() < FRESH:
+            return Mean(self.fresh(), None)
+        pairs = list(zip(self.times, self.times[1:], self.values, self.values[1:]))
+        if self.sensor.counts:
+            span = (self.sensor.wraps or 0) * self.sensor.unit
+            joules = sum(b - a if b >= a else b - a + span for _, _, a, b in pairs)
+        else:
+            joules = sum((end - start) * value for start, end, value, _ in pairs)
+        return Mean(self.fresh(), joules / (self.times[-1] - self.times[0]))
+
+
+class Meter:
+    """Reads sensors in a thread of its own for as long as its block runs."""
+
+    def __init__(self, sensors):
+        self._readings = [_Readings(sensor) for sensor in sensors]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _follow(self):
+        while not self._stop.wait(_PERIOD):
+            for readings in self._readings:
+                readings.look(time.perf_counter())
+
+    def enough(self):
+        """Tell whether every sensor gave FRESH new values."""
+        return all(readings.fresh() >= FRESH for readings in self._readings)
+
+    def means(self):
+        """Return the Mean of each sensor by its name."""
+        return {readings.sensor.name: readings.mean() for readings in self._readings}
+
+
+def measure(sensors, work, limit_s):
+    """Return the energy of one `work()` by each sensor's name, as a record keeps it.
+
+    `work` runs over and over until every sensor gave FRESH new values, at most `limit_s` seconds;
+    so long the machine idles before. Joules are (active - idle power) * seconds of one `work`, or
+    None with a `reason`.
+    """
+    idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)
+    active, runs, seconds = _watch(sensors, work, limit_s)
+    return {s.name: _energy(idle[s.name], active[s.name], seconds / runs) for s in sensors}
+
+
+def _watch(sensors, work, limit_s):
+    start, runs = time.perf_counter(), 0
+    with Meter(sensors) as meter:
+        while runs == 0 or (not meter.enough() and time.perf_counter() - start < limit_s):
+            work()
+            runs += 1
+        seconds = time.perf_counter() - start
+    return meter.means(), runs, seconds
+
+
+def _energy(idle, active, seconds):
+    measured = idle.watts is not None and active.watts is not None
+    return {
+        "idle_w": idle.watts,
+        "active_w": active.watts,
+        "idle_samples": idle.samples,
+        "active_samples": active.samples,
+        "joules": (active.watts - idle.watts) * seconds if measured else None,
+        "reason": None if measured else "insufficient samples",
+    }
+
+
+def lines(energies):
+    """Return a line on each sensor's energy, as measure() returned it."""
+    texts = []
+    for name, e in energies.items():
+        if e["joules"] is None:
+            counts = f"{e['idle_samples']} idle and {e['active_samples']} active"
+            texts.append(f"{name}: insufficient samples ({counts}, {FRESH} are needed)")
+        else:
+            power = f"{e['active_w']:.3g} W less {e['idle_w']:.3g} W idle"
+            count = min(e["idle_samples"], e["active_samples"])
+            texts.append(f"{name}: {e['joules']:.3g} J per launch ({power}, {count} samples)")
+    return texts

@@ -1,0 +1,105 @@
+"""Energy: only new readings count, idle power is taken off, and too few of them give no number."""
+
+import time
+
+import pytest
+from fake_sysfs import changing, put
+
+from common import power, sysfs
+
+WATTS = "class/hwmon/hwmon0/power1_input"
+
+
+def no_work():
+    time.sleep(0.001)
+
+
+@pytest.fixture
+def sensor(tmp_path):
+    put(tmp_path, WATTS, 0)
+    put(tmp_path, "class/hwmon/hwmon0/name", "ina226")
+    (found,) = sysfs.sensors(tmp_path)
+    return found
+
+
+def test_the_energy_of_a_launch_is_what_it_takes_beyond_the_idle_power(sensor):
+    working = []
+
+    def watts(number):
+        return (7_000_000 if working else 2_000_000) + number % 2 * 1000
+
+    def work():
+        working.append(1)
+        time.sleep(0.01)
+
+    with changing(sensor.path, watts):
+        energy = power.measure([sensor], work, 10)["ina226 power1"]
+    assert energy["idle_w"] == pytest.approx(2.0005, abs=0.001)
+    assert energy["active_w"] == pytest.approx(7.0005, abs=0.001)
+    assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
+    assert energy["joules"] == pytest.approx(5 * 0.01, rel=0.3)
+    assert energy["reason"] is None
+    line = power.lines({"gpu": energy})[0]
+    assert line.startswith("gpu: 0.0")
+    assert "J per launch (7 W less 2 W idle, " in line
+
+
+def test_a_stale_sensor_gives_no_number(sensor):
+    put(sensor.path.parents[3], WATTS, 3_000_000)
+    energy = power.measure([sensor], no_work, 0.3)["ina226 power1"]
+    assert energy["joules"] is None
+    assert energy["active_w"] is None
+    assert energy["active_samples"] == 0
+    assert energy["reason"] == "insufficient samples"
+    line = power.lines({"gpu": energy})[0]
+    assert line == "gpu: insufficient samples (0 idle and 0 active, 20 are needed)"
+
+
+def test_readings_that_repeat_are_counted_once(sensor):
+    with changing(sensor.path, lambda n: n // 10, every=0.005):
+        energy = power.measure([sensor], no_work, 0.6)["ina226 power1"]
+    assert 0 < energy["active_samples"] < power.FRESH
+    assert energy["joules"] is None
+
+
+def test_a_counter_that_wraps(tmp_path):
+    folder = "class/powercap/intel-rapl:0"
+    for name, value in (("name", "core"), ("energy_uj", 0), ("max_energy_range_uj", 100_000)):
+        put(tmp_path, f"{folder}/{name}", value)
+    (sensor,) = sysfs.sensors(tmp_path)
+    start = time.perf_counter()
+
+    def count(_):  # three watts, 33 times round in a second
+        return int((time.perf_counter() - start) * 3e6) % 100_000
+
+    with changing(tmp_path / folder / "energy_uj", count, every=0.005):
+        energy = power.measure([sensor], no_work, 10)["intel-rapl:0 core"]
+    assert energy["active_w"] == pytest.approx(3, rel=0.2)
+
+
+def test_a_mean_weighs_each_reading_with_its_time(sensor):
+    readings = power._Readings(sensor)
+    for seconds, watts in (
+        (0, 9),
+        (1, 9.5),
+        (2, 1),
+        (5, 4),
+        *((6 + n, 4 + n % 2) for n in range(1, 30)),
+    ):
+        put(sensor.path.parents[3], WATTS, int(watts * 1e6))
+        readings.look(seconds)
+    # 1 W for three seconds, 4 W for two, then 5 and 4 in turn; what came first does not count.
+    mean = readings.mean()
+    assert mean.samples == len(readings.values) - 1
+    total = 3 * 1 + 2 * 4 + sum(4 + n % 2 for n in range(1, 29))
+    assert mean.watts == pytest.approx(total / (readings.times[-1] - 2))
+
+
+def test_a_sensor_that_is_off_is_on_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(power, "_SETTLE", 0)
+    put(tmp_path, "bus/i2c/drivers/INA231/3-0044/sensor_W", "0.3")
+    put(tmp_path, "bus/i2c/drivers/INA231/3-0044/enable", 0)
+    enable = tmp_path / "bus/i2c/drivers/INA231/3-0044/enable"
+    with power.switched_on(sysfs.sensors(tmp_path)):
+        assert enable.read_text() == "1"
+    assert enable.read_text() == "0"

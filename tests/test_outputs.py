@@ -1,0 +1,86 @@
+"""What --output writes, and the distance of two outputs in units of the last place."""
+
+import numpy as np
+import pytest
+
+from common import outputs
+from common.digest import digest
+from common.outputs import ulp_distance
+from deploy import samples
+
+SAMPLES = samples.load()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_sample_writes_what_its_digest_is_of(recorded, tmp_path, name):
+    golden = next(case for case in SAMPLES[name].cases if case.golden)
+    done, records = recorded(name, *golden.args, "--output", tmp_path / "out.npz")
+    assert done.returncode in (0, 77), done.stdout + done.stderr  # 77: it left out a kernel
+    records = [item for item in records if item.status == "passed"]
+    arrays = outputs.read(tmp_path / "out.npz")
+    assert set(arrays) == {item.variant or item.sample for item in records}
+    for item in records:
+        assert digest(arrays[item.variant or item.sample]) == item.check["output_sha256"]
+
+
+def test_arrays_come_back_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 0.0)  # zip files know no year before 1980
+    path = tmp_path / "out"
+    path.write_text("from an earlier run")
+    outputs.start(path)
+    assert outputs.read(path) == {}
+    big_endian = np.arange(6, dtype=">f4").reshape(2, 3).T
+    outputs.append(path, "one", big_endian)
+    outputs.append(path, "two", np.array([2**64 - 1], np.uint64))
+    outputs.append(path, "one", big_endian)
+    outputs.append(path, "one", big_endian)
+    came = outputs.read(path)
+    assert list(came) == ["one", "two", "one.2", "one.3"]
+    assert (came["one"] == big_endian).all()
+    assert came["one"].dtype == np.dtype("<f4")
+    assert came["two"][0] == 2**64 - 1
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 broken"])
+def test_a_file_that_is_none(tmp_path, content):
+    (tmp_path / "out.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"out\.npz"):
+        outputs.read(tmp_path / "out.npz")
+
+
+def test_the_distance_of_float16_is_that_of_their_ranks():
+    # All numbers of the type, in order: the oracle that wider types are too large for.
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    every = every[~np.isnan(every)]
+    rank = {value: place for place, value in enumerate(np.unique(every))}  # -0 equals +0
+    a, b = np.random.default_rng(3).choice(every, (2, 2000))
+    for x, y in zip(a, b):
+        distance = ulp_distance(np.array([x]), np.array([y]))
+        assert distance == abs(rank[x] - rank[y]), (x, y)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.complex64])
+def test_one_step_is_one(kind):
+    part = np.zeros(1, kind).real.dtype.type
+    for value in (0.0, -1.0, 1.0, np.finfo(part).tiny, 1 - np.finfo(part).epsneg):
+        near = np.array([np.nextafter(part(value), part(9))], kind)
+        assert ulp_distance(np.array([value], kind), near) == 1
+        assert ulp_distance(near, np.array([value], kind)) == 1
+
+
+def test_ends_and_odd_values():
+    largest = np.finfo(np.float32).max
+    ends = np.array([[-largest, largest]], np.float32)
+    assert ulp_distance(ends, ends[:, ::-1].copy()) == 2 * (2**31 - 2**23 - 1)
+    nan, inf = np.array([np.nan, 1.0]), np.array([np.inf, 1.0])
+    assert ulp_distance(nan, nan) == 0
+    assert ulp_distance(nan, inf) == float("inf")
+    assert ulp_distance(np.array([-0.0]), np.array([0.0])) == 0
+    assert ulp_distance(np.empty(0), np.empty(0)) == 0
+    assert ulp_distance(np.array([2**64 - 1], np.uint64), np.array([1], np.uint64)) == 2**64 - 2
+
+
+@pytest.mark.parametrize("other", [np.zeros(3), np.zeros(2, np.float32), np.zeros((2, 1))])
+def test_what_cannot_be_compared(other):
+    with pytest.raises(ValueError, match="cannot be compared"):
+        ulp_distance(np.zeros(2), other)
