@@ -29,7 +29,7 @@ def test_sums_compares_everything_with_a_plain_read():
 def test_sums_times_nothing_that_is_wrong(project):
     shutil.copytree(ROOT / "benchmarks", project / "benchmarks")
     path = project / "samples" / "64_bit_integer" / "kernels" / "03_work_group.cl"
-    path.write_text(path.read_text().replace("all = count / 32", "all = count / 64"))
+    path.write_text(path.read_text().replace("all = count / 64", "all = count / 128"))
     done = sums("--size", "128", "--rounds", "1", root=project)
     assert done.returncode == 1
     assert "work_group is wrong: " in done.stdout

@@ -12,7 +12,7 @@ from common.errors import OpenCLFailure
 from common.program import build
 
 WORK_GROUPS = [2**n for n in range(11)]
-VECTOR = 32  # pixels that a step of a walk reads
+VECTOR = 64  # pixels that a step of a walk reads
 _FOLDER = Path(__file__).with_name("kernels")
 _ATOMICS = "cl_khr_int64_base_atomics"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl

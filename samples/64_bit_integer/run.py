@@ -115,7 +115,7 @@ def main(args):
             params=params | shape._asdict(), device=about, environment=cli.environment(),
             timing=asdict(times), metrics={"gbytes_per_s": rate},
             check=found.values(expected, image),
-        ))  # fmt: skip
+        ), found.array())  # fmt: skip
     if args.kernel == "all":
         print("\n" + "\n".join(sums.side_by_side(rows, image, args.repeat)))
     return status

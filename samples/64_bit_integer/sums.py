@@ -58,8 +58,12 @@ class Sums:
             "max_abs_error": error,
             "error_over_bound": float("inf") if error else 0.0,
             "inputs_sha256": digest(image),
-            "output_sha256": digest(np.array([self.squares, self.pixels], np.uint64)),
+            "output_sha256": digest(self.array()),
         }
+
+    def array(self):
+        """Return the two sums as uint64, the squares first."""
+        return np.array([self.squares, self.pixels], np.uint64)
 
 
 def exact(image):
