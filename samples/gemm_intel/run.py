@@ -121,7 +121,8 @@ def main(args):
         reason = "the last iteration gave another result than the first"
     if reason or not check:
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
-    if args.json:
+    if args.json or args.output:
+        result = last[:order, :order].T
         names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
         scalars = {"alpha": float(alpha), "beta": float(beta)}
         cli.save(args, Record(
@@ -129,8 +130,8 @@ def main(args):
             params=cli.parameters(args, *names) | tiles._asdict() | scalars,
             device=about, environment=cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
-            check=check.values(inputs, last[:order, :order].T) if check else {},
-        ))  # fmt: skip
+            check=check.values(inputs, result) if check else {},
+        ), result if launches else None)  # fmt: skip
     return WRONG_RESULT if reason else PASSED
 
 

@@ -57,7 +57,7 @@ def main(args):
     inputs = INPUTS[args.data](args.size, args.seed)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
     if args.data == "integer":
-        if not gemm.exact_in_float32(args.size, alpha, beta):
+        if not gemm.exact(args.size, alpha, beta):
             raise UsageError("--data integer needs whole --alpha and --beta, and sums below 2^24")
         bound[:] = 0
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
@@ -104,7 +104,7 @@ def main(args):
             params=cli.parameters(args, "size", "alpha", "beta", "data", "seed"),
             device=about, environment=cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(args.size, times), check=check.values(inputs, result),
-        ))  # fmt: skip
+        ), result)  # fmt: skip
     return status
 
 
