@@ -1,0 +1,55 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ *                  N
+ *             +---------+
+ *           K |  B  |   |              A: M x K    B: K x N    C: M x N
+ *             |     v   |
+ *      K      +---------+              A work-item makes one element of C. It walks along a row
+ *   +-----+   +---------+              of A and down a column of B.
+ *   |     |   |         |
+ * M | A-> |   |  o   C  |
+ *   |     |   |         |
+ *   +-----+   +---------+
+ *
+ * NDRange: (N, M) work-items, rounded up to whole work-groups of TS x TS; what lies outside of C
+ * returns at once. Nothing must divide anything.
+ *
+ * The idea: none yet, this is the formula. Neighbours in dimension 0 have neighbouring columns j, so
+ * their reads of B and their writes to C are neighbours in memory, and those of A are the same.
+ *
+ * The cost: 2 loads from global memory for each multiplication and addition, 2 * M * N * K in all.
+ * Everything that follows is about loading less often. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TS
+#define TS 32 /* side of a work-group */
+#endif
+
+/* The size of the group is stated: else NVIDIA's compiler prepares for 256 work-items at most. */
+__kernel __attribute__((reqd_work_group_size(TS, TS, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    const int j = get_global_id(0), i = get_global_id(1);
+    if (i >= M || j >= N)
+        return;
+
+    /* Offsets are size_t: from order 46341 on, a matrix has more elements than an int can count. */
+    REAL sum = 0;
+    for (int k = 0; k < K; k++)
+        sum += A[i * (size_t)lda + k] * B[k * (size_t)ldb + j];
+
+    /* Where beta is 0, C is not read: it may hold anything, a NaN as well. */
+    __global REAL *c = &C[i * (size_t)ldc + j];
+    *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
+}

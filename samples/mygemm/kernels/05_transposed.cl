@@ -1,0 +1,86 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ * A is given transposed, as K x M: element (i, k) of A is at [k * lda + i].
+ *
+ *                tile of B             A work-group makes TS x TS elements of C, as in 03, but its
+ *               +-----------+          tiles of A and B are only TSDK deep.
+ *          TSDK |           |
+ *               +-----------+          A is transposed by a kernel that runs before: both tiles are
+ *        TSDK   +-----------+          now loaded along rows of memory, whatever TSDK is. On its
+ *       +----+  |           |          way into local memory the tile of A is turned back: the
+ *  tile |    |  |           |          work-items that load neighbours write them one below the
+ *  of A |    |  |     C     | TS       other, TSDK + PAD elements apart.
+ *       |    |  |           |
+ *       +----+  +-----------+
+ *
+ * NDRange: (N, M / WPT) work-items in work-groups of TS x TS/WPT. WPT must divide TS, and TS / WPT
+ * must divide TSDK. TS must divide M and N, and TSDK K: the host pads the matrices with zeros.
+ *
+ * The idea: the depth of the tiles has nothing to do with the size of what a work-group makes. Less
+ * depth needs less local memory, so that more work-groups fit on a compute unit side by side and
+ * hide each other's waiting.
+ *
+ * The cost it removes: local memory, from 2 * TS * TS to about 2 * TS * TSDK elements. What it adds
+ * is the transposition, M * K reads and writes, and a danger: if rows of the tile of A were TSDK = 16
+ * elements long, the writes one below the other would all go to one or two banks of local memory,
+ * one after the other. PAD = 2 elements more spread them over the banks. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TS
+#define TS 32 /* side of a tile of C */
+#endif
+#ifndef TSDK
+#define TSDK 16 /* depth of the tiles of A and B */
+#endif
+#ifndef WPT
+#define WPT 8 /* elements of C for each work-item */
+#endif
+#ifndef PAD
+#define PAD 2 /* unused elements at the end of a row of the tile of A */
+#endif
+#define ROWS (TS / WPT) /* of work-items in a work-group */
+
+__kernel void gemm(const int M, const int N, const int K, const REAL alpha,
+                   __global const REAL *restrict A, const int lda,
+                   __global const REAL *restrict B, const int ldb, const REAL beta,
+                   __global REAL *restrict C, const int ldc)
+{
+    __local REAL a_tile[TS][TSDK + PAD], b_tile[TSDK][TS];
+    const int x = get_local_id(0), y = get_local_id(1);
+    const int i0 = get_group_id(1) * TS, j = get_global_id(0);
+
+    REAL sums[WPT];
+#pragma unroll
+    for (int w = 0; w < WPT; w++)
+        sums[w] = 0;
+
+    for (int k0 = 0; k0 < K; k0 += TSDK) {
+        for (int k = y; k < TSDK; k += ROWS) {
+            a_tile[x][k] = A[(k0 + k) * (size_t)lda + i0 + x];
+            b_tile[k][x] = B[(k0 + k) * (size_t)ldb + j];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the others' elements are read below */
+
+        for (int k = 0; k < TSDK; k++) {
+            const REAL b = b_tile[k][x];
+#pragma unroll
+            for (int w = 0; w < WPT; w++)
+                sums[w] += a_tile[y + w * ROWS][k] * b;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the next step overwrites what the others may still read */
+    }
+
+#pragma unroll
+    for (int w = 0; w < WPT; w++) {
+        __global REAL *c = &C[(i0 + y + w * ROWS) * (size_t)ldc + j];
+        *c = beta == 0 ? alpha * sums[w] : alpha * sums[w] + beta * *c;
+    }
+}

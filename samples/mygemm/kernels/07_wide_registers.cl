@@ -1,0 +1,125 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ * A is given transposed, as K x M: element (i, k) of A is at [k * lda + i].
+ *
+ *                      tile of B           Tiles as in 06, in vectors of WIDTH elements. A work-item
+ *            +-----------------------+     makes WPTM x WPTN elements of C: in a row, WPTN / WIDTH
+ *        TSK | [bbbb]      [bbbb]    |     vectors, TSN * WIDTH / WPTN columns apart.
+ *            +-----------------------+
+ *     TSK    +-----------------------+     The tile of A is kept as it is given, k after k: rows of
+ *    +---+   | [oooo]      [oooo]    |     M neighbours, stored wide and read element by element.
+ *    |a  |   |                       |     All work-items with the same y read the same a, which a
+ *    |   |   |                       |     GPU's local memory gives to all of them at once.
+ *    |a  |   | [oooo]      [oooo]    | TSM
+ *    +---+   +-----------------------+
+ *                       TSN
+ *
+ * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. WPTM must divide
+ * TSM, WPTN TSN, WIDTH (1, 2, 4, 8, 16) WPTN and TSM, and the number of work-items of a group times
+ * WIDTH both TSK * TSM and TSK * TSN. TSM must divide M, TSN N, TSK K, and WIDTH the leading
+ * dimensions; rows must start on whole vectors: the host copies and pads the matrices.
+ *
+ * The idea: 04 and 06 together.
+ *
+ * The cost it removes: instructions. Global loads and stores, writes to local memory and reads of b
+ * fall to 1 / WIDTH. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TSM
+#define TSM 128 /* rows of a tile of C */
+#endif
+#ifndef TSN
+#define TSN 128 /* columns of a tile of C */
+#endif
+#ifndef TSK
+#define TSK 16 /* depth of the tiles of A and B */
+#endif
+#ifndef WPTM
+#define WPTM 8 /* rows of C for each work-item */
+#endif
+#ifndef WPTN
+#define WPTN 8 /* columns of C for each work-item */
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector */
+#endif
+#define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
+#define ROWS (TSM / WPTM)
+#define ITEMS (COLUMNS * ROWS)
+#define VECS_M (TSM / WIDTH) /* vectors in a row of the tile of A, and of the tile of B */
+#define VECS_N (TSN / WIDTH)
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#else
+#define VEC JOIN(REAL, WIDTH)
+#endif
+
+__kernel void gemm(const int M, const int N, const int K, const REAL alpha,
+                   __global const REAL *restrict A, const int lda,
+                   __global const REAL *restrict B, const int ldb, const REAL beta,
+                   __global REAL *restrict C, const int ldc)
+{
+    __local VEC a_tile[TSK][VECS_M], b_tile[TSK][VECS_N];
+    const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;
+    const int i0 = get_group_id(1) * TSM, j0 = get_group_id(0) * TSN;
+
+    VEC sums[WPTM][WPTN / WIDTH];
+#pragma unroll
+    for (int m = 0; m < WPTM; m++)
+#pragma unroll
+        for (int n = 0; n < WPTN / WIDTH; n++)
+            sums[m][n] = 0;
+
+    for (int k0 = 0; k0 < K; k0 += TSK) {
+        for (int v = item; v < TSK * VECS_M; v += ITEMS) {
+            const int k = v / VECS_M, at = v % VECS_M;
+            a_tile[k][at] = *(__global const VEC *)&A[(k0 + k) * (size_t)lda + i0 + at * WIDTH];
+        }
+        for (int v = item; v < TSK * VECS_N; v += ITEMS) {
+            const int k = v / VECS_N, at = v % VECS_N;
+            b_tile[k][at] = *(__global const VEC *)&B[(k0 + k) * (size_t)ldb + j0 + at * WIDTH];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the others' elements are read below */
+
+        /* Unrolled in full: a compiler that runs the work-items of a group one after the other, as
+         * PoCL's does, would else change between them at each k, their sums kept in memory. */
+#pragma unroll
+        for (int k = 0; k < TSK; k++) {
+            __local const REAL *a_row = (__local const REAL *)a_tile[k];
+            VEC b[WPTN / WIDTH];
+#pragma unroll
+            for (int n = 0; n < WPTN / WIDTH; n++)
+                b[n] = b_tile[k][x + n * COLUMNS];
+#pragma unroll
+            for (int m = 0; m < WPTM; m++) {
+                const REAL a = a_row[y + m * ROWS];
+#pragma unroll
+                for (int n = 0; n < WPTN / WIDTH; n++)
+                    sums[m][n] += a * b[n];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the next step overwrites what the others may still read */
+    }
+
+    /* Where beta is 0, C is not read. */
+#pragma unroll
+    for (int m = 0; m < WPTM; m++) {
+        __global REAL *row = &C[(i0 + y + m * ROWS) * (size_t)ldc + j0];
+#pragma unroll
+        for (int n = 0; n < WPTN / WIDTH; n++) {
+            __global VEC *c = (__global VEC *)&row[(x + n * COLUMNS) * WIDTH];
+            *c = beta == 0 ? alpha * sums[m][n] : alpha * sums[m][n] + beta * *c;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ * For CPUs. A work-group is a single work-item: it makes a block of C, on a core of its own, and
+ * copies what it needs of A and B into panels, in the order in which it will be read.
+ *
+ *                               NC columns
+ *                       NR      NR      NR      NR
+ *                    +-------+-------+-------+-------+     KC x NC of B are packed in the L2 cache,
+ *                 KC |>>>>>>>|>>>>>>>|>>>>>>>|>>>>>>>|     as panels of NR columns: a row of a panel
+ *                    |>>>>>>>|>>>>>>>|>>>>>>>|>>>>>>>|     follows the one before.
+ *          KC        +-------+-------+-------+-------+
+ *     +----------+   +-------+-------+-------+-------+     MR x KC of A are packed in the L1 cache.
+ *  MR |>>>>>>>>>>|   |       | o o o |       |       |
+ *     |>>>>>>>>>>|   |       | o o o |       |       |     MR x NR sums of C are in registers, as
+ *     +----------+   +-------+-------+-------+-------+     vectors of WIDTH, NR / WIDTH in a row.
+ *     |          |   |       |       |       |       |
+ *
+ * NDRange: work-groups of (1, 1), any number of them. Dimension 0 goes over the columns of C,
+ * dimension 1 over its rows; each group takes an even share. WIDTH must divide NR and KC, and NR
+ * must divide NC. M, N and K may be any number from 1 up: where a panel sticks out of its matrix
+ * it is filled up, and what comes of that is not written.
+ *
+ * The idea: what is used again soonest lies nearest (BLIS: F. Van Zee and R. van de Geijn, 2015).
+ * The innermost loop, the micro-kernel, reads MR elements of A and NR of B and multiplies each with
+ * each; C is not touched before kc such steps are done. A panel of A then meets the next panel of
+ * B, and the block of B the next panel of A. A CPU has no memory of a work-group's own: what
+ * OpenCL calls local memory is memory like any other, and stays in the caches if it is small.
+ *
+ * The cost it removes: read from B itself, the rows of a panel are ldb elements apart, each in a
+ * page of its own and, where ldb is a power of two, all in the same few lines of the cache. An
+ * element is copied once and then read for every panel of A. The group copies for itself: other
+ * launches, only to copy, would leave the panels in the caches of other cores, or in none. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef WIDTH
+#define WIDTH 8 /* elements of a vector: as many as a register of the CPU has */
+#endif
+#ifndef MR
+#define MR 6 /* rows of a tile of C: MR * NR / WIDTH sums must leave registers for A and B */
+#endif
+#ifndef NR
+#define NR 16 /* columns of a tile of C, and of a panel of B */
+#endif
+#ifndef KC
+#define KC 128 /* depth of the panels, at most: MR * KC elements fit in a part of the L1 cache */
+#endif
+#ifndef NC
+#define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#define VLOAD(n, from) (from)[n]
+#define VSTORE(vector, n, to) ((to)[n] = (vector))
+#else
+#define VEC JOIN(REAL, WIDTH)
+#define VLOAD JOIN(vload, WIDTH)
+#define VSTORE JOIN(vstore, WIDTH)
+#endif
+#define VECTORS (NR / WIDTH) /* in a row of a tile */
+#define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
+
+/* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
+ * outside of a matrix does no harm; of address spaces a CPU has but one. */
+#ifdef PREFETCH
+#define PREFETCH_READ(p) __builtin_prefetch((const void *)(size_t)(p), 0)
+#define PREFETCH_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
+#else
+#define PREFETCH_READ(p)
+#define PREFETCH_WRITE(p)
+#endif
+
+/* Cut `total` into `parts`, as even as whole units allow; return the size of the largest. */
+int share(int total, int parts, int unit)
+{
+    return (total + parts * unit - 1) / (parts * unit) * unit;
+}
+
+/* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
+VEC load(__global const REAL *from, int count)
+{
+    if (count >= WIDTH)
+        return VLOAD(0, from);
+    REAL filled[WIDTH];
+    for (int n = 0; n < WIDTH; n++)
+        filled[n] = n < count ? from[n] : 0;
+    return VLOAD(0, filled);
+}
+
+/* Copy kc rows of B, `columns` wide, into panels. With NR = 2, for the sake of the picture:
+ *
+ *     0  1 | 2  3
+ *     4  5 | 6  7    is stored as panel 0: 0 1 4 5 8 9, and panel 1: 2 3 6 7 10 11
+ *     8  9 |10 11
+ */
+void pack_B(int kc, int columns, __global const REAL *B, int ldb,
+            __local VEC (*panels)[KC][VECTORS])
+{
+    for (int p = 0; p * NR < columns; p++)
+        for (int k = 0; k < kc; k++)
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) {
+                const int j = p * NR + v * WIDTH;
+                panels[p][k][v] = load(B + k * (size_t)ldb + j, columns - j);
+            }
+}
+
+/* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
+ * those of a column need not lie together. What is missing below `rows` is the last row again. */
+void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*panel)[STRIDE / WIDTH])
+{
+    for (int i = 0; i < MR; i++) {
+        __global const REAL *row = A + min(i, rows - 1) * (size_t)lda;
+        for (int k = 0; k < kc; k += WIDTH)
+            panel[i][k / WIDTH] = load(row + k, kc - k);
+    }
+}
+
+/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. All loops but the one over k are
+ * unrolled, so that each c is a register; sums is memory where a compiler calls this function
+ * instead of putting it in line. `soon` is a row of A that will be packed next. */
+void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS],
+                  __global const REAL *soon, VEC sums[MR][VECTORS])
+{
+    VEC c[MR][VECTORS];
+#pragma unroll
+    for (int i = 0; i < MR; i++)
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            c[i][v] = 0;
+
+    for (int k = 0; k < kc; k++) {
+        PREFETCH_READ(soon + k);
+        VEC b[VECTORS];
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            b[v] = B[k][v];
+#pragma unroll
+        for (int i = 0; i < MR; i++) {
+            const VEC a = A[i * STRIDE + k]; /* the same element in all lanes */
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++)
+                c[i][v] = fma(a, b[v], c[i][v]);
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < MR; i++)
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            sums[i][v] = c[i][v];
+}
+
+/* C = alpha * sums + beta * C, for a whole tile. */
+void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, __global REAL *C, int ldc)
+{
+#pragma unroll
+    for (int i = 0; i < MR; i++)
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            __global REAL *c = C + i * (size_t)ldc + v * WIDTH;
+            const VEC product = alpha * sums[i][v];
+            VSTORE(beta == 0 ? product : product + beta * VLOAD(0, c), 0, c);
+        }
+}
+
+/* The same for a tile at the edge, of which only rows x columns elements are in C. */
+void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL beta,
+                 __global REAL *C, int ldc)
+{
+    REAL tile[MR][NR];
+#pragma unroll
+    for (int i = 0; i < MR; i++)
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            VSTORE(sums[i][v], v, tile[i]);
+
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            __global REAL *c = C + i * (size_t)ldc + j;
+            *c = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * *c;
+        }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    __local VEC b_panels[NC / NR][KC][VECTORS], a_panel[MR][STRIDE / WIDTH];
+
+    /* This group's share of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
+    const int height = share(M, get_num_groups(1), MR), width = share(N, get_num_groups(0), NR);
+    const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
+    const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
+
+    /* Blocks of even size: with K = KC + 1, the second would else go through C for a single k. */
+    const int depth = share(K, (K + KC - 1) / KC, WIDTH);
+    const int breadth = share(width, (width + NC - 1) / NC, NR);
+
+    for (int jb = j0; jb < j1; jb += breadth) {
+        const int jb1 = min(j1, jb + breadth);
+        for (int k0 = 0; k0 < K; k0 += depth) {
+            const int kc = min(depth, K - k0);
+            const REAL scale = k0 == 0 ? beta : 1; /* from the second block on, C has sums of ours */
+            pack_B(kc, jb1 - jb, B + k0 * (size_t)ldb + jb, ldb, b_panels);
+
+            for (int i = i0; i < i1; i += MR) {
+                const int rows = min(MR, i1 - i);
+                pack_A(kc, rows, A + i * (size_t)lda + k0, lda, a_panel);
+
+                for (int p = 0, j = jb; j < jb1; p++, j += NR) {
+                    const int columns = min(NR, jb1 - j), next = min(i + MR + p % MR, M - 1);
+                    __global REAL *c = C + i * (size_t)ldc + j;
+                    for (int r = 0; r < rows; r++)
+                        for (int v = 0; v < VECTORS; v++)
+                            PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
+
+                    VEC sums[MR][VECTORS];
+                    micro_kernel(kc, (__local const REAL *)a_panel, b_panels[p],
+                                 A + next * (size_t)lda + k0, sums);
+                    if (rows == MR && columns == NR)
+                        update(alpha, sums, scale, c, ldc);
+                    else
+                        update_edge(rows, columns, alpha, sums, scale, c, ldc);
+                }
+            }
+        }
+    }
+}

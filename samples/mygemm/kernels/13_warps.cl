@@ -1,0 +1,271 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ *       TSN            8 x 4 lanes           WPTN         A work-group makes a tile of C, each of
+ *   +----+----+       +--+--+--+--+     +------+------+   its warps a part of that, and each of the
+ *   |warp|warp|       |  |  |  |  |     |4 x 4 |4 x 4 |   32 lanes of a warp, pieces of 4 x 4 all
+ *   |    |    |       +--+--+--+--+     +------+------+   over the part: WPTM x WPTN elements.
+ *   +----+----+ TSM   |  |  |  |  |            .
+ *   |    |    |       +--+--+--+--+     WPTM   .          At each k a lane reads WPTM elements of A
+ *   |    |    |            ...          +------+------+   and WPTN of B, four at a time. The same
+ *   +----+----+       +--+--+--+--+     |4 x 4 |4 x 4 |   pieces of neighbour lanes are neighbours:
+ *    tile of C        a warp's part     +------+------+   a warp reads 8 vectors of A and 4 of B
+ *                                       what a lane has   that follow each other, no bank twice.
+ *
+ * A is turned on its way into local memory, as in 10. There are two tiles of A and of B, as in 09.
+ * Tiles of C are made in the order
+ *
+ *     0  3  6  9       down BAND rows of tiles (here 3) before the next column begins: work-groups
+ *     1  4  7  10      that run at the same time read few rows of A and few columns of B, and those
+ *     2  5  8  11      stay in the cache.
+ *
+ * With SLICES above 1 a work-group has so many times the work-items. Each slice takes other steps
+ * of TSK from K, to tiles of its own, and at the end they add up their sums. That is for a C of so
+ * few tiles that one work-item for each sum would leave the device half empty.
+ *
+ * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
+ * TSN/WPTN work-items. 4 must divide WPTM, WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the
+ * columns TSN, the work-items of a slice TSK * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK / 4
+ * the work-items of a slice. WIDTH may be 4 where 4 divides N, K and the leading dimensions.
+ *
+ * The idea: shapes after what the device is short of. A GPU may start 128 multiplications in a
+ * clock and read 32 elements of local memory: the more elements a lane makes, and the more square
+ * its part is, the fewer it reads, as long as the sums stay in registers.
+ *
+ * The cost it removes: local reads, again. For each k a lane issues (WPTM + WPTN) / 4 of them for
+ * WPTM * WPTN multiplications: with 16 and 8, 6 for 128, where 10 has 10 for 64. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TSM
+#define TSM 64 /* rows of a tile of C */
+#endif
+#ifndef TSN
+#define TSN 64 /* columns of a tile of C */
+#endif
+#ifndef TSK
+#define TSK 8 /* depth of the tiles of A and B */
+#endif
+#ifndef WPTM
+#define WPTM 8 /* rows of C for each work-item */
+#endif
+#ifndef WPTN
+#define WPTN 8 /* columns of C for each work-item */
+#endif
+#ifndef SLICES
+#define SLICES 1 /* work-items that share the k's of an element of C */
+#endif
+#ifndef BAND
+#define BAND 8 /* rows of tiles that are made together */
+#endif
+#ifndef WIDTH
+#define WIDTH 1 /* elements of an access to global memory */
+#endif
+
+#define LANES 32
+#define LANES_M 8
+#define LANES_N (LANES / LANES_M)
+#define WARPS_M (TSM / (LANES_M * WPTM)) /* warps above each other */
+#define ITEMS (TSM / WPTM * (TSN / WPTN)) /* of a slice */
+#define PIECES_M (WPTM / 4)
+#define PIECES_N (WPTN / 4)
+#define VECS_K (TSK / 4) /* vectors in a row of a tile of A as it is fetched */
+#define VECS_M (TSM / 4 + 1) /* as it is kept; the last one is unused, against bank conflicts */
+#define VECS_N (TSN / 4)
+#define FETCH_A (VECS_K * TSM / ITEMS) /* vectors that a work-item fetches of a tile of A, of B */
+#define FETCH_B (TSK * VECS_N / ITEMS)
+#define TILES (TSK * (VECS_M + VECS_N)) /* vectors of a tile of A and one of B */
+#define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on at a time */
+#define VECTORS (2 * SLICES * TILES > SUMS ? 2 * SLICES * TILES : SUMS)
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define VEC JOIN(REAL, 4)
+
+/* Load elements k to k + 3 of a row of A, and of row k of B those of four columns; 0 from K on.
+ * What does not exist is not skipped by a branch, but replaced by what does, and that by 0: a
+ * compiler may move a load under a branch down to where its value is used, and then nothing hides
+ * its time. */
+VEC load_a(__global const REAL *row, const int k, const int K)
+{
+#if WIDTH == 4
+    const VEC v = *(__global const VEC *)&row[min(k, K - 4)];
+    return k >= K ? (VEC)(0) : v;
+#else
+    const VEC v = (VEC)(row[min(k, K - 1)], row[min(k + 1, K - 1)], row[min(k + 2, K - 1)],
+                        row[min(k + 3, K - 1)]);
+    return (VEC)(k < K ? v.s0 : 0, k + 1 < K ? v.s1 : 0, k + 2 < K ? v.s2 : 0,
+                 k + 3 < K ? v.s3 : 0);
+#endif
+}
+VEC load_b(__global const REAL *B, const int ldb, const int k, const int K, const int4 columns)
+{
+    __global const REAL *row = B + min(k, K - 1) * (size_t)ldb;
+#if WIDTH == 4
+    const VEC v = *(__global const VEC *)&row[columns.s0];
+#else
+    const VEC v = (VEC)(row[columns.s0], row[columns.s1], row[columns.s2], row[columns.s3]);
+#endif
+    return k >= K ? (VEC)(0) : v;
+}
+
+/* Put this work-item's vectors into the tiles, those of A turned: elements below each other. */
+void put(__local VEC *tiles, const VEC *a, const VEC *b, const int item)
+{
+#pragma unroll
+    for (int f = 0; f < FETCH_A; f++) {
+        const int v = item + f * ITEMS, row = v / VECS_K, k = v % VECS_K * 4;
+        __local REAL *to = (__local REAL *)&tiles[k * VECS_M] + row;
+        to[0] = a[f].s0;
+        to[4 * VECS_M] = a[f].s1;
+        to[8 * VECS_M] = a[f].s2;
+        to[12 * VECS_M] = a[f].s3;
+    }
+#pragma unroll
+    for (int f = 0; f < FETCH_B; f++)
+        tiles[TSK * VECS_M + item + f * ITEMS] = b[f];
+}
+
+/* Store alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on.
+ * Where beta is 0, C is not read. */
+void store(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
+{
+    const VEC v = alpha * sum;
+#if WIDTH == 4
+    if (left > 0) {
+        __global VEC *whole = (__global VEC *)c;
+        *whole = beta == 0 ? v : v + beta * *whole;
+    }
+#else
+    if (left > 0)
+        c[0] = beta == 0 ? v.s0 : v.s0 + beta * c[0];
+    if (left > 1)
+        c[1] = beta == 0 ? v.s1 : v.s1 + beta * c[1];
+    if (left > 2)
+        c[2] = beta == 0 ? v.s2 : v.s2 + beta * c[2];
+    if (left > 3)
+        c[3] = beta == 0 ? v.s3 : v.s3 + beta * c[3];
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(SLICES * ITEMS, 1, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha,
+          __global const REAL *restrict A, const int lda,
+          __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    __local VEC tiles[VECTORS];
+    const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
+
+    /* The tile of C. */
+    const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
+    const int group = get_group_id(0), first = group / (BAND * tiles_n) * BAND;
+    const int band = min(BAND, tiles_m - first), within = group - first * tiles_n;
+    const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
+
+    /* The lane's first vectors in the rows of the tiles. Lanes n and n ^ 1 want the same one of A,
+     * lanes n and n ^ 2 of B: so a GPU by NVIDIA serves twice as many lanes at a time. */
+    const int lane = item % LANES, warp = item / LANES;
+    const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane / 2 % LANES_M;
+    const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane % 2 + lane / (2 * LANES_M) * 2;
+
+    /* What it fetches: rows of A and, of rows of B, columns. Those that do not exist are replaced
+     * by the last one. What comes of them is not stored. */
+    __global const REAL *rows[FETCH_A];
+#pragma unroll
+    for (int f = 0; f < FETCH_A; f++)
+        rows[f] = A + min(i0 + (item + f * ITEMS) / VECS_K, M - 1) * (size_t)lda;
+    const int4 columns = min(j0 + item % VECS_N * 4 + (int4)(0, 1, 2, 3), N - WIDTH);
+    const int k_a = slice * TSK + item % VECS_K * 4, k_b = slice * TSK + item / VECS_N;
+
+#define FETCH(a, b, k0)                                                                        \
+    _Pragma("unroll") for (int f = 0; f < FETCH_A; f++) a[f] = load_a(rows[f], (k0) + k_a, K); \
+    _Pragma("unroll") for (int f = 0; f < FETCH_B; f++) b[f] =                                 \
+        load_b(B, ldb, (k0) + k_b + f * (ITEMS / VECS_N), K, columns);
+
+    VEC sums[WPTM][PIECES_N];
+#pragma unroll
+    for (int m = 0; m < WPTM; m++)
+#pragma unroll
+        for (int n = 0; n < PIECES_N; n++)
+            sums[m][n] = 0;
+
+    __local VEC *now = tiles + slice * (2 * TILES), *next = now + TILES;
+    VEC a_next[FETCH_A], b_next[FETCH_B];
+    FETCH(a_next, b_next, 0)
+    put(now, a_next, b_next, item);
+
+    for (int k0 = 0; k0 < K; k0 += TSK * SLICES) {
+        FETCH(a_next, b_next, k0 + TSK * SLICES) /* in the last step in vain */
+        /* All have put what is read below, and used what is overwritten below. */
+        barrier(CLK_LOCAL_MEM_FENCE);
+        __local const VEC *a_tile = now + at_m, *b_tile = now + TSK * VECS_M + at_n;
+
+        /* Unrolled in full, so that the compiler can read the vectors of the next k while it
+         * multiplies those of this one. */
+#pragma unroll
+        for (int k = 0; k < TSK; k++) {
+            VEC a[PIECES_M], b[PIECES_N];
+#pragma unroll
+            for (int m = 0; m < PIECES_M; m++)
+                a[m] = a_tile[k * VECS_M + m * LANES_M];
+#pragma unroll
+            for (int n = 0; n < PIECES_N; n++)
+                b[n] = b_tile[k * VECS_N + n * LANES_N];
+#pragma unroll
+            for (int m = 0; m < PIECES_M; m++)
+#pragma unroll
+                for (int n = 0; n < PIECES_N; n++) {
+                    sums[4 * m][n] += a[m].s0 * b[n];
+                    sums[4 * m + 1][n] += a[m].s1 * b[n];
+                    sums[4 * m + 2][n] += a[m].s2 * b[n];
+                    sums[4 * m + 3][n] += a[m].s3 * b[n];
+                }
+        }
+
+        put(next, a_next, b_next, item);
+        __local VEC *used = now;
+        now = next;
+        next = used;
+    }
+
+#if SLICES > 1
+    /* The first slice adds up the sums, a row of them at a time, in the place of the tiles. */
+#pragma unroll
+    for (int m = 0; m < WPTM; m++) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
+#pragma unroll
+        for (int n = 0; n < PIECES_N; n++)
+            if (slice > 0)
+                tiles[((slice - 1) * PIECES_N + n) * ITEMS + item] = sums[m][n];
+        barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
+#pragma unroll
+        for (int s = 0; s < SLICES - 1; s++)
+#pragma unroll
+            for (int n = 0; n < PIECES_N; n++)
+                if (slice == 0)
+                    sums[m][n] += tiles[(s * PIECES_N + n) * ITEMS + item];
+    }
+    if (slice > 0)
+        return;
+#endif
+
+#pragma unroll
+    for (int m = 0; m < WPTM; m++) {
+        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;
+        if (i < M) {
+#pragma unroll
+            for (int n = 0; n < PIECES_N; n++) {
+                const int j = j0 + (at_n + n * LANES_N) * 4;
+                store(&C[i * (size_t)ldc + j], sums[m][n], N - j, alpha, beta);
+            }
+        }
+    }
+}

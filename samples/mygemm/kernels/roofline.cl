@@ -1,0 +1,86 @@
+/* The two ceilings of a device: how fast it multiplies and adds, and how fast it reads.
+ *
+ *   GFLOPS ^
+ *          |        /-------------- multiply_add     A kernel that does little with what it reads is
+ *          |       /                                 below the slope, one that does much is below
+ *          |      /                                  the flat part. GEMM does 2 * M * N * K
+ *          |     / read_all                          operations with M * K + K * N + M * N elements.
+ *          +----------------------->
+ *               operations / byte
+ *
+ * NDRange of both: one dimension, any number of work-items. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector */
+#endif
+#ifndef OP
+#define OP fma /* or mad, which may be faster where fma is emulated */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#else
+#define VEC JOIN(REAL, WIDTH)
+#endif
+
+/* 10 * WIDTH * 2 * rounds operations in each work-item: 10 chains of which none waits for another.
+ * Each comes to y / (1 - x), so `sums`, a vector for each work-item, is 10 times that. Chains are
+ * single variables: some compilers keep an array in memory. */
+__kernel void multiply_add(const int rounds, const REAL x, const REAL y, __global VEC *sums)
+{
+    const VEC by = x, plus = y;
+    VEC a = 0, b = 1, c = 2, d = 3, e = 4, f = 5, g = 6, h = 7, i = 8, j = 9;
+    for (int round = 0; round < rounds; round++) {
+        a = OP(a, by, plus);
+        b = OP(b, by, plus);
+        c = OP(c, by, plus);
+        d = OP(d, by, plus);
+        e = OP(e, by, plus);
+        f = OP(f, by, plus);
+        g = OP(g, by, plus);
+        h = OP(h, by, plus);
+        i = OP(i, by, plus);
+        j = OP(j, by, plus);
+    }
+    sums[get_global_id(0)] = a + b + c + d + e + f + g + h + i + j;
+}
+
+/* Read `each` vectors (a multiple of 8) in each work-item, `passes` times over: as one stretch if
+ * `contiguous` is 1 (CPUs), else side by side with all others (GPUs). `x` is 1, but the compiler does
+ * not know: it must not leave out a pass. `sums` gets a vector for each work-item. */
+__kernel void read_all(const int each, const int contiguous, const int passes, const REAL x,
+                       __global const VEC *restrict from, __global VEC *sums)
+{
+    const size_t items = get_global_size(0), item = get_global_id(0);
+    const size_t step = contiguous ? 1 : items;
+    from += contiguous ? item * each : item;
+    const VEC by = x;
+
+    VEC a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
+    for (int pass = 0; pass < passes; pass++) {
+        __global const VEC *at = from;
+        for (int v = 0; v < each; v += 8, at += 8 * step) {
+            a = OP(a, by, at[0]);
+            b = OP(b, by, at[step]);
+            c = OP(c, by, at[2 * step]);
+            d = OP(d, by, at[3 * step]);
+            e = OP(e, by, at[4 * step]);
+            f = OP(f, by, at[5 * step]);
+            g = OP(g, by, at[6 * step]);
+            h = OP(h, by, at[7 * step]);
+        }
+    }
+    sums[item] = a + b + c + d + e + f + g + h;
+}

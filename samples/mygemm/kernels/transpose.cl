@@ -1,0 +1,42 @@
+/* Copies a matrix with its rows and columns exchanged, and pads it.
+ *
+ *      P x Q                R x S
+ *   +----------+          +-------+--+       `from` is a matrix of P x Q elements, `to` one of R x S
+ *   | 1  2  3  |          | 1  4  | 0|       with R >= Q and S >= P, both row-major. What `from` does
+ *   | 4  5  6  |  ---->   | 2  5  | 0|       not have is 0.
+ *   +----------+          | 3  6  | 0|
+ *                         +-------+--+
+ *
+ * NDRange: (S, R) work-items, rounded up to whole work-groups of TILE x TILE. A work-group reads a
+ * tile along the rows of `from` and writes it along the rows of `to`: both coalesced. Between the two
+ * it lies in local memory, whose rows are one element longer, so that a column's elements are in
+ * different banks. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 16
+#endif
+
+__kernel void transpose(const int P, const int Q, __global const REAL *restrict from,
+                        const int ld_from, const int R, const int S, __global REAL *restrict to,
+                        const int ld_to)
+{
+    __local REAL tile[TILE][TILE + 1];
+    const int x = get_local_id(0), y = get_local_id(1);
+    const int i0 = get_group_id(1) * TILE, j0 = get_group_id(0) * TILE; /* in `to` */
+
+    const int row = j0 + y, column = i0 + x; /* in `from` */
+    tile[y][x] = row < P && column < Q ? from[row * (size_t)ld_from + column] : 0;
+    barrier(CLK_LOCAL_MEM_FENCE); /* the others' elements are read below */
+    if (i0 + y < R && j0 + x < S)
+        to[(i0 + y) * (size_t)ld_to + j0 + x] = tile[x][y];
+}

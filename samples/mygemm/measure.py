@@ -1,0 +1,101 @@
+"""Times of kernels and peers that take turns, round after round.
+
+A machine's speed drifts. What is compared is timed in the same round, and a ratio is the median of
+the ratios within the rounds.
+"""
+
+import os
+import time
+from statistics import median
+
+import pyopencl as cl
+
+from common.timing import Timing
+
+SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
+_TURN = 1e-3  # seconds that a turn should take at least
+_MOST_IN_FLIGHT = 20
+
+
+class Bar:
+    """A kernel or a library that takes its turn.
+
+    `enqueue()` launches it; with `events` it returns those of its steps. `finish()` waits. After
+    each turn the round pauses for `settle` seconds.
+    """
+
+    def __init__(self, name, enqueue, finish, events=False, settle=0):
+        self.name, self._enqueue, self._finish = name, enqueue, finish
+        self._events, self.settle = events, settle
+        self.steps = []  # of the last launch of each turn: the seconds of each step
+
+    def take(self, in_flight):
+        """Launch it `in_flight` times back to back; return the seconds of one.
+
+        They are queued, wait and run time by the device's clock, the latter from the start of the
+        first launch to the end of the last, and the host's time until all are done.
+        """
+        start = time.perf_counter()
+        launches = [self._enqueue() for _ in range(in_flight)]
+        self._finish()
+        host = (time.perf_counter() - start) / in_flight
+        if not self._events:
+            return 0, 0, 0, host
+        self.steps.append([_seconds(end - begin) for *_, begin, end in map(_stages, launches[-1])])
+        queued, submit, begin, _ = _stages(launches[0][0])
+        *_, end = _stages(launches[-1][-1])
+        run = _seconds(end - begin) / in_flight
+        return _seconds(submit - queued), _seconds(begin - submit), run, host
+
+
+def enough_in_flight(bars):
+    """Return how many launches back to back hide what a single launch costs the fastest bar."""
+    fastest = min((bar.take(1)[-1] for bar in bars for _ in range(2)), default=_TURN)
+    return max(1, min(_MOST_IN_FLIGHT, round(_TURN / fastest)))
+
+
+def rounds(bars, repeat, warmup, in_flight):
+    """Return the Timing of each bar by its name; the lists of all go round by round."""
+    taken = {bar.name: [] for bar in bars}
+    for number in range(-warmup, repeat):
+        for bar in bars:
+            if number == 0:
+                bar.steps.clear()
+            times = bar.take(in_flight)
+            if number >= 0:
+                taken[bar.name].append(times)
+            time.sleep(bar.settle)
+    return {name: Timing(*map(list, zip(*rows)), warmup) for name, rows in taken.items()}
+
+
+def ratio(times, other):
+    """Return how many times as fast as `other`: median over the rounds, by the host's clock."""
+    return median(b / a for a, b in zip(times.host_s, other.host_s))
+
+
+def busy():
+    """Return a line that says that others use this machine's CPUs, or None."""
+    cpus = os.cpu_count() or 1
+    try:
+        load = os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return None
+    if load < cpus / 2:
+        return None
+    return (
+        f"This machine is busy (load {load:.1f} on {cpus} CPUs): all that runs on it is slow, and "
+        "libraries with several threads most of all\n"
+    )
+
+
+def _stages(event):
+    """Return queued, submit, start and end in ns; zeros where the driver has none."""
+    try:
+        at = event.profile
+        return at.queued, at.submit, at.start, at.end
+    except cl.Error:
+        return 0, 0, 0, 0
+
+
+def _seconds(nanoseconds):
+    return max(0, nanoseconds) * 1e-9

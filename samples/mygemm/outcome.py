@@ -1,0 +1,98 @@
+"""What became of each kernel and peer: its status, its ratios, and its record."""
+
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import measure
+import pyopencl as cl
+
+from common import cli, gemm
+from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
+from common.record import Record
+
+_OPTIONS = ("precision", "alpha", "beta", "data", "seed")
+
+
+class Result:
+    """What became of one kernel (`gemm`, a runner.Gemm) or one peer (`version`) at one size.
+
+    `times` is its Timing, with `in_flight` launches back to back in each. `ratios` says how many
+    times as fast as others it was, and which share of the ceiling it reached.
+    """
+
+    def __init__(self, problem, name):
+        self.problem, self.name = problem, name
+        self.gemm = self.version = self.bar = self.check = self.output = self.times = None
+        self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
+        self.in_flight = 1
+
+    @contextmanager
+    def going_on(self, alone=False):
+        """Take over what went wrong in the block, and let the others go on.
+
+        With `alone` there are no others: it goes through.
+        """
+        try:
+            yield
+        except (SampleError, cl.Error) as error:
+            if alone:
+                raise
+            if log := getattr(error, "log", None):  # of the compiler
+                print(log)
+            self.exit_status, self.status, self.reason = outcome(error)
+
+    def checked(self, check, output):
+        """Take over a Check, and the C that it was made of."""
+        self.check, self.output = check, output
+        if check.reason:
+            self.status, self.reason, self.exit_status = "failed", check.reason, WRONG_RESULT
+
+    @property
+    def gflops(self):
+        """The median rate, by the device's clock where there is one; None without times."""
+        return self.times and self.times.rate(self.problem.size.flop() / 1e9)[0]
+
+    @property
+    def best_gflops(self):
+        """The highest rate."""
+        return self.times and self.times.rate(self.problem.size.flop() / 1e9)[2]
+
+    def compare(self, others, ceiling):
+        """Note the ratios to other Results that have times, and to the Ceiling, if it is known."""
+        if self.times is None:
+            return
+        self.ratios = {o.name: measure.ratio(self.times, o.times) for o in others if o.times}
+        if ceiling is not None:
+            self.ratios["ceiling"] = self.gflops / ceiling.gflops
+
+    def save(self, args, inputs, about, peak, more=None):
+        """Append the record; `peak` is the Peak that was measured, or None, `more` parameters."""
+        problem = self.problem
+        params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
+        params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))
+        if self.gemm:
+            params |= self.gemm.params
+            params["local"] = "x".join(map(str, self.gemm.plan.local_size))
+        if self.times:
+            params["in_flight"] = self.in_flight
+        if self.version:
+            params["peer"] = self.version
+        params |= more or {}
+        metrics = {}
+        if self.times:
+            metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
+        if self.times and peak:
+            metrics["peak_gflops"] = peak.gflops
+            metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
+            metrics["near_gbytes_per_s"] = peak.near_gbytes_per_s
+            metrics["ceiling_gflops"] = peak.ceiling(problem, args.beta).gflops
+        cli.save(args, Record(
+            "mygemm", self.name, self.status, self.reason, params=params, device=about,
+            environment=cli.environment(), timing=asdict(self.times) if self.times else {},
+            metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
+        ), self.output if self.gemm else None)  # fmt: skip
+
+
+def exit_status(results):
+    """Return the exit status that counts most among those of the Results."""
+    return worst(r.exit_status for r in results)

@@ -1,0 +1,172 @@
+"""Other libraries' GEMM, to compare with in the same run: each is optional, and named by version.
+
+Every peer computes C = A * B on what the kernels compute on, in the same precision. numpy runs on
+the host, CLBlast on the same queue, cuBLAS on the same GPU through PyTorch or CuPy.
+"""
+
+import ctypes
+import ctypes.util
+import os
+import re
+
+import numpy as np
+
+from common.errors import OpenCLFailure, Unsupported
+
+NAMES = ("numpy", "clblast", "cublas")
+_ROW_MAJOR, _AS_IT_IS = 101, 111  # CLBlastLayoutRowMajor, CLBlastTransposeNo
+_LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.float16): "H"}
+_REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
+
+
+class Peer:
+    """A library that is here. `version` is its name in full.
+
+    `enqueue()` starts one GEMM, `finish()` waits for all, `result()` returns C. `spins`: threads
+    of it go on for a while when it has returned.
+    """
+
+    spins = False
+
+    def __init__(self, name, version, enqueue, finish, result):
+        self.name, self.version = name, version
+        self.enqueue, self.finish, self.result = enqueue, finish, result
+
+
+def find(names, queue, problem, matrices, inputs):
+    """Return (peers, reasons): the named ones that are here, and why the others are not."""
+    makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
+    found, reasons = [], {}
+    for name in names:
+        try:
+            found.append(makers[name](queue, problem, matrices, inputs))
+        except Unsupported as missing:
+            reasons[name] = str(missing)
+    return found, reasons
+
+
+def _numpy(_queue, problem, _matrices, inputs):
+    if problem.dtype == np.float16:
+        raise Unsupported("numpy has no BLAS for half precision")
+    A, B, _ = inputs
+    C = np.empty((problem.size.M, problem.size.N), problem.dtype)
+    peer = Peer("numpy", _numpys_blas(), lambda: np.matmul(A, B, out=C), lambda: None, lambda: C)
+    peer.spins = True
+    return peer
+
+
+def _numpys_blas():
+    """Return numpy's version and that of the BLAS that it loaded."""
+    name = f"numpy {np.__version__}"
+    try:  # from numpy 1.25 on
+        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        return f"{name}, {blas['name']} {blas['version']}"
+    except (TypeError, KeyError):
+        pass
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            loaded = re.findall(r"/([^/\n]*blas[^/\n]*\.so[^/\n]*)$", maps.read(), re.M)
+    except OSError:
+        loaded = []
+    return f"{name}, {loaded[0] if loaded else 'BLAS unknown'}"
+
+
+def _clblast(queue, problem, matrices, _inputs):
+    file = ctypes.util.find_library("clblast")
+    if file is None:
+        raise Unsupported("libclblast is not installed (Debian: libclblast1)")
+    try:
+        library = ctypes.CDLL(file)
+    except OSError as error:
+        raise Unsupported(f"libclblast does not load: {error}") from error
+    letter = _LETTERS[problem.dtype]
+    function, real = getattr(library, f"CLBlast{letter}gemm"), _REALS[letter]
+    size, pointer = ctypes.c_size_t, ctypes.c_void_p
+    matrix = (pointer, size, size)  # buffer, offset, ld
+    function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
+    function.argtypes += [pointer, pointer]
+    (M, N, K), one = problem.size, problem.dtype.type(1)
+    one = int(one.view(np.uint16)) if letter == "H" else float(one)
+    a, b, c = (
+        (buffer.device.int_ptr, 0, ld) for buffer, ld in zip(matrices.buffers, matrices.strides)
+    )
+    own = pointer(queue.int_ptr)
+
+    def enqueue():
+        status = function(
+            _ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, one, *a, *b, 0, *c, ctypes.byref(own), None
+        )
+        if status:
+            raise OpenCLFailure(f"CLBlast fails with status {status}")
+
+    version = _version(os.path.realpath(_mapped(file)))
+    return Peer(
+        "clblast", f"CLBlast {version}", enqueue, queue.finish, lambda: matrices.result()[0]
+    )
+
+
+def _mapped(file):
+    """Return the path of a library that is loaded, or its name where that is not known."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            return next((p for p in re.findall(r"(/\S+)$", maps.read(), re.M) if file in p), file)
+    except OSError:
+        return file
+
+
+def _version(path):
+    """Return the version that the name of a shared library ends in."""
+    found = re.search(r"\.so\.([\d.]+)$", path)
+    return found[1] if found else "of unknown version"
+
+
+def _cublas(queue, problem, _matrices, inputs):
+    if "nvidia" not in queue.device.vendor.lower():
+        raise Unsupported("cuBLAS is for NVIDIA's GPUs")
+    broken = []
+    for make in (_by_torch, _by_cupy):
+        try:
+            return make(inputs[:2])
+        except ImportError:
+            continue
+        except (RuntimeError, Unsupported) as error:
+            broken.append(" ".join(str(error).split()))
+    if broken:
+        raise Unsupported(f"CUDA does not work here: {'; '.join(broken)}")
+    raise Unsupported("cuBLAS needs PyTorch or CuPy, which are not installed")
+
+
+def _require_one_gpu(count):
+    # With several, CUDA's first need not be the GPU that the kernels run on.
+    if count != 1:
+        raise Unsupported(f"CUDA sees {count} GPUs: leave one with CUDA_VISIBLE_DEVICES")
+
+
+def _by_torch(inputs):
+    import torch
+
+    if not torch.cuda.is_available():
+        raise Unsupported("PyTorch is built without CUDA, or finds no GPU")
+    _require_one_gpu(torch.cuda.device_count())
+    # float32 in full: not by the matrix units' tf32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    A, B = (torch.from_numpy(matrix).cuda() for matrix in inputs)
+    C = torch.empty((A.shape[0], B.shape[1]), dtype=A.dtype, device=A.device)
+    version = f"cuBLAS of CUDA {torch.version.cuda} through PyTorch {torch.__version__}"
+    finish = torch.cuda.synchronize
+    return Peer("cublas", version, lambda: torch.mm(A, B, out=C), finish, lambda: C.cpu().numpy())
+
+
+def _by_cupy(inputs):
+    import cupy
+
+    _require_one_gpu(cupy.cuda.runtime.getDeviceCount())
+    A, B = (cupy.asarray(matrix) for matrix in inputs)
+    C = cupy.empty((A.shape[0], B.shape[1]), A.dtype)
+    number = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
+    version = f"cuBLAS {number} through CuPy {cupy.__version__}"
+    finish = cupy.cuda.runtime.deviceSynchronize
+    return Peer(
+        "cublas", version, lambda: cupy.matmul(A, B, out=C), finish, lambda: cupy.asnumpy(C)
+    )

@@ -1,0 +1,192 @@
+"""The ceiling for a GEMM on this device, measured on the spot: it computes, or it waits for memory.
+
+S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for
+multicore architectures, CACM 52(4), 2009.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyopencl as cl
+from launch import KERNELS, REAL, VECTORS
+
+from common import device as devices
+from common.buffers import GuardedBuffer
+from common.errors import OpenCLFailure
+from common.program import build
+from common.timing import figures
+
+SOURCE = KERNELS / "roofline.cl"
+_OPS = ("fma", "mad")  # the faster one counts: fma is emulated on some devices, mad on none
+_FAR = 2**30  # bytes that no cache holds, or a part of a small memory
+_SHARE = 16  # of the memory that a buffer may take, one part in so many
+_CHAINS = 10  # of multiply_add
+_AT_ONCE = 8  # vectors that a step of read_all reads
+_EXACT = 8192  # vectors of ones, in 8 sums: half still counts them exactly
+_MOST = 2**30  # of rounds, passes or launches
+_X, _Y = 0.5, 1.0  # chains of multiply_add come to 2
+_LONG = 0.02  # seconds that a turn should take at least, so that its start does not count
+_REPEAT = 5  # turns, of which the fastest counts: a ceiling is what can be reached
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a GEMM of some size can reach at most, in GFLOPS; `by` is `compute` or `memory`."""
+
+    gflops: float
+    by: str
+
+    def __str__(self):
+        return f"{figures(self.gflops)} GFLOPS, by {self.by}"
+
+
+@dataclass(frozen=True)
+class Peak:
+    """GFLOPS of multiply_add and GB/s of read_all, from main memory and for some size.
+
+    What is read over and over comes from a cache if it fits: `near_gbytes_per_s` is for as many
+    bytes as the problem has. `how` names the fastest operation.
+    """
+
+    gflops: float
+    gbytes_per_s: float
+    near_gbytes_per_s: float
+    how: str
+
+    def ceiling(self, problem, beta):
+        """Return the Ceiling of a problem: each matrix is moved once, C twice if beta is not 0."""
+        flop = problem.size.flop()
+        by_memory = flop / (matrix_bytes(problem, beta)) * self.near_gbytes_per_s
+        if by_memory < self.gflops:
+            return Ceiling(by_memory, "memory")
+        return Ceiling(self.gflops, "compute")
+
+    def __str__(self):
+        return (
+            f"{figures(self.gflops)} GFLOPS ({self.how}), {figures(self.gbytes_per_s)} GB/s from "
+            f"main memory, {figures(self.near_gbytes_per_s)} GB/s for as much as these matrices"
+        )
+
+
+def matrix_bytes(problem, beta=0):
+    """Return the bytes of A, B and C, with C counted twice where it is read as well."""
+    M, N, K = problem.size
+    return (M * K + K * N + M * N * (2 if beta else 1)) * problem.dtype.itemsize
+
+
+class Roofline:
+    """The kernels of roofline.cl, built for one precision."""
+
+    def __init__(self, queue, limits, dtype):
+        """Raises OpenCLFailure where they cannot be built or give a wrong result."""
+        self.queue, self._dtype = queue, dtype
+        self._cpu = devices.type_of(queue.device) == "cpu"
+        native = getattr(queue.device, f"native_vector_width_{REAL[dtype]}") or 1
+        self._width = min(native, max(VECTORS))  # some name a vector that OpenCL C has no type for
+        self._read_width = max(self._width, 4)
+        self._local = 1 if self._cpu else limits.fit((256,), queue.device.max_work_group_size)[0]
+        self._groups = queue.device.max_compute_units * (4 if self._cpu else 16)
+        self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
+        program = self._program("fma", self._read_width)
+        self._read = cl.Kernel(program, "read_all")
+        self._far = None
+
+    def peak(self, problem):
+        """Return the Peak, for that problem.
+
+        What others do on the machine can only lower a peak, so the highest so far counts.
+        """
+        gflops, op = self._fastest_op
+        gflops = max(gflops, self._multiply_add(op))
+        self._fastest_op = gflops, op
+        if self._far is None:
+            self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
+        near = max(self._far, self._read_all(matrix_bytes(problem)))
+        width = self._width if self._width > 1 else ""
+        return Peak(gflops, self._far, near, f"{op}, {REAL[self._dtype]}{width}")
+
+    def _program(self, op, width):
+        defines = {"REAL": REAL[self._dtype], "WIDTH": width, "OP": op}
+        return build(self.queue.context, SOURCE, defines)
+
+    def _multiply_add(self, op):
+        """Return GFLOPS."""
+        kernel = cl.Kernel(self._program(op, self._width), "multiply_add")
+        items, real = self._groups * self._local, self._dtype.type
+        sums = GuardedBuffer(self.queue, (items, self._width), self._dtype)
+
+        def enqueue(rounds):
+            kernel.set_args(np.int32(rounds), real(_X), real(_Y), sums.device)
+            return [cl.enqueue_nd_range_kernel(self.queue, kernel, (items,), (self._local,))]
+
+        rounds, seconds = self._fastest(enqueue, 256)
+        self._require(sums, _CHAINS * _Y / (1 - _X), "multiply_add")
+        return items * self._width * _CHAINS * 2 * rounds / seconds / 1e9
+
+    def _read_all(self, need):
+        """Return GB/s of reading about `need` bytes over and over.
+
+        A core of a CPU reads its own part again within a launch: from its own cache, if it fits. On
+        a GPU all work-groups read theirs before it starts anew, launch after launch: a work-group's
+        own part would come from the cache of its compute unit, however much there is in all.
+        """
+        device, vector = self.queue.device, self._read_width * self._dtype.itemsize
+        vectors = min(need, device.max_mem_alloc_size) // vector
+        groups = max(1, min(self._groups, vectors // (_AT_ONCE * self._local)))
+        items = groups * self._local
+        each = max(1, vectors // (_AT_ONCE * items)) * _AT_ONCE
+        source = GuardedBuffer(self.queue, (items, each * self._read_width), self._dtype)
+        source.write(1)
+        sums = GuardedBuffer(self.queue, (items, self._read_width), self._dtype)
+        real, contiguous = self._dtype.type, np.int32(self._cpu)
+
+        def enqueue(count, each=each):
+            passes, launches = (count, 1) if self._cpu else (1, count)
+            numbers = np.int32(each), contiguous, np.int32(passes), real(1)
+            self._read.set_args(*numbers, source.device, sums.device)
+            total, local = (items,), (self._local,)
+            return [
+                cl.enqueue_nd_range_kernel(self.queue, self._read, total, local)
+                for _ in range(launches)
+            ]
+
+        counted = min(each, _EXACT)
+        enqueue(1, counted)[0].wait()
+        self._require(sums, counted, "read_all")
+        count, seconds = self._fastest(enqueue, 1)
+        return count * items * each * vector / seconds / 1e9
+
+    def _fastest(self, enqueue, count):
+        """Return (count, seconds) of the fastest turn; `count` is doubled until one is long."""
+        while (seconds := _seconds(enqueue, count)) < _LONG and count < _MOST:
+            count *= 2
+        return count, min(seconds, *(_seconds(enqueue, count) for _ in range(_REPEAT)))
+
+    def _require(self, sums, wanted, name):
+        if not np.allclose(sums.read().astype(np.float64), wanted, rtol=1e-2) or not sums.intact():
+            raise OpenCLFailure(f"the peak is unknown: {name} of roofline.cl gives a wrong result")
+
+
+def attempt(function, *arguments):
+    """Return (what the function returns, None), or (None, why it fails): a run goes on without."""
+    try:
+        return function(*arguments), None
+    except (OpenCLFailure, cl.Error) as error:
+        return None, " ".join(str(error).split())
+
+
+def _seconds(enqueue, count):
+    """Return the time from the start of the first to the end of the last of what is enqueued.
+
+    By the device's clock, or without one by the host's.
+    """
+    start = time.perf_counter()
+    events = enqueue(count)
+    events[-1].wait()
+    host = time.perf_counter() - start
+    try:
+        run = (events[-1].profile.end - events[0].profile.start) * 1e-9
+    except cl.Error:
+        return host
+    return run if run > 0 else host

@@ -1,0 +1,134 @@
+"""myGEMM: one kernel after the other, each with one idea more, checked, timed, side by side.
+
+python samples/mygemm/run.py                                      order 1024, the best kernel here
+python samples/mygemm/run.py --kernel all                         the whole ladder
+python samples/mygemm/run.py --kernel 1,6,10 --size 256:1024:256  some of it, several sizes
+python samples/mygemm/run.py --kernel 6 --TSM 64 --WPTM 4         other tiles
+python samples/mygemm/run.py --kernel all --limits mali-t628      as on a smaller device
+python samples/mygemm/run.py inspect --kernel 6,7                 what the driver made of them
+python samples/mygemm/run.py tune --kernel 6 --budget 100         search for better parameters
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+try:
+    import checking
+    import command
+    import inspection
+    import launch
+    import measure
+    import peers
+    import roofline
+    import runner
+    import texts
+    import tuning
+    from outcome import Result, exit_status
+
+    from common import cli, device
+except ImportError as missing:
+    print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+
+
+def main(args):
+    # Open the device. With --limits it counts as a smaller one.
+    if args.do == "inspect":
+        inspection.set_environment()
+    chosen = device.choose(args.platform, args.device, args.type)
+    limits = device.limits(chosen, args.limits)
+    about = device.describe(chosen, limits)
+    print("\n".join(device.summary(about)))
+    launch.require_precision(args.precision, limits)
+    queue = device.open_queue(chosen)
+    named, problems = command.rungs(args), command.problems(args, limits)
+    if args.do != "run":
+        rungs = named or command.best(args, problems[0], chosen, about, limits)
+        do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
+        return do(args, queue, limits, about, problems[0], rungs)
+    scratch, roof = runner.Scratch(queue.context), None
+    if not args.check_only:
+        print(measure.busy() or "", end="")
+        dtype = problems[0].dtype
+        roof, no_roof = roofline.attempt(roofline.Roofline, queue, limits, dtype)
+
+    everything = []
+    for problem in problems:
+        # Plan and build each kernel.
+        print(f"\n{problem.size}, {args.precision} precision", flush=True)
+        rungs = named or command.best(args, problem, chosen, about, limits)
+        kernels = [Result(problem, rung.label) for rung, _ in rungs]
+        alone = len(rungs) == 1
+        for result, (rung, given) in zip(kernels, rungs):
+            with result.going_on(alone):
+                result.gemm = runner.prepare(queue, limits, rung, given, problem)
+                print("\n".join(texts.chosen(result.gemm)), flush=True)
+
+        # Make the inputs, on the host and on the device, and what they must give.
+        expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
+        matrices = runner.Matrices(queue, problem)
+        for number in range(2):
+            matrices.write(number, expected.inputs[number])
+
+        # Run each kernel once and check every element.
+        for result in kernels:
+
+            def launch_once(beta):
+                result.gemm.set_up(matrices, scratch, args.alpha, beta)
+                result.gemm.enqueue()[-1].wait()
+
+            if result.status == "passed":
+                with result.going_on(alone):
+                    result.checked(*expected.check(launch_once, matrices))
+
+        # Time what is right in turns, libraries as well.
+        libraries, missing, peak = [], {}, None
+        if not args.check_only:
+            found, missing = peers.find(args.peers, queue, problem, matrices, expected.inputs)
+            libraries = [check_peer(problem, expected, peer) for peer in found]
+        results = [*kernels, *libraries]
+        for result in kernels:
+            if result.status == "passed":
+                result.gemm.set_up(matrices, scratch, args.alpha, args.beta)
+                result.bar = measure.Bar(result.name, result.gemm.enqueue, queue.finish, True)
+        if not args.check_only:
+            bars = [result.bar for result in results if result.status == "passed"]
+            in_flight = args.in_flight or measure.enough_in_flight(bars)
+            times = measure.rounds(bars, args.repeat, args.warmup, in_flight)
+            for result in results:
+                result.times, result.in_flight = times.get(result.name), in_flight
+            peak, why = roofline.attempt(roof.peak, problem) if roof else (None, no_roof)
+            missing |= {"ceiling": why} if why else {}
+
+        # Compare, show and record.
+        ceiling = peak and peak.ceiling(problem, args.beta)
+        for result in results:
+            result.compare([kernels[0], *libraries], ceiling)
+            result.save(args, expected.inputs, about, peak)
+        print("\n" + "\n".join(texts.table(results, args, kernels[0], libraries)))
+        for line in texts.remarks(results, missing, peak, ceiling):
+            print(line, flush=True)
+        everything += results
+    if len(problems) > 1:
+        print("\n".join(texts.by_size([p.size for p in problems], everything)))
+    return exit_status(everything)
+
+
+def check_peer(problem, expected, peer):
+    """Return the Result of a library, run and checked once."""
+    result = Result(problem, peer.name)
+    result.version = peer.version
+    settle = measure.SETTLE if peer.spins else 0
+    result.bar = measure.Bar(peer.name, peer.enqueue, peer.finish, settle=settle)
+    with result.going_on():
+        peer.enqueue()
+        peer.finish()
+        product = peer.result()
+        result.checked(expected.check_host(product), product)
+    return result
+
+
+if __name__ == "__main__":
+    cli.run(main, command.options(__doc__))

@@ -1,0 +1,119 @@
+"""What mygemm prints: plain text, in columns."""
+
+from statistics import median
+
+from common.timing import figures
+
+
+def parameters(params):
+    """Return the parameters as the options that give them."""
+    return " ".join(f"--{name} {value}" for name, value in params.items())
+
+
+def chosen(gemm):
+    """Return the lines that say how a kernel is launched, and why not with its defaults."""
+    params = parameters(gemm.params)
+    local = " x ".join(map(str, gemm.plan.local_size))
+    line = f"{gemm.rung.label}: {params}, work-groups of {local}"
+    if gemm.plan.local_bytes:
+        line += f", {gemm.plan.local_bytes} bytes of local memory"
+    return [line, *([f"    not with the defaults: {gemm.choice.why}"] if gemm.choice.why else [])]
+
+
+def milliseconds(seconds):
+    """Return a time as text."""
+    return f"{seconds * 1e3:.4g} ms"
+
+
+def table(results, args, first, peers):
+    """Return the lines that show the Results of one size side by side, with their ratios.
+
+    `first` is the Result that the others are compared with, `peers` are those of libraries.
+    """
+    if not any(r.times for r in results):
+        return columns(["", "", "error/bound"], [[r.name, r.status, error(r)] for r in results])
+    best = max((p for p in peers if p.times), key=lambda p: p.gflops, default=None)
+    compared = [r for r in (first, *peers) if r and r.times and len(results) > 1]
+    marks = {r.name: "*" if r is best else "" for r in compared}
+    head = [f"median of {args.repeat}", "time", "GFLOPS", "best"]
+    head += [f"to {r.name.split('_')[0]}{marks[r.name]}" for r in compared]
+    head += ["of ceiling", "error/bound"]
+    rows = []
+    for r in results:
+        if r.times is None:
+            rows.append([r.name, r.status, *[""] * (len(head) - 3), error(r)])
+            continue
+        seconds = r.problem.size.flop() / 1e9 / r.gflops
+        ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
+        share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
+        rates = figures(r.gflops), figures(r.best_gflops)
+        rows.append([r.name, milliseconds(seconds), *rates, *ratios, share, error(r)])
+    notes = []
+    if best in compared:
+        notes = [
+            f"* {best.version}, the best peer here. Rates of kernels are by the device's clock, of",
+            "  libraries by the host's, and so are the ratios: medians over the rounds.",
+        ]
+    if (count := max(r.in_flight for r in results)) > 1:
+        notes.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    return [*columns(head, rows), *notes]
+
+
+def error(result):
+    """Return the largest error relative to its bound."""
+    return f"{result.check.error_over_bound:.2g}" if result.check else "-"
+
+
+def remarks(results, missing, peak, ceiling):
+    """Return the lines below the table: what ended or split the runs, peers, and the ceiling."""
+    lines = []
+    for r in results:
+        if r.reason:
+            lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
+        elif r.gemm and r.times and len(r.gemm.steps) > 1:
+            taken = zip((what for what, *_ in r.gemm.steps), zip(*r.bar.steps))
+            parts = [f"{what} {milliseconds(median(times))}" for what, times in taken]
+            lines.append(f"{r.name}: {', '.join(parts)}")
+    lines += [f"no {name}: {reason}" for name, reason in missing.items()]
+    return lines + ([f"Ceiling: {ceiling}. Measured: {peak}"] if peak else [])
+
+
+def columns(head, rows):
+    """Return the lines of a table; the first column goes left, the others right."""
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    lines = []
+    for row in (head, *rows):
+        cells = [text.rjust(width) for text, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    return lines
+
+
+def by_size(sizes, results):
+    """Return the lines of tables kernel x size: GFLOPS, and the ratios of them."""
+    cells = {(r.name, r.problem.size): r for r in results}
+    names = list(dict.fromkeys(r.name for r in results))
+    kernels = [n for n in names if any(cells[n, s].gemm for s in sizes if (n, s) in cells)]
+    libraries = [r.name for r in results if r.version]
+    views = {"GFLOPS": lambda r: figures(r.gflops)}
+    if len(kernels) > 1:
+        views[f"to {kernels[0]}"] = lambda r: _ratio(r, kernels[:1])
+    views["to the best peer"] = lambda r: _ratio(r, libraries)
+    views["of the ceiling"] = lambda r: f"{r.ratios['ceiling']:.1%}"
+    lines = []
+    for title, view in views.items():
+        shown = names if title == "GFLOPS" else kernels
+        rows = [[n, *(_cell(cells.get((n, s)), view) for s in sizes)] for n in shown]
+        if any(set(row[1:]) != {"-"} for row in rows):
+            lines += ["", *columns([title, *map(str, sizes)], rows)]
+    return lines
+
+
+def _ratio(result, names):
+    return f"{min(result.ratios[name] for name in names if name in result.ratios):.2f}"
+
+
+def _cell(result, view):
+    try:
+        return view(result) if result and result.times else "-"
+    except (KeyError, ValueError):  # nothing to compare with
+        return "-"

@@ -1,0 +1,365 @@
+"""samples/mygemm as a user runs it: the ladder, its tables and records, inspect and tune."""
+
+import ctypes.util
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+from conftest import ROOT
+
+from common import gemm, icd, record
+from deploy import samples
+
+LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
+          "07_wide_registers", "08_shuffles", "09_prefetch", "10_any_size",
+          "11_registers_only", "12_packed", "13_warps", "14_matrix_units"]  # fmt: skip
+MAY_LACK = ("08_shuffles", "14_matrix_units")  # what they need, some devices do not have
+QUICK = ("--check-only",)
+# Little to unroll for the kernels 6 to 10: compilers take long for their defaults.
+SMALL = ("--TSM", 32, "--TSN", 32, "--TSK", 8, "--WPTM", 4, "--WPTN", 4)
+
+
+@pytest.fixture
+def mygemm(recorded):
+    """Run the sample; gives the finished process and its records."""
+    return partial(recorded, "mygemm")
+
+
+def right(records):
+    """Tell whether all kernels passed; those that need something special may be unsupported."""
+    return all(
+        item.status == "passed" or (item.status == "unsupported" and item.variant in MAY_LACK)
+        for item in records
+    )
+
+
+# The ladder.
+
+
+def test_every_kernel_at_every_size(mygemm):
+    sizes = ["1", "2", "3", "7", "16", "17", "1x1x300", "300x1x1", "1x300x1", "5x3x2", "63x65x31",
+             "128", "64x48x100", "130x129x67"]  # fmt: skip
+    done, records = mygemm("--kernel", "all", "--size", ",".join(sizes), *SMALL, *QUICK)
+    assert done.returncode in (0, 77), done.stdout + done.stderr
+    assert right(records), done.stdout
+    want = [s if "x" in s else f"{s}x{s}x{s}" for s in sizes]
+    assert list(dict.fromkeys(item.params["size"] for item in records)) == want
+    assert [item.variant for item in records if item.params["size"] == "7x7x7"] == LABELS
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0, 0), (0, 1.5), (-2.5, 0), (1e-3, 1e3)])
+def test_any_alpha_and_beta(mygemm, alpha, beta):
+    args = ("--size", "33x9x20", "--alpha", alpha, "--beta", beta)
+    done, records = mygemm("--kernel", "all", *args, *SMALL, *QUICK)
+    assert right(records), done.stdout
+
+
+def test_leading_dimensions_and_double(mygemm):
+    strides = ("--lda", 37, "--ldb", 50, "--ldc", 41)
+    args = ("--size", "33x40x36", "--precision", "double", "--beta", 2)
+    done, records = mygemm("--kernel", "all", *args, *strides, *SMALL, *QUICK)
+    assert right(records), done.stdout
+    assert records[0].params["lda"] == 37
+    assert records[0].params["precision"] == "double"
+
+
+def test_shuffles_are_a_plain_statement_where_there_are_none(mygemm):
+    done, records = mygemm("--kernel", "1,8,10", "--size", 20, *QUICK)
+    assert [item.variant for item in records] == ["01_naive", "08_shuffles", "10_any_size"]
+    if records[1].status == "passed":
+        return  # this device has them
+    assert done.returncode == 77
+    assert "has neither cl_khr_subgroup_shuffle nor cl_intel_subgroups" in records[1].reason
+    assert f"08_shuffles: UNSUPPORTED: {records[1].reason}" in done.stdout
+    done, _ = mygemm("--kernel", "shuffles", "--size", 20, *QUICK)
+    assert done.returncode == 77
+    assert done.stderr.startswith("run.py: error: 08_shuffles needs sub-group shuffles")
+
+
+def test_half_is_refused_where_the_device_lacks_it(mygemm):
+    done, (item,) = mygemm("--precision", "half", "--limits", "mali-t628", "--size", 8)
+    assert done.returncode in (0, 77)
+    if done.returncode == 77:
+        assert item.status == "unsupported"
+        assert "--precision half needs cl_khr_fp16" in done.stderr
+    done, (item,) = mygemm("--precision", "double", "--limits", "mali-t628")
+    assert done.returncode == 77
+    assert "cl_khr_fp64" in item.reason
+
+
+@pytest.mark.skipif(icd.intel_library() is None, reason="needs Intel's runtime: make intel")
+@pytest.mark.parametrize("precision", ["single", "half"])
+def test_shuffles_and_half_on_intels_runtime(mygemm, precision):
+    args = ("-p", "intel", "--size", "67x45x33", "--data", "integer", "--alpha", 1, "--beta", 2)
+    done, records = mygemm("--kernel", "all", "--precision", precision, *args, *SMALL, *QUICK)
+    assert right(records), done.stdout + done.stderr
+    passed = [item for item in records if item.status == "passed"]
+    assert [item.variant for item in passed] == LABELS[:-1]  # matrix units are NVIDIA's
+    assert len({item.check["output_sha256"] for item in passed}) == 1
+
+
+def test_the_cases_give_what_expected_json_says(mygemm):
+    known = samples.load()["mygemm"]
+    expected = json.loads((ROOT / "samples/mygemm/expected.json").read_text())
+    assert set(expected) == {case.name for case in known.cases}
+    for case in known.cases:
+        done, records = mygemm(*case.args)
+        assert done.returncode in (0, 77), done.stdout
+        assert right(records)
+        kernels = [item.variant for item in records if not item.params.get("peer")]
+        assert kernels == [name for name in LABELS if name in kernels]
+        assert len(kernels) > (4 if case.name == "speed" else 10)
+        for item in (item for item in records if item.status == "passed"):
+            assert item.params["seed"] == expected[case.name]["seed"]
+            for key in set(expected[case.name]) - {"seed"}:
+                assert item.check[key] == expected[case.name][key], (case.name, item.variant)
+    assert "output_sha256" in expected["golden"]
+
+
+def test_every_file_ships():
+    shipped = {path.name for path in samples.load()["mygemm"].files}
+    folder = ROOT / "samples/mygemm"
+    here = [p for part in (folder, folder / "kernels", folder / "tuned") for p in part.glob("*.*")]
+    assert {path.name for path in here if path.is_file()} - shipped == {"sample.toml"}
+
+
+# What a run prints and records.
+
+
+def test_the_table_and_the_records(mygemm):
+    args = ("--size", 64, "--repeat", 3, "--warmup", 1, "--in-flight", 4)
+    done, records = mygemm("--kernel", "1,4,6", *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    by_name = {item.variant: item for item in records}
+    assert list(by_name)[:4] == ["01_naive", "04_wide", "06_registers", "numpy"]
+    lines = done.stdout.splitlines()
+    head = next(line for line in lines if line.startswith("median of 3"))
+    columns = ["time", "GFLOPS", "best", "to 01", "to numpy", "of ceiling", "error/bound"]
+    assert [name for name in columns if name in head] == columns
+    assert any(re.match(r"06_registers: transpose A \S+ ms, pad B \S+ ms, gemm", line)
+               for line in lines)  # fmt: skip
+    assert "numpy" in by_name["numpy"].params["peer"]
+    for item in records:
+        assert item.status == "passed"
+        assert len(item.timing["host_s"]) == 3
+        assert item.metrics["gflops"] > 0
+        assert item.metrics["flop_convention"] == gemm.FLOP_CONVENTION
+        assert item.metrics["peak_gflops"] > 1
+        assert item.metrics["peak_gbytes_per_s"] > 0.1
+        assert {"01_naive", "numpy", "ceiling"} <= set(item.metrics["ratios"])
+        assert item.params["in_flight"] == 4
+    assert "Each time is of 4 launches back to back, divided by 4." in lines
+    assert by_name["01_naive"].metrics["ratios"]["01_naive"] == 1
+    assert by_name["06_registers"].params["local"] == "16x16"
+
+
+def test_a_ratio_is_the_median_of_the_rounds(mygemm):
+    _, records = mygemm("--kernel", "4", "--size", 96, "--repeat", 5, "--peers", "numpy")
+    kernel, library = records
+    pairs = zip(kernel.timing["host_s"], library.timing["host_s"])
+    ratios = sorted(theirs / ours for ours, theirs in pairs)
+    assert kernel.metrics["ratios"]["numpy"] == pytest.approx(ratios[2])
+
+
+def test_clblast_takes_part_where_it_is_installed(mygemm):
+    done, records = mygemm("--kernel", 4, "--size", "33x40x20", "--peers", "clblast", "--ldb", 50)
+    if ctypes.util.find_library("clblast"):
+        assert records[1].status == "passed", done.stdout
+        assert re.fullmatch(r"CLBlast [\d.]+", records[1].params["peer"])
+        assert records[0].metrics["ratios"]["clblast"] > 0
+    else:
+        assert "no clblast: libclblast is not installed (Debian: libclblast1)" in done.stdout
+
+
+def test_no_peers(mygemm):
+    done, records = mygemm("--kernel", 4, "--size", 32, "--peers", "none")
+    assert done.returncode == 0
+    assert [item.variant for item in records] == ["04_wide"]
+    assert "numpy" not in done.stdout
+
+
+def test_a_range_of_sizes_ends_in_tables_by_size(mygemm):
+    args = ("--size", "16:48:16,20x30x40", "--repeat", 1, "--peers", "numpy")
+    done, records = mygemm("--kernel", "1,4", *args)
+    assert done.returncode == 0, done.stderr
+    sizes = ["16x16x16", "32x32x32", "48x48x48", "20x30x40"]
+    assert [item.params["size"] for item in records if item.variant == "04_wide"] == sizes
+    lines = done.stdout.splitlines()
+    for title in ("GFLOPS", "to 01_naive", "to the best peer", "of the ceiling"):
+        at = next(n for n, text in enumerate(lines) if text.split("  ")[0] == title)
+        assert lines[at].split()[-4:] == sizes
+        assert lines[at + 1].startswith("01_naive")
+
+
+def test_seeded_runs_are_reproducible(mygemm):
+    args = ("--kernel", 10, "--size", "31x20x17", "--data", "integer", "--beta", 1, *QUICK)
+    first, again, other = (mygemm(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))
+    assert first == again
+    assert first["inputs_sha256"] != other["inputs_sha256"]
+
+
+def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
+    path = project / "samples/mygemm/kernels/04_wide.cl"
+    text = path.read_text()
+    path.write_text(text.replace("k < TS; k++", "k < TS - 1; k++"))
+    done, records = mygemm("--kernel", "4,1", "--size", 64, root=project)
+    assert done.returncode == 1
+    assert [item.status for item in records[:2]] == ["failed", "passed"]
+    assert "of 4096 elements are wrong" in records[0].reason
+    assert "04_wide: FAILED: " in done.stdout
+    assert records[0].timing == {}, "what is wrong is not timed"
+    path.write_text(text.replace("VEC sum = 0;", "VEC sum = 0"))
+    done, records = mygemm("--kernel", "4,1", "--size", 8, *QUICK, root=project)
+    assert done.returncode == 3
+    assert [item.status for item in records] == ["error", "passed"]
+    assert "04_wide.cl does not build: line " in records[0].reason
+
+
+REFUSED = {
+    "kernel": (["--kernel", "99"], "'99' is no kernel; give all, best, or some of: 1 naive, 2"),
+    "stray": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has --TS"),
+    "best": (["--TS", "4"], "--TS is of some kernels only: name one with --kernel"),
+    "tile": (["--kernel", "2", "--TS", "99"], "02_tiles: --TS 99: 9801 work-items, but a work-"),
+    "range": (["--size", "5:1:1"], "'5:1:1' is an empty range: 5 is above 1"),
+    "range of 2": (["--size", "5:9"], "'5:9' is not a range of sizes: give from:to:step"),
+    "size": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),
+    "lda": (["--kernel", "1", "--size", "8", "--lda", "7"], "--lda 7: a row of 8x8x8 has 8 elem"),
+    "peers": (["--peers", "mkl"], "'mkl' is none of numpy, clblast, cublas, all, none"),
+    "exact": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha and --beta"),
+    "memory": (["--size", "1000000"], "but the device allocates at most"),
+    "what": (["bench"], "invalid choice: 'bench'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_and_why(run_sample, case):
+    args, message = REFUSED[case]
+    done = run_sample("mygemm", *args)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("run.py: error: ")
+    assert message in done.stderr
+
+
+# inspect
+
+
+def test_inspect_writes_and_counts_what_the_driver_made(mygemm, tmp_path):
+    args = ("--kernel", "all", "--size", 64, "--listings", tmp_path / "out")
+    done, records = mygemm("inspect", *args, *SMALL)
+    assert done.returncode in (0, 77), done.stdout + done.stderr
+    assert right(records)
+    platform = records[0].device["platform"]
+    for item in (item for item in records if item.status == "passed"):
+        files = {p.name.partition(".")[2] for p in (tmp_path / "out").glob(f"{item.variant}.*")}
+        if platform == "Portable Computing Language":
+            assert {"bc", "work_group.bc", "so"} <= files
+        else:
+            assert files
+        assert item.params["limit"] > 0
+        assert f"\n{item.variant} " in done.stdout
+    if intermediate := records[1].params.get("LLVM IR"):
+        assert intermediate["barriers"] == 2
+        assert intermediate["local loads"] == 2
+        assert intermediate["local stores"] == 2
+        assert (tmp_path / "out" / "02_tiles.ll").read_text().count("@_Z7barrierj(i32") >= 2
+    elif platform == "Portable Computing Language":
+        assert "LLVM IR is left as bitcode: llvm-dis is not installed" in done.stdout
+    if code := records[10].params.get("assembly"):
+        assert code["fma"] >= 1
+        assert code["loads"] >= 8
+
+
+def test_inspect_says_where_it_cannot_write(mygemm):
+    done, _ = mygemm("inspect", "--kernel", 1, "--listings", "/proc/here")
+    assert done.returncode == 2
+    assert "cannot write to /proc/here" in done.stderr
+
+
+# tune and best
+
+HAS_TUNER = importlib.util.find_spec("kernel_tuner") is not None
+needs_tuner = pytest.mark.skipif(not HAS_TUNER, reason="needs Kernel Tuner: make tune")
+
+
+def test_tune_says_what_it_lacks(mygemm, tmp_path):
+    (tmp_path / "kernel_tuner.py").write_text("raise ImportError('it is not here')\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    done, (item,) = mygemm("tune", "--kernel", 2, "--size", 16, env=env)
+    assert done.returncode == 77
+    assert item.status == "unsupported"
+    assert done.stderr.startswith("run.py: error: tune needs the Kernel Tuner library: `make tune`")
+    assert done.stderr.count("\n") == 1
+
+
+@needs_tuner
+def test_tune_stores_what_best_takes(mygemm, tmp_path):
+    args = ("--size", 48, "--repeat", 2, "--tuned", tmp_path)
+    done, records = mygemm("tune", "--kernel", 3, *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(records) == 20
+    assert {item.status for item in records} == {"passed"}
+    (path,) = tmp_path.glob("*.json")
+    stored = json.loads(path.read_text())
+    (entry,) = stored["entries"]
+    assert entry["driver"] == records[0].device["driver"]
+    assert entry["kernel"] == "more_work"
+    done, (item,) = mygemm(*args, "--peers", "none")
+    assert "best: 03_more_work, tuned for this device" in done.stdout
+    assert {name: item.params[name] for name in ("TS", "WPT")} == entry["params"]
+
+
+@needs_tuner
+def test_a_configuration_that_is_wrong_is_recorded_and_never_wins(mygemm, project, tmp_path):
+    path = project / "samples/mygemm/kernels/03_more_work.cl"
+    text = path.read_text()
+    path.write_text(text.replace("k < TS; k++", "k < TS - (WPT == 4); k++"))
+    args = ("--TS", 16, "--size", 32, "--repeat", 1, "--tuned", tmp_path)
+    done, records = mygemm("tune", "--kernel", 3, *args, root=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    failed = [item for item in records if item.status == "failed"]
+    assert {item.params["WPT"] for item in failed} == {4}
+    assert all("elements are wrong" in item.reason for item in failed)
+    (cache,) = (tmp_path / "cache").glob("*.json")
+    kept = json.loads(cache.read_text())["cache"]
+    assert "elements are wrong" in kept["16,4"]["reason"]
+    (path,) = tmp_path.glob("*.json")
+    assert json.loads(path.read_text())["entries"][0]["params"]["WPT"] != 4
+
+
+@needs_tuner
+def test_tune_goes_on_after_a_kill(tmp_path):
+    command = [sys.executable, "samples/mygemm/run.py", "tune", "--kernel", "3", "--size", "128",
+               "--tuned", tmp_path, "--repeat", "20"]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ}
+    ) as first:
+        done = []
+        for line in first.stdout:
+            done += [line.partition(":")[0]] if line.startswith("--TS") else []
+            if len(done) == 4:
+                first.send_signal(signal.SIGKILL)
+                break
+    assert first.returncode == -signal.SIGKILL
+    assert not list(tmp_path.glob("*.json"))
+    records = tmp_path / "records.jsonl"
+    again = subprocess.run([*command, "--json", records], cwd=ROOT, capture_output=True, text=True,
+                           timeout=120, check=False)  # fmt: skip
+    assert again.returncode == 0, again.stdout + again.stderr
+    lines = [line.partition(":")[0] for line in again.stdout.splitlines() if "GFLOPS" in line]
+    assert not set(done[:3]) & {line for line in lines if line.startswith("--TS")}
+    assert len(record.read(records)) in (16, 17)  # of 20
+    assert "20 of 20 configurations passed" in again.stdout
+
+
+def test_a_second_is_enough_to_say_what_is_wrong(run_sample):
+    start = time.monotonic()
+    run_sample("mygemm", "--kernel", "2", "--TS", "99", "--size", "2048")
+    assert time.monotonic() - start < 5

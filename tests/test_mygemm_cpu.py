@@ -1,0 +1,260 @@
+"""Kernel 12 of samples/mygemm, for CPUs: right at every size, and what it makes of the device."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import modules_of
+
+from common import device
+from common.gemm import Size
+from common.program import build
+
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The modules launch and cpu of the sample."""
+    with modules_of("mygemm") as module:
+        yield module("launch"), module("cpu")
+
+
+@pytest.fixture
+def sample(recorded):
+    """Run kernel 12; gives the finished process and its records."""
+    return partial(recorded, "mygemm", "--kernel", 12, "--check-only")
+
+
+def passed(done, items):
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert items
+    assert all(item.status == "passed" for item in items)
+    return [item.params for item in items]
+
+
+# Right for every size, stride, type and parameter.
+
+# Below, at and above a tile, a vector, and the blocks that SMALL makes.
+SIZES = (
+    "1,2,7,8,9,16,17,31x33x35,64,1x500x90,500x1x90,90x100x1,1x1x400,96x96x96,97x97x97,150x200x99"
+)
+SMALL = ("--KC", 32, "--NC", 64)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("blocks", [(), SMALL], ids=["one block", "many blocks"])
+def test_any_size(sample, precision, blocks):
+    done, items = sample("--size", SIZES, "--precision", precision, "--data", "integer",
+                         "--alpha", 2, "--beta", -3, *blocks)  # fmt: skip
+    assert len(passed(done, items)) == len(SIZES.split(","))
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (0, 2), (-0.7, 1), (1.5, -0.3)])
+def test_any_alpha_and_beta(sample, alpha, beta):
+    passed(*sample("--size", "70x90x110,64", "--alpha", alpha, "--beta", beta, *SMALL))
+
+
+def test_rows_may_be_longer_than_the_matrix(sample):
+    (params,) = passed(*sample("--size", "61x83x101", "--beta", 1, "--lda", 128, "--ldb", 97,
+                               "--ldc", 100, *SMALL))  # fmt: skip
+    assert (params["lda"], params["ldb"], params["ldc"]) == (128, 97, 100)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_any_width(sample, width):
+    done, items = sample("--size", "67x45x129", "--beta", 2, "--WIDTH", width)
+    (params,) = passed(done, items)
+    assert params["WIDTH"] == width
+    assert params["NR"] == 2 * width
+
+
+@pytest.mark.parametrize("tile", [(1, 16), (3, 32), (5, 48), (14, 32)], ids=str)
+def test_any_tile(sample, tile):
+    rows, columns = tile
+    passed(*sample("--size", "67x45x129,48", "--beta", 2, "--WIDTH", 16,
+                   "--MR", rows, "--NR", columns, "--KC", 64, "--NC", 2 * columns))  # fmt: skip
+
+
+def test_many_groups(sample):
+    passed(*sample("--size", "300x400x200,1000x9x900,9x1000x900", "--GROUPS", 8, "--beta", 1))
+
+
+@pytest.mark.parametrize("limits", ["mali-t628", "embedded"])
+def test_on_a_smaller_device(sample, limits):
+    done, items = sample("--size", "150x200x99", "--limits", limits, "--beta", 1)
+    (params,) = passed(done, items)
+    most = items[0].device["limits"]["local_mem_size"]
+    assert params["KC"] * params["NC"] * 4 < most
+
+
+def test_no_fp64_no_double(sample):
+    done, _ = sample("--precision", "double", "--limits", "mali-t628")
+    assert done.returncode == 77
+
+
+def test_nan_stays_in_its_row_and_column(modules, queue):
+    """What fills up a panel is thrown away: a NaN at an edge of A or B goes where it belongs."""
+    launch, cpu = modules
+    M, N, K = size = Size(13, 37, 29)
+    problem = launch.Problem(size, FLOAT, K, N, N)
+    plan = cpu.PACKED.plan(problem, cpu.PACKED.defaults, device.limits(queue.device), queue.device)
+    A, B = np.ones((M, K), np.float32), np.ones((K, N), np.float32)
+    A[M - 1, K - 1], B[K - 1, N - 1] = np.nan, np.inf
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    C = np.zeros((M, N), np.float32)
+    a, b, c = (cl.Buffer(queue.context, flags, hostbuf=matrix) for matrix in (A, B, C))
+    kernel = cl.Kernel(build(queue.context, cpu.PACKED.file, plan.defines), "gemm")
+    numbers = [np.int32(n) for n in (*size, *problem[2:])]
+    kernel.set_args(*numbers[:3], np.float32(1), a, numbers[3], b, numbers[4],
+                    np.float32(0), c, numbers[5])  # fmt: skip
+    cl.enqueue_nd_range_kernel(queue, kernel, plan.global_size, plan.local_size)
+    cl.enqueue_copy(queue, C, c)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(C, A @ B)
+
+
+# What is refused.
+
+REFUSED = {
+    "width": (("--WIDTH", 3), "--WIDTH 3: a vector has 1, 2, 4, 8 or 16 elements; --WIDTH"),
+    "columns": (("--WIDTH", 16, "--NR", 20), "--WIDTH 16 --NR 20: WIDTH must divide NR"),
+    "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),
+    "block": (("--NR", 32, "--NC", 100), "--NR 32 --NC 100: NR must divide NC"),
+    "groups": (("--GROUPS", 0), "--GROUPS 0: at least 1 is needed; --GROUPS 1 would do"),
+    "local memory": (("--NC", 10**7), "bytes of local memory, but the device has"),
+}
+
+
+@pytest.mark.parametrize(("args", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(sample, args, message):
+    done, items = sample("--size", 64, *args)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [item.status for item in items] == ["error"]
+
+
+# What it makes of the device.
+
+
+class Cpu:
+    """A device as a plan asks for it."""
+
+    type = cl.device_type.CPU
+
+    def __init__(self, vector_bytes, cores=2):
+        self.max_compute_units = cores
+        self.native_vector_width_float = vector_bytes // 4
+        self.native_vector_width_double = vector_bytes // 8
+
+
+@pytest.fixture
+def plan(modules, monkeypatch, queue):
+    """Plan for a device that need not be here; gives the Plan."""
+    launch, cpu = modules
+    limits = device.limits(queue.device)
+
+    def make(size, what, dtype=FLOAT, machine="x86_64", l2=MIB, local=MIB, **params):
+        monkeypatch.setattr(cpu.platform, "machine", lambda: machine)
+        monkeypatch.setattr(cpu, "l2_bytes", lambda: l2)
+        problem = launch.Problem(size, dtype, size.K, size.N, size.N)
+        mine = {**cpu.PACKED.defaults, **params}
+        return cpu.PACKED.plan(problem, mine, replace(limits, local_mem_size=local), what)
+
+    return make
+
+
+LARGE = Size(2048, 2048, 2048)
+
+
+@pytest.mark.parametrize(
+    ("vector", "machine", "dtype", "tile"),
+    [
+        (64, "x86_64", FLOAT, (16, 8, 32)),  # AVX-512: 32 registers
+        (64, "x86_64", DOUBLE, (8, 8, 16)),
+        (32, "x86_64", FLOAT, (8, 6, 16)),  # AVX2: 16 registers
+        (32, "x86_64", DOUBLE, (4, 6, 8)),
+        (16, "aarch64", FLOAT, (4, 8, 8)),  # NEON: 32 registers
+        (16, "aarch64", DOUBLE, (2, 8, 4)),
+        (16, "armv7l", FLOAT, (4, 6, 8)),  # NEON: 16 registers
+        (8, "armv7l", DOUBLE, (2, 6, 4)),  # no vectors of double: two, for as many loads
+    ],
+)
+def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
+    defines = plan(LARGE, Cpu(vector), dtype, machine).defines
+    assert tuple(defines[name] for name in ("WIDTH", "MR", "NR")) == tile
+    registers = 32 if vector == 64 or machine == "aarch64" else 16
+    width, rows, columns = tile
+    assert (rows + 1) * columns // width < registers
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
+@pytest.mark.parametrize("l2", [2**17, 2**18, 2**19, 2**20, 2**21])
+def test_the_block_follows_the_cache(plan, dtype, l2):
+    made = plan(LARGE, Cpu(32), dtype, l2=l2, local=64 * MIB)
+    block = made.defines["KC"] * made.defines["NC"] * dtype.itemsize
+    assert l2 / 2 < block < made.local_bytes <= l2 * 5 / 8
+
+
+@pytest.mark.parametrize("local", [2**10, 2**14, 2**15, 2**18, 2**20])
+def test_the_block_fits_local_memory(plan, local):
+    made = plan(LARGE, Cpu(64), local=local)
+    assert local / 3 < made.local_bytes <= local
+    assert made.defines["NC"] * 4 >= made.defines["KC"]
+
+
+def test_gpus_are_not_asked_to_prefetch(plan):
+    gpu = Cpu(4)
+    assert "PREFETCH" in plan(LARGE, gpu).defines
+    gpu.type = cl.device_type.GPU
+    made = plan(LARGE, gpu, local=48 * 1024)
+    assert "PREFETCH" not in made.defines
+    assert made.defines["WIDTH"] == 4
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "groups", "shape"),
+    [
+        (Size(64, 64, 64), 8, 1, (1, 1)),  # not worth waking another core for
+        (Size(128, 128, 128), 8, 1, (1, 1)),
+        (Size(2048, 2048, 2048), 1, 1, (1, 1)),
+        (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: cut across it
+        (Size(40, 10000, 500), 4, 1, (4, 1)),
+        (Size(2048, 2048, 2048), 4, 1, (2, 2)),  # square shares copy least
+        (Size(2048, 2048, 2048), 4, 4, (8, 2)),  # ... and those as wide as a block of B
+    ],
+    ids=str,
+)
+def test_the_shares_follow_the_cores(plan, size, cores, groups, shape):
+    assert plan(size, Cpu(64, cores), GROUPS=groups).global_size == shape
+
+
+def test_every_core_has_a_share(plan):
+    for cores in (2, 3, 6, 8, 64):
+        columns, rows = plan(LARGE, Cpu(64, cores)).global_size
+        assert cores * 0.75 <= columns * rows <= cores
+
+
+def cache(folder, level, size, sharing):
+    folder.mkdir()
+    for name, text in (("level", level), ("size", size), ("shared_cpu_map", sharing)):
+        (folder / name).write_text(f"{text}\n")
+
+
+def test_the_l2_cache_is_what_linux_says(modules, tmp_path):
+    _, cpu = modules
+    assert cpu.l2_bytes(tmp_path / "none") == 2**19  # no Linux, or one that does not tell
+    cache(tmp_path / "index0", 1, "48K", "1")
+    cache(tmp_path / "index2", 2, "2048K", "ff,00000003")
+    cache(tmp_path / "index3", 3, "32768K", "ff")
+    assert cpu.l2_bytes(tmp_path) == 2 * MIB // 10
+    (tmp_path / "index2" / "shared_cpu_map").write_text("4\n")
+    assert cpu.l2_bytes(tmp_path) == 2 * MIB
+    (tmp_path / "index2" / "shared_cpu_map").write_text("nonsense\n")
+    assert cpu.l2_bytes(tmp_path) == 2**19
+    (tmp_path / "index2" / "size").unlink()
+    assert cpu.l2_bytes(tmp_path) == 2**19

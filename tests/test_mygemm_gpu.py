@@ -1,0 +1,381 @@
+"""Kernels 13 and 14 of samples/mygemm, for GPUs: 13 as it is, 14 with its instructions emulated."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT, modules_of
+
+from common import device, gemm
+from common.buffers import GuardedBuffer
+from common.gemm import Size
+from common.program import build
+
+KERNELS = ROOT / "samples" / "mygemm" / "kernels"
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+# What 14_matrix_units.cl takes from NVIDIA's instruction set, in plain OpenCL C. What lanes pass to
+# each other goes through `exchange`.
+EMULATION = """
+void copy(__local uint4 *to, __global const uint4 *from) { *to = *from; }
+#define COMMIT
+#define WAIT
+uint word(uint4 v, int n) { return n == 0 ? v.s0 : n == 1 ? v.s1 : n == 2 ? v.s2 : v.s3; }
+uint4 emulated_ldmatrix(__local uint4 *exchange, __local const uint4 *row)
+{
+    const int item = get_local_id(0), lane = item % 32;
+    const ulong place = (ulong)(size_t)row;
+    exchange[item].lo = (uint2)((uint)place, (uint)(place >> 32));
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint words[4];
+    for (int n = 0; n < 4; n++) {
+        const uint2 at = exchange[item - lane + 8 * n + lane / 4].lo;
+        words[n] = ((__local const uint *)(size_t)(at.s0 | (ulong)at.s1 << 32))[lane % 4];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return (uint4)(words[0], words[1], words[2], words[3]);
+}
+#if PART_BITS == 16
+uint narrow(float2 v)
+{
+    uint pair;
+    vstore_half_rte(v.s0, 0, (half *)&pair);
+    vstore_half_rte(v.s1, 1, (half *)&pair);
+    return pair;
+}
+float2 widen(uint pair)
+{
+    return (float2)(vload_half(0, (const half *)&pair), vload_half(1, (const half *)&pair));
+}
+float times(uint x, uint y) { return dot(widen(x), widen(y)); }
+#else
+float times(uint x, uint y) { return as_float(x & 0xffffe000) * as_float(y & 0xffffe000); }
+#endif
+float4 emulated_mma(__local uint4 *exchange, uint4 a, uint2 b, float4 c)
+{
+    const int item = get_local_id(0), lane = item % 32, warp = item - lane;
+    exchange[item] = a;
+    exchange[ITEMS + item].lo = b;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float d[4] = {c.s0, c.s1, c.s2, c.s3};
+    for (int e = 0; e < 4; e++)
+        for (int w = 0; w < 8; w++) {
+            const uint4 row = exchange[warp + lane / 4 * 4 + w % 4];
+            const uint4 column = exchange[ITEMS + warp + (lane % 4 * 2 + e % 2) * 4 + w % 4];
+            d[e] += times(word(row, w / 4 * 2 + e / 2), word(column, w / 4));
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return (float4)(d[0], d[1], d[2], d[3]);
+}
+#define ldmatrix(row) emulated_ldmatrix(exchange, row)
+#define mma(a, b, c) emulated_mma(exchange, a, b, c)
+"""
+TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2}
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules gpu and split."""
+    with modules_of("mygemm") as load:
+        yield SimpleNamespace(gpu=load("gpu"), split=load("split"), launch=load("launch"))
+
+
+@pytest.fixture
+def multiply(sample, queue, tmp_path, monkeypatch):
+    """Run kernel 13 or 14; gives C. `change` is a part of the kernel and what takes its place."""
+    monkeypatch.setattr(sample.gpu, "require_units", lambda *_: None)
+
+    def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, **params):
+        rung = sample.gpu.WARPS if number == 13 else sample.gpu.MATRIX_UNITS
+        text = rung.file.read_text()
+        if number == 14:
+            start, end = text.index("/* NVIDIA's instr"), text.index("/* From here on plain")
+            exchange = "    __local uint4 exchange[2 * ITEMS];\n    __local int unfit;\n"
+            text = text[:start] + EMULATION + text[end:]
+            text = text.replace("    __local int unfit;\n", exchange)
+        if change:
+            assert change[0] in text
+            text = text.replace(*change)
+        path = tmp_path / rung.file.name
+        path.write_text(text)
+
+        size = Size(*C.shape, A.shape[1])
+        strides = size.K + gap, size.N + gap, size.N + gap
+        problem = sample.launch.Problem(size, C.dtype, *strides)
+        plan = rung.plan(problem, {**rung.defaults, **params}, device.limits(queue.device),
+                         queue.device)  # fmt: skip
+        program = build(queue.context, path, plan.defines)
+        buffers = [GuardedBuffer(queue, (len(x), ld), C.dtype) for x, ld in zip((A, B, C), strides)]
+        for buffer, values in zip(buffers, (A, B, C)):
+            whole = np.full(buffer.shape, np.nan if values is not C else 7, C.dtype)
+            whole[:, : values.shape[1]] = values
+            buffer.write(whole)
+        a, b, c = (buffer.device for buffer in buffers)
+        i, real = np.int32, C.dtype.type
+        args = [*map(i, size), real(alpha), a, i(strides[0]), b, i(strides[1]), real(beta), c,
+                i(strides[2])]  # fmt: skip
+        if plan.work_bytes:  # full of NaN, as float16, as float32 and as an exponent
+            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, plan.work_bytes)
+            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, plan.work_bytes)
+            args.append(work)
+        steps = [(e.entry, e.global_size, e.local_size) for e in plan.extra]
+        for entry, total, local in [*steps, ("gemm", plan.global_size, plan.local_size)]:
+            kernel = cl.Kernel(program, entry)
+            kernel.set_args(*args)
+            cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+        got = buffers[2].read()
+        assert all(buffer.intact() for buffer in buffers)
+        assert (got[:, size.N :] == 7).all()
+        return got[:, : size.N]
+
+    return run
+
+
+def matrices(M, N, K, dtype=FLOAT, seed=1):
+    rng = np.random.default_rng(seed)
+    return [rng.uniform(-1, 1, shape).astype(dtype) for shape in ((M, K), (K, N), (M, N))]
+
+
+def wrong(got, A, B, C, alpha=1.5, beta=-0.5):
+    """Return why the result is wrong, or None."""
+    return gemm.check(got, *gemm.reference(alpha, A, B, beta, C)).reason
+
+
+# Kernel 13.
+
+TINY = {"TSM": 32, "TSN": 16, "TSK": 8, "WPTM": 4, "WPTN": 4, "SLICES": 2, "BAND": 2}
+SHAPES = [
+    {},
+    {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
+    {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
+    {"TSM": 32, "TSN": 64, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 4, "BAND": 16},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_13_is_right_whatever_its_shape(multiply, shape):
+    for *size, gap in ((132, 140, 36, 4), (70, 131, 17, 3)):
+        inputs = matrices(*size)
+        assert not wrong(multiply(13, *inputs, gap=gap, **shape), *inputs), size
+
+
+def test_13_is_right_at_every_size(multiply):
+    for *size, gap in ((1, 1, 1, 0), (2, 3, 5, 1), (4, 4, 4, 0), (33, 17, 9, 3), (64, 36, 100, 4),
+                       (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2)):  # fmt: skip
+        inputs = matrices(*size)
+        assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
+
+
+def test_13_in_double_precision(multiply):
+    inputs = matrices(70, 65, 33, DOUBLE)
+    assert not wrong(multiply(13, *inputs, **TINY), *inputs)
+
+
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+def test_c_is_not_read_where_beta_is_0(multiply, number, shape):
+    A, B, C = matrices(33, 20, 40)
+    got = multiply(number, A, B, np.full_like(C, np.nan), alpha=-2, beta=0, **shape)
+    assert not wrong(got, A, B, C, -2, 0)
+
+
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+@pytest.mark.parametrize("gap", [0, 2])
+def test_inf_and_nan_come_through(multiply, number, shape, gap):
+    A, B, C = matrices(40, 36, 52)
+    A[3, 5], B[2, 7], B[0, 30] = np.inf, np.nan, -np.inf
+    A[-1, -1] = B[-1, -1] = np.inf  # beyond them a kernel may read, if it takes it as 0
+    got = multiply(number, A, B, C, gap=gap, **shape)
+    with np.errstate(invalid="ignore"):
+        expected = 1.5 * (A.astype(float) @ B) - 0.5 * C
+    finite = np.isfinite(expected)
+    assert not finite.all()
+    np.testing.assert_array_equal(got[~finite], expected[~finite])
+    np.testing.assert_allclose(got[finite], expected[finite], atol=1e-4)
+
+
+MUTANTS_13 = {
+    "stores beyond the row": ("if (left > 1)", "if (left > 0)"),
+    "stores beyond C": ("if (i < M) {", "{"),
+    "forgets a slice": ("s < SLICES - 1; s++", "s < SLICES - 2; s++"),
+    "mixes up lanes": ("lane / 2 % LANES_M", "lane % LANES_M"),
+    "forgets to wait": (
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n        __local",
+        "        __local",
+    ),
+    "uses a tile twice": ("        now = next;\n", ""),
+    "mixes up tiles of C": ("within % band", "within % BAND"),
+    "leaves out a step": ("k0 = 0; k0 < K; k0 +=", "k0 = TSK; k0 < K; k0 +="),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS_13)
+def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
+    inputs = matrices(75, 33, 37)
+    try:
+        got = multiply(13, *inputs, change=MUTANTS_13[mutant], **TINY)
+    except AssertionError:
+        return  # it wrote where it may not
+    assert wrong(got, *inputs)
+
+
+# Kernel 14, its instructions emulated.
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_14_is_right_at_every_size(multiply, bits):
+    for *size, gap in (
+        (1, 1, 1, 0),
+        (1, 2, 8, 0),
+        (33, 17, 7, 3),
+        (16, 16, 64, 0),
+        (40, 35, 100, 3),
+    ):
+        inputs = matrices(*size)
+        got = multiply(14, *inputs, gap=gap, PART_BITS=bits, **TILE)
+        assert not wrong(got, *inputs), size
+
+
+@pytest.mark.parametrize(
+    "tile",
+    [
+        {"TSM": 32, "TSN": 16, "WARP_M": 16, "WARP_N": 16, "STAGES": 3, "BAND": 1},
+        {"TSM": 32, "TSN": 32, "WARP_M": 32, "WARP_N": 8, "STAGES": 4, "BAND": 3},
+    ],
+    ids=str,
+)
+def test_14_whatever_its_shape(multiply, tile):
+    inputs = matrices(70, 33, 150)
+    assert not wrong(multiply(14, *inputs, **tile), *inputs)
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, sample, bits):
+    rng, (M, N, K) = np.random.default_rng(5), (18, 17, 70)
+    C = np.zeros((M, N), FLOAT)
+    for spreads in ((30, 6), (6, 30), (15, 15), (18, 18)):
+        for lines_only in (True, False):
+            A = sample.split.magnitudes(spreads[0], (M, K), rng, lines_only)
+            B = sample.split.magnitudes(spreads[1], (N, K), rng, lines_only).T
+            got = multiply(14, A, B, C, PART_BITS=bits, **TILE)
+            assert not wrong(got, A, B, C), (spreads, lines_only)
+
+
+def test_14_where_numbers_are_smallest(multiply):
+    A, B, C = matrices(18, 19, 40)
+    A[0], A[1], A[2, 1:] = 0, 1e-41, 0
+    B[:, 0], B[:, 1], B[1:, 2] = 0, 2e-45, 0
+    C[:] = 0
+    assert not wrong(multiply(14, A, B, C, **TILE), A, B, C)
+
+
+def test_14_where_numbers_are_largest(multiply):
+    A, B, C = matrices(18, 19, 40)
+    A[2], B[:, 2] = 3e38, -3e38
+    exact = 1.5 * (A.astype(float) @ B) - 0.5 * C
+    got = multiply(14, A, B, C, **TILE)
+    beyond = np.abs(exact) > np.finfo(FLOAT).max
+    assert 1 < beyond.sum() < beyond.size
+    assert (got[beyond] == np.copysign(np.inf, exact[beyond])).all()
+    np.testing.assert_allclose(got[~beyond], exact[~beyond], rtol=1e-3, atol=1e-4)
+
+
+MUTANTS_14 = {
+    "makes one product only": ("low = mma(small[1][m], b1.lo, low);", ""),
+    "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
+    "forgets to scale back": ("scaled(v, e_a[m] + e_b[n])", "scaled(v, e_a[m])"),
+    "takes any line": ("RANGE 26", "RANGE 90"),
+    "does not see Inf": ("range.s0 < 128 && ", ""),
+    "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
+    "stores beyond C": ("if (i + 8 * m < M)", ""),
+    "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
+    "uses a stage twice": ("next = next + 1 == STAGES ? 0 : next + 1;", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", [None, *MUTANTS_14])
+def test_a_kernel_14_broken_on_purpose_fails(multiply, mutant):
+    A, B, C = matrices(37, 19, 70)
+    A[20, ::2] *= 1e-12  # beyond the range of a line
+    B[::2, 17], B[1::2, 17] = 1e12, 1e-12
+    A[34], A[34, 3] = 0, np.inf
+    try:
+        got = multiply(14, A, B, C, change=MUTANTS_14.get(mutant), **TILE)
+    except AssertionError:
+        assert "stores" in str(mutant)
+        return
+    # Where Inf takes part, nothing else counts; elsewhere a twentieth of the bound is enough.
+    passed_on = np.isinf(got[34]).all()
+    A[34], got[34] = 0, -0.5 * C[34]
+    exact, bound = gemm.reference(1.5, A, B, -0.5, C)
+    right = passed_on and gemm.check(got, exact, bound / 20).reason is None
+    assert right == (mutant is None)
+
+
+# What is done to the numbers, on the host.
+
+
+def test_the_host_splits_as_the_kernel_does(sample):
+    text = (KERNELS / "14_matrix_units.cl").read_text()
+    values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
+    assert float(values["TOP"]) == sample.split.TOP
+    assert float(values["SMALL_SCALE"]) == sample.split.SMALL_SCALE
+    assert [int(n) for n in re.findall(r"#define RANGE (\d+)", text)] == [
+        sample.split.RANGE[bits] for bits in (16, 32)
+    ]
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_parts_are_what_they_say(sample, bits):
+    lines = sample.split.magnitudes(30, (50, 64), np.random.default_rng(2), lines_only=True)
+    big, small, exponents, fits = sample.split.split(lines, bits)
+    assert fits.all()
+    assert (np.abs(big).max(axis=1) <= 2**15).all()
+    assert (np.abs(big).max(axis=1) >= 2**14).all()
+    again = np.ldexp(big.astype(float) + small / 2048.0, exponents[:, None])
+    assert (np.abs(again - lines) <= np.abs(lines) * 2.0**-22).all()
+    for part in (big, small):  # they have 11 bits
+        assert (np.frexp(part)[0] * 2**11 % 1 == 0).all()
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("spread", [0, 3, 9, 18, 30])
+def test_the_error_stays_below_that_of_float32(sample, bits, spread):
+    rng = np.random.default_rng(spread)
+    for lines_only in (True, False):
+        A = sample.split.magnitudes(spread, (40, 512), rng, lines_only)
+        B = sample.split.magnitudes(min(spread, 6), (40, 512), rng, lines_only).T
+        relative, over_bound = sample.split.errors(A, B, bits)
+        assert relative < 3e-7
+        assert over_bound < 0.01
+
+
+def test_less_than_three_products_would_not_do(sample, monkeypatch):
+    rng = np.random.default_rng(1)
+    A, B = (rng.uniform(-1, 1, (64, 64)).astype(FLOAT) for _ in range(2))
+    whole = sample.split.errors(A, B)[0]
+    real = sample.split.split
+
+    def without_small(lines, bits):
+        parts = real(lines, bits)
+        return parts._replace(small=0 * parts.small)
+
+    monkeypatch.setattr(sample.split, "split", without_small)
+    assert sample.split.errors(A, B)[0] > 1000 * whole
+
+
+def test_what_fits_into_a_line(sample):
+    def fits(*values, bits=16):
+        line = np.ones((1, 64), FLOAT)
+        line[0, : len(values)] = values
+        return bool(sample.split.split(line, bits).fits[0])
+
+    assert fits(0, -0.0, 2.0**-32)
+    assert not fits(2.0**-33)  # 2^-26 / 64, and once more by half
+    assert fits(2.0**-106, bits=32)
+    assert not fits(2.0**-107, bits=32)
+    assert not fits(np.inf)
+    assert not fits(np.nan)
+    assert not sample.split.split(np.ones((1, 7), FLOAT)).fits[0]
+    assert sample.split.split(np.zeros((1, 8), FLOAT)).fits[0]

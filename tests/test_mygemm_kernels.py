@@ -1,0 +1,277 @@
+"""samples/mygemm: kernels right with any parameters, and a check that fails wrong ones.
+
+In one process, with the sample's own modules: a run of the program for each would take minutes.
+"""
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import ROOT, modules_of
+
+from common import device
+from common.errors import UsageError
+from common.gemm import Size
+
+FOLDER = ROOT / "samples" / "mygemm"
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules."""
+    with modules_of("mygemm") as module:
+        names = ("checking", "ladder", "launch", "runner")
+        yield SimpleNamespace(**{name: module(name) for name in names})
+
+
+@pytest.fixture
+def run(sample, queue):
+    """Run a kernel by its number; gives the Check and the Gemm."""
+
+    def run_kernel(number, size, *, dtype=np.float32, alpha=1.5, beta=-0.5, data="sdk",
+                   strides=None, profile=None, **params):  # fmt: skip
+        size = Size(*size)
+        problem = sample.launch.Problem(
+            size, np.dtype(dtype), *(strides or (size.K, size.N, size.N))
+        )
+        rung = next(r for r in sample.ladder.RUNGS if r.number == number)
+        limits = device.limits(queue.device, profile)
+        gemm = sample.runner.prepare(queue, limits, rung, params, problem)
+        expected = sample.checking.Expected(problem, data, 1, alpha, beta)
+        matrices = sample.runner.Matrices(queue, problem)
+        for n in range(2):
+            matrices.write(n, expected.inputs[n])
+        scratch = sample.runner.Scratch(queue.context)
+
+        def launch_once(each):
+            gemm.set_up(matrices, scratch, alpha, each)
+            gemm.enqueue()[-1].wait()
+
+        return expected.check(launch_once, matrices)[0], gemm
+
+    return run_kernel
+
+
+PARAMETERS = [
+    (1, {"TS": 7}),
+    (2, {"TS": 1}),
+    (2, {"TS": 13}),
+    (3, {"TS": 12, "WPT": 3}),
+    (3, {"TS": 16, "WPT": 16}),
+    (5, {"TS": 24, "WPT": 4, "TSDK": 18, "PAD": 0}),
+    (5, {"TS": 8, "WPT": 8, "TSDK": 5, "PAD": 1}),
+    (6, {"TSM": 32, "TSN": 16, "TSK": 4, "WPTM": 4, "WPTN": 2, "PAD": 0}),
+    (6, {"TSM": 12, "TSN": 20, "TSK": 15, "WPTM": 3, "WPTN": 4, "PAD": 3}),
+    (7, {"TSM": 16, "TSN": 64, "TSK": 8, "WPTM": 2, "WPTN": 8, "WIDTH": 2}),
+    (9, {"TSM": 64, "TSN": 16, "TSK": 8, "WPTM": 8, "WPTN": 4, "WIDTH": 4}),
+    (10, {"TSM": 24, "TSN": 16, "TSK": 16, "WPTM": 3, "WPTN": 4, "WIDTH": 4, "PAD": 0}),
+    (10, {"TSM": 16, "TSN": 16, "TSK": 4, "WPTM": 4, "WPTN": 4, "WIDTH": 2, "PAD": 1}),
+    (11, {"RX": 2, "RY": 3, "RK": 16, "THREADSX": 5, "THREADSY": 3}),
+    (11, {"RX": 16, "RY": 1, "RK": 1, "THREADSX": 1, "THREADSY": 7}),
+]
+
+
+@pytest.mark.parametrize(("number", "params"), PARAMETERS, ids=str)
+def test_any_parameters_that_keep_the_rules(run, number, params):
+    check, gemm = run(number, (50, 37, 29), **params)
+    assert check.reason is None
+    assert gemm.choice.params == params
+
+
+@pytest.mark.parametrize("number", [4, 7, 9, 10])
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_every_width(run, number, width):
+    # The reference stores nothing at all for some: an odd size shows that edges are stored.
+    tile = {"TSM": 32, "TSN": 64, "TSK": 16, "WPTM": 4, "WPTN": max(width, 4)}
+    check, gemm = run(number, (35, 70, 19), WIDTH=width, **(tile if number > 4 else {}))
+    assert check.reason is None
+    assert gemm.choice.params["WIDTH"] == width
+
+
+def test_double_with_wide_vectors(run):
+    small = {"TSM": 16, "TSN": 32, "TSK": 16, "WPTM": 4, "WPTN": 8, "WIDTH": 8}
+    for number, params in ((4, {"WIDTH": 16}), (10, small), (11, {"RX": 16})):
+        check, _ = run(number, (33, 34, 35), dtype=np.float64, **params)
+        assert check.reason is None, number
+
+
+def test_a_size_that_needs_no_copy_is_one_launch(run):
+    for number in (1, 2, 3, 4, 10, 11):
+        _, gemm = run(number, (128, 128, 128))
+        assert [step[0] for step in gemm.steps] == ["gemm"], number
+
+
+def test_what_is_copied_when(run):
+    def steps(number, size, **more):
+        return [step[0] for step in run(number, size, **more)[1].steps]
+
+    assert steps(2, (32, 32, 33)) == ["pad A", "pad B", "gemm"]
+    assert steps(2, (32, 33, 32)) == ["pad B", "pad C", "gemm", "cut C"]
+    assert steps(2, (32, 33, 32), beta=0) == ["pad B", "pad C", "gemm", "cut C"]
+    assert steps(6, (128, 128, 16)) == ["transpose A", "gemm"]
+    assert steps(4, (32, 32, 32), strides=(33, 32, 32)) == ["pad A", "gemm"]
+    assert steps(4, (32, 32, 32), strides=(36, 40, 44)) == ["gemm"]
+    assert steps(10, (31, 33, 35), strides=(37, 34, 41)) == ["gemm"]
+
+
+@pytest.mark.parametrize("number", [n for n in range(1, 12) if n != 8])
+def test_the_limits_of_a_small_mali_are_kept(run, number):
+    check, gemm = run(number, (70, 45, 33), profile="mali-t628")
+    assert check.reason is None
+    assert np.prod(gemm.plan.local_size) <= 256
+    assert gemm.plan.local_bytes <= 32 * 1024
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 11])
+def test_the_least_that_opencl_asks_of_a_device(run, number):
+    check, gemm = run(number, (5, 4, 3), profile="embedded")
+    assert check.reason is None
+    assert gemm.plan.local_size == (1, 1)
+
+
+def test_what_the_plan_counts_is_what_the_kernel_takes(run, queue):
+    """The rule of local memory is worth as much as the number that it looks at."""
+    info = cl.kernel_work_group_info.LOCAL_MEM_SIZE
+    for number in (n for n in range(2, 12) if n != 8):
+        _, gemm = run(number, (16, 16, 16))
+        taken = gemm.kernel.get_work_group_info(info, queue.device)
+        assert 0 <= taken - gemm.plan.local_bytes <= 64, number  # NVIDIA's driver keeps a few
+
+
+def test_a_kernel_that_can_have_fewer_work_items_gets_fewer(run, sample, monkeypatch):
+    monkeypatch.setattr(sample.runner.Gemm, "group_limit", lambda self: 64)
+    check, gemm = run(3, (40, 40, 40))
+    assert check.reason is None
+    assert np.prod(gemm.plan.local_size) <= 64
+    assert "a work-group has at most 64" in gemm.choice.why
+
+
+# Kernels broken on purpose must fail. Sizes: a tile and a bit in each direction.
+
+MUTANTS = {
+    "01 forgets beta": (1, "+ beta * *c", ""),
+    "01 reads C at beta 0": (1, "beta == 0 ? alpha * sum : ", ""),
+    "01 leaves out half of C": (1, "if (i >= M", "if (i >= M / 2"),
+    "01 goes beyond C": (1, "if (i >= M || j >= N)", "if (i >= M || j > N)"),
+    "02 leaves out a product": (2, "int k = 0; k < TS;", "int k = 1; k < TS;"),
+    "02 leaves out a tile": (2, "int k0 = 0; k0 < K;", "int k0 = TS; k0 < K;"),
+    "02 forgets to wait": (2, "barrier(CLK_LOCAL_MEM_FENCE);", ""),
+    "06 forgets to wait": (6, "barrier(CLK_LOCAL_MEM_FENCE);", ""),
+    "03 mixes up rows": (3, "a_tile[row + w * ROWS][k]", "a_tile[row][k]"),
+    "03 forgets alpha": (3, "alpha * sums[w] + beta", "sums[w] + beta"),
+    "04 takes the wrong vector": (4, "b_tile[k][column];", "b_tile[k][0];"),
+    "05 packs the rows": (5, "a_tile[x][k] = ", "a_tile[x][TSDK - 1 - k] = "),
+    "05 leaves out a row of k": (5, "k < TSDK; k += ROWS", "k < TSDK - 1; k += ROWS"),
+    "06 mixes up columns": (6, "b_tile[k][x + n * COLUMNS];", "b_tile[k][x];"),
+    "06 leaves out elements": (6, "e < TSK * TSM;", "e < TSK * TSM - 1;"),
+    "07 stores half": (7, "WIDTH; n++) {\n            __g", "WIDTH / 2; n++) {\n            __g"),
+    "09 uses the tile twice": (9, "k0 / TSK % 2", "0 * k0"),
+    "09 leaves out the last tile": (9, "k0 + TSK < K;", "k0 + 2 * TSK < K;"),
+    "10 loads beyond the row": (10, "at + w < end ?", "at + w < end + 1 ?"),
+    "10 stores beyond C": (10, "if (w < left)", "if (w < left + 1)"),
+    "10 drops the edge": (10, "if (w < left)", "if (w + 1 < left)"),
+    "10 has no end of M": (10, "if (i >= M)", "if (i > M)"),
+    "10 has no end of K": (10, "k < K ? columns : 0", "columns"),
+    "11 mixes up k": (11, "a.each[k] * b[k]", "a.each[k] * b[0]"),
+    "pad leaves rubbish": (2, "i < P && j < Q ?", "i < P && j <= Q ?", "pad"),
+    "pad cuts too little": (2, "i < R && j < S", "i < R && j <= S", "pad"),
+    "transpose forgets zeros": (6, "row < P && column < Q ?", "row < P ?", "transpose"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mutant):
+    number, right, wrong, *other = MUTANTS[mutant]
+    kernels = tmp_path / "kernels"
+    shutil.copytree(FOLDER / "kernels", kernels)
+    name = other[0] if other else f"{number:02}_*"
+    (path,) = kernels.glob(f"{name}.cl")
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+    monkeypatch.setattr(sample.launch, "KERNELS", kernels)
+    monkeypatch.setattr(sample.runner, "KERNELS", kernels)
+    sample.runner._copy_program.cache_clear()
+    try:
+        M, N, K = (TILE.get(number, 32) + 3,) * 3
+        beta = 0 if "beta 0" in mutant else -0.5
+        check, _ = run(number, (M, N, K), beta=beta, strides=(K + 1, N + 2, N + 3))
+    finally:
+        sample.runner._copy_program.cache_clear()
+    assert check.reason, f"{check} looks right"
+    if "beyond C" in mutant or "too little" in mutant:
+        assert "outside of C" in check.reason or "are wrong" in check.reason
+
+
+TILE = {6: 128, 7: 128, 9: 128, 10: 128}  # the others' is 32 or less
+
+
+def test_a_write_into_the_gap_behind_a_row_is_seen(run, sample, monkeypatch, tmp_path):
+    kernels = tmp_path / "kernels"
+    shutil.copytree(FOLDER / "kernels", kernels)
+    path = kernels / "01_naive.cl"
+    path.write_text(path.read_text().replace("    *c = beta", "    C[N] = 1;\n    *c = beta"))
+    monkeypatch.setattr(sample.launch, "KERNELS", kernels)
+    check, _ = run(1, (8, 8, 8), strides=(8, 8, 9))
+    assert check.reason == "it wrote outside of C"
+
+
+# What the rules say.
+
+
+def refusal(sample, queue, number, profile=None, dtype=np.float32, **params):
+    rung = next(r for r in sample.ladder.RUNGS if r.number == number)
+    limits = device.limits(queue.device, profile)
+    with pytest.raises(UsageError) as caught:
+        sample.launch.choose(rung, params, limits, np.dtype(dtype))
+    return str(caught.value)
+
+
+REFUSED = [
+    (2, {"TS": 32}, "--TS 32: 1024 work-items, but a work-group has at most 256; --TS 16 would do"),
+    (1, {"TS": 300}, "--TS 300: 300 work-items in dimension 0, but the device takes at most 256"),
+    (1, {"TS": 0}, "--TS 0: at least 1 is needed; --TS 1 would do"),
+    (3, {"TS": 32, "WPT": 5}, "--WPT 5 --TS 32: WPT must divide TS; --WPT 4 would do"),
+    (4, {"WIDTH": 3}, "--WIDTH 3: a vector has 1, 2, 4, 8 or 16 elements; --WIDTH 4 would do"),
+    (5, {"TS": 32, "WPT": 8, "TSDK": 6}, "--TSDK 6 --TS 32 --WPT 8: TS / WPT = 4 must divide TSDK"),
+    (9, {"TSM": 128, "TSN": 128, "TSK": 32},
+     "65536 bytes of local memory, but the device has 32768 for a work-group; --TSK 16 would do"),
+    (7, {"TSM": 128, "WPTM": 3}, "--WPTM 3 --TSM 128: WPTM must divide TSM; --WPTM 8 would do"),
+    (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "16384 products, more than the 8192"),
+    (11, {"RX": 3}, "--RX 3: a vector has"),
+    (11, {"THREADSX": 32, "THREADSY": 16}, "512 work-items, but a work-group has at most 256"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "params", "message"), REFUSED)
+def test_what_is_refused_and_why(sample, queue, number, params, message):
+    text = refusal(sample, queue, number, "mali-t628", **params)
+    assert message in text
+    assert "would do" in text
+
+
+def test_the_values_that_would_do_do(sample, queue):
+    for number, params, _ in REFUSED:
+        text = refusal(sample, queue, number, "mali-t628", **params)
+        words = text.rpartition("; ")[2].split()
+        better = {n[2:]: int(v) for n, v in zip(words[:-2:2], words[1:-2:2])}
+        rung = next(r for r in sample.ladder.RUNGS if r.number == number)
+        limits = device.limits(queue.device, "mali-t628")
+        sample.launch.choose(rung, {**params, **better}, limits, np.dtype(np.float32))
+
+
+def test_what_is_given_stays_and_the_rest_is_made_to_fit(sample, queue):
+    limits = device.limits(queue.device, "mali-t628")
+    rung = sample.ladder.ANY_SIZE
+    choice = sample.launch.choose(rung, {"WIDTH": 16}, limits, np.dtype(np.float32))
+    assert choice.params["WIDTH"] == 16
+    assert choice.params["WPTN"] % 16 == 0
+    assert "WIDTH must divide WPTN" in choice.why
+
+
+def test_the_original_tiles_fill_a_small_malis_local_memory_to_the_byte(sample, queue):
+    limits = device.limits(queue.device, "mali-t628")
+    rung = sample.ladder.PREFETCH
+    assert sample.launch.choose(rung, {}, limits, np.dtype(np.float32)).why is None
