@@ -1,0 +1,30 @@
+/* C = alpha * A * B + beta * C, complex64, row-major; A and B as they are ("NN"):
+ *
+ *                          n              element (row, column) of a matrix is at
+ *                    +-----------+        [row * n + column]
+ *                  n |   |   B   |
+ *                    |   v       |        The sum over k walks along a row of A, where
+ *            n       +-----------+        neighbours are neighbours in memory, and down B,
+ *      +-----------+ +-----------+        whose rows lie n elements apart.
+ *    n | --> A     | |   o   C   |
+ *      +-----------+ +-----------+
+ *
+ * NDRange: n x n, a work-item per element of C; dimension 0 goes over the columns. Any order from
+ * 1 up.
+ * A complex number is a float2, real part first, which is how numpy, C and Fortran store it too.
+ */
+
+float2 times(float2 a, float2 b)
+{
+    return (float2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+__kernel void gemm(__global const float2 *restrict A, __global const float2 *restrict B,
+                   __global float2 *restrict C, float2 alpha, float2 beta, uint n)
+{
+    const size_t j = get_global_id(0), i = get_global_id(1);
+    float2 sum = (float2)(0);
+    for (size_t k = 0; k < n; k++)
+        sum += times(A[i * n + k], B[k * n + j]);
+    C[i * n + j] = times(alpha, sum) + times(beta, C[i * n + j]);
+}

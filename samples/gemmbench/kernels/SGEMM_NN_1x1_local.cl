@@ -1,0 +1,47 @@
+/* C = alpha * A * B + beta * C, float32, row-major; A and B as they are ("NN"):
+ *
+ *                          n              element (row, column) of a matrix is at
+ *                    +-----------+        [row * n + column]
+ *                  n |   |   B   |
+ *                    |   v       |        The sum over k walks along a row of A, where
+ *            n       +-----------+        neighbours are neighbours in memory, and down B,
+ *      +-----------+ +-----------+        whose rows lie n elements apart.
+ *    n | --> A     | |   o   C   |
+ *      +-----------+ +-----------+
+ *
+ * NDRange: n x n, a work-item per element of C, in work-groups of any shape with at most ROOM
+ * rows; dimension 0 goes over the columns. Any order from 1 up.
+ *
+ * The work-items of a row of the group need the same row of A. They fetch it together, a chunk at
+ * a time, into local memory, and each reads all of it there. Two barriers make that right: none
+ * may read before all have written, and none may overwrite what another still reads. They are not
+ * those of the _barrier kernels, which the result does not need.
+ */
+
+#ifndef ROOM
+#define ROOM 1024 /* floats of local memory: the chunks of all rows of a group */
+#endif
+
+__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
+                   __global float *restrict C, float alpha, float beta, uint n)
+{
+    __local float room[ROOM];
+    const size_t j = get_global_id(0), i = get_global_id(1);
+    const uint columns = get_local_size(0), column = get_local_id(0);
+    if (get_local_size(1) > ROOM)
+        return; /* no room for a single element of each row */
+    const uint length = ROOM / get_local_size(1); /* of a chunk */
+    __local float *chunk = room + get_local_id(1) * length;
+
+    float sum = 0;
+    for (size_t start = 0; start < n; start += length) {
+        const uint count = min((size_t)length, n - start);
+        for (uint k = column; k < count; k += columns)
+            chunk[k] = A[i * n + start + k];
+        barrier(CLK_LOCAL_MEM_FENCE); /* the chunk is whole */
+        for (uint k = 0; k < count; k++)
+            sum += chunk[k] * B[(start + k) * n + j];
+        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs it any more */
+    }
+    C[i * n + j] = alpha * sum + beta * C[i * n + j];
+}

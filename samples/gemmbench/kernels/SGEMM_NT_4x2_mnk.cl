@@ -1,0 +1,86 @@
+/* C = alpha * A * B^T + beta * C, float32, row-major; B is given transposed ("NT"):
+ *
+ *                          K              element (row, column) of a matrix with the
+ *                    +-----------+        leading dimension ld is at [row * ld + column]
+ *                  N | --> B     |
+ *                    |           |        A: M x K    B: N x K    C: M x N
+ *            K       +-----------+        The sum over k walks along a row of A and along
+ *      +-----------+ +-----------+        a row of B: in both, neighbours in k are
+ *    M | --> A     | |   o   C   |        neighbours in memory. Row j of B makes column j
+ *      +-----------+ +-----------+        of C.
+ *
+ * NDRange: (N / 4) x (M / 2), each at least 1; dimension 0 goes over the columns. A work-item
+ * makes 2 rows by 4 columns of C. Nothing need divide the orders: what is left over at the right
+ * and at the bottom is made by the last work-item of each dimension.
+ *
+ * The lanes of the vectors are 4 neighbours in k, which are neighbours in memory in A and in B.
+ * Each of the 8 sums is a vector, and its lanes are added at the end. A vector of B serves two
+ * rows of A: 8 products of vectors for 6 loads, where one row has 4 for 5.
+ */
+
+/* Rows i .. i_end - 1 and columns first .. j_end - 1 of C, one element at a time. */
+void edge(__global const float *A, __global const float *B, __global float *C, float alpha,
+          float beta, uint K, uint lda, uint ldb, uint ldc,
+          uint i, uint i_end, uint first, uint j_end)
+{
+    for (; i < i_end; i++) {
+        for (uint j = first; j < j_end; j++) {
+            float sum = 0;
+            for (uint k = 0; k < K; k++)
+                sum += A[(size_t)i * lda + k] * B[(size_t)j * ldb + k];
+            __global float *c = C + (size_t)i * ldc + j;
+            *c = alpha * sum + beta * *c;
+        }
+    }
+}
+
+__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
+                   __global float *restrict C, float alpha, float beta, uint M, uint N, uint K,
+                   uint lda, uint ldb, uint ldc)
+{
+    const uint i = 2 * get_global_id(1), j = 4 * get_global_id(0);
+    const bool whole = j + 4 <= N && i + 2 <= M; /* not where an order is less than a tile's side */
+
+    if (whole) {
+        __global const float *A0 = A + (size_t)i * lda, *A1 = A0 + lda;
+        __global const float *B0 = B + (size_t)j * ldb, *B1 = B0 + ldb,
+            *B2 = B1 + ldb, *B3 = B2 + ldb;
+        float4 sum0 = (float4)(0), sum1 = sum0, sum2 = sum0, sum3 = sum0,
+            sum4 = sum0, sum5 = sum0, sum6 = sum0, sum7 = sum0;
+        float4 total0 = (float4)(0), total1 = total0;
+        size_t k = 0;
+        for (; k + 4 <= K; k += 4) {
+            const float4 a0 = vload4(0, A0 + k);
+            const float4 a1 = vload4(0, A1 + k);
+            const float4 b0 = vload4(0, B0 + k);
+            const float4 b1 = vload4(0, B1 + k);
+            const float4 b2 = vload4(0, B2 + k);
+            const float4 b3 = vload4(0, B3 + k);
+            sum0 += a0 * b0;
+            sum1 += a0 * b1;
+            sum2 += a0 * b2;
+            sum3 += a0 * b3;
+            sum4 += a1 * b0;
+            sum5 += a1 * b1;
+            sum6 += a1 * b2;
+            sum7 += a1 * b3;
+        }
+        for (; k < K; k++) {
+            const float4 b = (float4)(B0[k], B1[k], B2[k], B3[k]);
+            total0 += A0[k] * b;
+            total1 += A1[k] * b;
+        }
+        total0 += (float4)(sum0.x + sum0.y + sum0.z + sum0.w, sum1.x + sum1.y + sum1.z + sum1.w,
+                           sum2.x + sum2.y + sum2.z + sum2.w, sum3.x + sum3.y + sum3.z + sum3.w);
+        total1 += (float4)(sum4.x + sum4.y + sum4.z + sum4.w, sum5.x + sum5.y + sum5.z + sum5.w,
+                           sum6.x + sum6.y + sum6.z + sum6.w, sum7.x + sum7.y + sum7.z + sum7.w);
+        __global float *C0 = C + (size_t)i * ldc + j, *C1 = C0 + ldc;
+        vstore4(alpha * total0 + beta * vload4(0, C0), 0, C0);
+        vstore4(alpha * total1 + beta * vload4(0, C1), 0, C1);
+    }
+
+    const uint i_end = get_global_id(1) + 1 == get_global_size(1) ? M : i + 2;
+    const uint j_end = get_global_id(0) + 1 == get_global_size(0) ? N : j + 4;
+    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i, min(i + 2, i_end), whole ? j + 4 : j, j_end);
+    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i + 2, i_end, j, j_end);
+}

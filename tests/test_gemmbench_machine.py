@@ -1,0 +1,240 @@
+"""gemmbench and the machine's state: clocks that are pinned, points that are throttled, energy."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+from conftest import ROOT, modules_of
+from fake_sysfs import CPU, GPU, ZONE, changing, rockchip, snapshot
+
+from common import power, record, timing
+
+QUICK = ("--repeat", 2, "--warmup", 0, "--no-fence")
+CRASH = "C = (global float *)8;"
+HANG = "volatile int forever = 1; while (forever) { }"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return rockchip(tmp_path / "sys")
+
+
+@pytest.fixture
+def point(recorded, tree):
+    return partial(recorded, "gemmbench", "--sysfs", tree)
+
+
+def settings(tree):
+    return {path: text.strip() for path, text in snapshot(tree).items()}
+
+
+def wait_for_settings(tree, wanted):
+    deadline = time.monotonic() + 20
+    while settings(tree) != wanted:
+        assert time.monotonic() < deadline, settings(tree)
+        time.sleep(0.02)
+
+
+def bad_kernel(folder, spoil):
+    folder.mkdir()
+    (folder / "bad.cl").write_text(
+        "kernel void gemm(global const float *A, global const float *B, global float *C,\n"
+        f"                 float alpha, float beta, uint n) {{ {spoil} C[0] = 0; }}\n"
+    )
+    keys = {"name": "bad", "file": "bad.cl", "type": "S", "transA": "N", "transB": "N",
+            "dj": 1, "di": 1}  # fmt: skip
+    (folder / "bad.json").write_text(json.dumps(keys))
+    return ("--kernels", folder, "-f", "bad")
+
+
+def test_the_state_is_recorded_before_during_and_after(point):
+    done, (item,) = point("-n", 16, *QUICK)
+    assert done.returncode == 0
+    before = item.environment["before"]
+    assert before["clocks_hz"] == {"cpu policy0": 1.2e9, "gpu ff9a0000.gpu": 2e8}
+    assert before["temperatures_c"] == {"thermal_zone0 gpu-thermal": 47.5}
+    assert before["power_w"] == {"ina3221 VDD_GPU": 1.5}
+    assert item.environment["during"] == [before]  # a look between the runs
+    assert item.environment["after"] == before
+    assert item.environment["throttled"] == []
+    assert "throttled" not in done.stdout
+    assert "  machine       cpu policy0 1200 MHz, gpu ff9a0000.gpu 200 MHz" in done.stdout
+    assert "  clocks        not pinned, see --pin" in done.stdout
+
+
+def test_a_point_whose_clock_or_temperature_moved_is_throttled(point, tree):
+    clock, heat = (800000000, 400000000), (47000, 83000)
+    with (
+        changing(tree / GPU / "cur_freq", clock, every=0.05),
+        changing(tree / ZONE / "temp", heat, every=0.05),
+    ):
+        done, (item,) = point("-n", 384, "--repeat", 12, "--no-fence")
+    texts = [
+        "gpu ff9a0000.gpu ran at 400 MHz to 800 MHz",
+        "thermal_zone0 gpu-thermal went from 47 to 83 degrees",
+    ]
+    assert item.environment["throttled"] == texts
+    for text in texts:
+        assert f"  throttled     {text}" in done.stdout
+
+
+def test_the_rate_is_that_of_the_median_time():
+    seconds = [1.0, 1.0, 3.0, 5.0]  # the median of the rates is another: 0.667
+    taken = timing.Timing(seconds, seconds, seconds, seconds, 0)
+    with modules_of("gemmbench") as load:
+        texts = load("texts")
+    assert texts.statistics(taken, 1e9) == {
+        "min": 0.2, "max": 1.0, "mean": pytest.approx((1 + 1 + 1 / 3 + 1 / 5) / 4), "median": 0.5,
+        "range": 0.8, "spread": 1.6, "repeats": 4,
+    }  # fmt: skip
+
+
+def test_pinned_while_it_runs_and_restored(point, tree):
+    before = settings(tree)
+    done, (item,) = point("-n", 16, "--pin", "1200", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert item.environment["governors"] == {
+        "policy0": "performance", "ff9a0000.gpu": "performance",
+    }  # fmt: skip
+    assert item.params["pin"] == "1200"
+    assert "  clocks        pinned to 1200 MHz" in done.stdout
+    assert settings(tree) == before
+    _, (item,) = point("-n", 16, "--pin", *QUICK)
+    assert item.params["pin"] == "max"
+    assert settings(tree) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--pin", "700"), "--pin: policy0 does not run at 700 MHz, there is 408 MHz, 1200 MHz"),
+        (("--pin", "fast"), "'fast' is not a number"),
+        (("--pin", "0"), "'0' is not a number above 0"),
+    ],
+)
+def test_what_cannot_be_pinned_is_refused(point, tree, args, message):
+    before = settings(tree)
+    done, _ = point("-n", 16, *args, *QUICK)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert settings(tree) == before
+
+
+def test_without_clocks_or_rights_it_says_so(recorded, tmp_path, point, tree):
+    done, _ = recorded("gemmbench", "-n", 16, "--pin", "--sysfs", tmp_path)
+    assert done.returncode == 2
+    assert "--pin: this machine shows no clock that can be set" in done.stderr
+    (tree / GPU / "governor").unlink()
+    (tree / GPU / "governor").symlink_to("/proc/version")  # which nobody can write
+    done, _ = point("-n", 16, "--pin", *QUICK)
+    assert done.returncode == 2
+    assert "--pin " in done.stderr
+    assert "gpu/governor" in done.stderr
+    assert done.stderr.count("\n") == 1
+    after = settings(tree)
+    assert after[tree / CPU / "scaling_governor"] == "schedutil"
+    assert after[tree / CPU / "scaling_max_freq"] == "1200000"
+
+
+def test_a_crash_of_the_driver_restores(point, tree, tmp_path):
+    before = settings(tree)
+    done, _ = point(*bad_kernel(tmp_path / "bad", CRASH), "-n", 8, "--pin", *QUICK)
+    assert done.returncode == -signal.SIGSEGV
+    wait_for_settings(tree, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_end_from_outside_restores(tree, tmp_path, number):
+    before = settings(tree)
+    args = (*bad_kernel(tmp_path / "bad", HANG), "-n", 8, "--pin", "--sysfs", tree, *QUICK)
+    process = subprocess.Popen(
+        [sys.executable, "samples/gemmbench/run.py", *map(str, args)], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 20
+    while settings(tree)[tree / GPU / "min_freq"] != "800000000":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.5)  # into the kernel
+    os.killpg(process.pid, number)
+    try:
+        process.wait(3)
+    except subprocess.TimeoutExpired:  # Python heeds SIGINT when the kernel has ended, maybe never
+        assert number == signal.SIGINT
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+    process.stdout.close()
+    wait_for_settings(tree, before)
+
+
+def test_an_exploration_pins_each_point_and_restores_after_one_that_hangs(
+    run_sample, tree, tmp_path
+):
+    before = settings(tree)
+    journal = tmp_path / "journal.jsonl"
+    folder = tmp_path / "bad"
+    bad_kernel(folder, HANG)
+    for suffix in (".cl", ".json"):
+        text = (ROOT / f"samples/gemmbench/kernels/SGEMM_NN_1x1{suffix}").read_text()
+        (folder / f"good{suffix}").write_text(text.replace("SGEMM_NN_1x1", "good"))
+    done = run_sample(
+        "gemmbench", "explore", "--kernels", folder, "--orders", 8, "--lws", "0x0", "--pin",
+        "--frequencies", "max,408", "--limit", 3, "--sysfs", tree, "--journal", journal, *QUICK,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    items = record.read(journal)
+    assert [(i.variant, i.params["point"]["pin"], i.status) for i in items] == [
+        ("bad", "max", "error"), ("good", "max", "passed"),
+        ("bad", "408", "error"), ("good", "408", "passed"),
+    ]  # fmt: skip
+    assert items[1].environment["governors"]["policy0"] == "performance"
+    assert "good 8x8x8 any group at 408 MHz: " in done.stdout
+    assert settings(tree) == before
+
+
+def test_an_exploration_that_may_not_pin_runs_no_point(run_sample, tmp_path):
+    done = run_sample(
+        "gemmbench", "explore", "--pin", "--sysfs", tmp_path, "--journal", tmp_path / "j", *QUICK
+    )
+    assert done.returncode == 2
+    assert "shows no clock that can be set" in done.stderr
+    assert not (tmp_path / "j").exists()
+
+
+# Energy.
+
+
+def test_the_energy_of_a_launch(point, tree):
+    sensor = tree / "class/hwmon/hwmon1/power1_input"
+    with changing(sensor, lambda number: 1500000 + number % 2 * 1000, every=0.01):
+        done, (item,) = point("-n", 64, "--energy", *QUICK)
+    energy = item.metrics["energy"]["ina3221 VDD_GPU"]
+    assert energy["reason"] is None
+    assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
+    assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
+    assert abs(energy["joules"]) < 1e-6  # it takes as much as when idle, for a fraction of a ms
+    assert "  energy        ina3221 VDD_GPU: " in done.stdout
+    assert "W idle, " in done.stdout
+
+
+def test_too_few_readings_are_no_energy(point, project, tree):
+    path = project / "samples/gemmbench/point.py"
+    text = path.read_text()
+    assert "_ENERGY_LIMIT = 15.0" in text
+    path.write_text(text.replace("_ENERGY_LIMIT = 15.0", "_ENERGY_LIMIT = 0.3"))
+    done, (item,) = point("-n", 16, "--energy", *QUICK, root=project)
+    energy = item.metrics["energy"]["ina3221 VDD_GPU"]
+    assert (energy["joules"], energy["reason"]) == (None, "insufficient samples")
+    assert "insufficient samples (0 idle and 0 active, 20 are needed)" in done.stdout
+
+
+def test_a_machine_without_sensors(recorded, tmp_path):
+    done, (item,) = recorded("gemmbench", "-n", 16, "--energy", "--sysfs", tmp_path, *QUICK)
+    assert done.returncode == 0
+    assert item.metrics["energy"] == {}
+    assert "this machine shows no power sensor that can be read" in done.stdout

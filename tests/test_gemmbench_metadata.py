@@ -1,0 +1,139 @@
+"""What is wrong with a kernel's .json is said, with the file and the key."""
+
+import json
+
+import pytest
+from conftest import ROOT, sample_module
+
+from common.errors import UsageError
+
+metadata = sample_module("gemmbench", "metadata")
+RIGHT = {"name": "k", "file": "k.cl", "type": "S", "transA": "N", "transB": "T", "dj": 4, "di": 1}
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Write a .json file with some keys changed (None: left out), and load it."""
+
+    def write(text=None, **changes):
+        (tmp_path / "k.cl").write_text("")
+        keys = {k: v for k, v in {**RIGHT, **changes}.items() if v is not None}
+        (tmp_path / "k.json").write_text(json.dumps(keys) if text is None else text)
+        return metadata.load(tmp_path / "k.json")
+
+    return write
+
+
+def test_the_originals_form(load):
+    found = load()
+    assert (found.type, found.transA, found.transB, found.dj, found.di) == ("S", "N", "T", 4, 1)
+    assert (found.opts, found.shape) == ("", "n")
+    assert found.source.name == "k.cl"
+
+
+def test_small_letters_and_options(load):
+    found = load(type="d", transA="t", transB="n", opts="-DX=1 -cl-mad-enable", shape="MNK")
+    assert (found.type, found.transA, found.transB) == ("D", "T", "N")
+    assert (found.opts, found.shape) == ("-DX=1 -cl-mad-enable", "mnk")
+
+
+def test_half_kernels_sum_floats_unless_they_say_so(load):
+    assert load(type="H").sums == "float32"
+    assert load(type="H", arithmetic="h").sums == "float16"
+    assert load(type="C").sums == "complex64"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dk": 32}, "dk is unknown, there is name, file, type, transA, transB, dj, di, opts"),
+        ({"TYPE": "S"}, "TYPE is unknown"),
+        ({"di": None}, "di is missing"),
+        ({"name": 3}, "name must be a text, not 3"),
+        ({"name": ""}, 'name must be a text, not ""'),
+        ({"type": "X"}, 'type must be S or D or H or C or Z, not "X"'),
+        ({"type": ["S"]}, r'type must be a text, not \["S"\]'),
+        ({"transB": "C"}, 'transB must be N or T, not "C"'),
+        ({"dj": 0}, "dj must be a whole number from 1 to 64, not 0"),
+        ({"dj": "4"}, 'dj must be a whole number from 1 to 64, not "4"'),
+        ({"dj": True}, "dj must be a whole number from 1 to 64, not true"),
+        ({"di": 2.0}, "di must be a whole number from 1 to 64, not 2.0"),
+        ({"di": -1}, "di must be a whole number"),
+        ({"di": 65}, "di must be a whole number"),
+        ({"opts": ["-DX"]}, "opts must be a text"),
+        ({"shape": "square"}, 'shape must be N or MNK, not "square"'),
+        ({"arithmetic": "S"}, "arithmetic is for kernels of type H only"),
+        ({"file": "other.cl"}, "file there is no other.cl beside it"),
+        ({"file": "../k.cl"}, "file must be the name of a file in the same folder"),
+        ({"file": "."}, "file must be the name"),
+        ({"file": "k.cl/"}, "file must be the name"),
+    ],
+)
+def test_wrong_metadata(load, changes, message):
+    with pytest.raises(UsageError, match=f"k.json: {message}"):
+        load(**changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "k.json is no JSON: "),
+        ("{", "k.json is no JSON: "),
+        ("[1]", "k.json is not a JSON object with the keys name, file"),
+        ('{"dj": 1, "dj": 2}', "k.json: dj stands there twice"),
+        ("[" * 100000, "k.json is no JSON: "),
+        ("\x00", "k.json is no JSON: "),
+    ],
+)
+def test_what_is_no_metadata(load, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(text)
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "k.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"k\.json is no JSON"):
+        metadata.load(tmp_path / "k.json")
+    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
+        metadata.load(tmp_path)
+
+
+def test_the_digest_is_of_both_files(load, tmp_path):
+    found = load()
+    before = found.digest()
+    (tmp_path / "k.cl").write_text("changed")
+    assert found.digest() != before
+    assert load(dj=2).digest() != before
+
+
+def test_kernels_are_found_by_pattern():
+    folder = ROOT / "samples/gemmbench/kernels"
+
+    def names(*patterns):
+        return [meta.name for meta in metadata.find(folder, patterns)]
+
+    assert names("SGEMM_NN_1x1.json") == names("SGEMM_NN_1x1") == ["SGEMM_NN_1x1"]
+    assert names("DGEMM_NN_2x1*") == [
+        "DGEMM_NN_2x1", "DGEMM_NN_2x1_barrier", "DGEMM_NN_2x1_unroll2",
+    ]  # fmt: skip
+    assert len(names("all")) == len(list(folder.glob("*.cl"))) == len(names("all", "SGEMM_*"))
+    assert names(str(folder / "CGEMM_NN_1x1.json")) == ["CGEMM_NN_1x1"]
+    with pytest.raises(UsageError, match=r"no kernel 'x' in .*, there is: CGEMM.* and \d+ more"):
+        names("x")
+
+
+def test_every_broken_file_is_named_at_once(load, tmp_path):
+    load()
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "z.json").write_text(json.dumps({**RIGHT, "di": 0}))
+    message = r"^a\.json is no JSON: .*; z\.json: di must be a whole number from 1 to 64, not 0$"
+    with pytest.raises(UsageError, match=message):
+        metadata.find(tmp_path, ["all", "z"])
+
+
+@pytest.mark.parametrize("pattern", ["all", "x"])
+def test_a_folder_without_kernels_is_called_so(tmp_path, pattern):
+    with pytest.raises(
+        UsageError, match=r"^--kernels .* has no \.json file: a kernel is two files"
+    ):
+        metadata.find(tmp_path, [pattern])

@@ -1,0 +1,95 @@
+"""The paper's failures as an experiment: which orders fail, and which of the two causes did it."""
+
+import re
+import shutil
+
+import pytest
+
+HEAD = (
+    "order  kernel without a tail         past row  past end  cause 1   cause 2   both      verdict"
+)
+RIGHT = r"(\d\.?\d*e-\d\d)"  # an error of rounding
+# order, kernel, products past the row, elements of C that took something from past the end
+TABLE = """\
+64 SGEMM_NT_4x1_barrier_no_tail 64 127 0.0501 0.783 0.812 FAILS
+64 DGEMM_NT_2x1_barrier_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+64 SGEMM_NT_4x1_unroll2_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+96 SGEMM_NT_4x1_barrier_no_tail 32 191 0.0501 0.641 0.647 FAILS
+96 DGEMM_NT_2x1_barrier_no_tail 32 191 0.0501 0.641 0.647 FAILS
+96 SGEMM_NT_4x1_unroll2_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+100 SGEMM_NT_4x1_barrier_no_tail 28 199 0.0501 0.524 0.531 FAILS
+100 DGEMM_NT_2x1_barrier_no_tail 28 199 0.0501 0.524 0.531 FAILS
+100 SGEMM_NT_4x1_unroll2_no_tail 4 199 0.0501 0.22 0.242 FAILS
+128 SGEMM_NT_4x1_barrier_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+128 DGEMM_NT_2x1_barrier_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+128 SGEMM_NT_4x1_unroll2_no_tail 0 0 0.0501 ROUNDING 0.0501 match
+192 SGEMM_NT_4x1_barrier_no_tail 64 383 0.0502 0.845 0.849 FAILS
+192 DGEMM_NT_2x1_barrier_no_tail 0 0 0.0502 ROUNDING 0.0502 match
+192 SGEMM_NT_4x1_unroll2_no_tail 0 0 0.0502 ROUNDING 0.0502 match
+256 SGEMM_NT_4x1_barrier_no_tail 0 0 0.0502 ROUNDING 0.0502 match
+256 DGEMM_NT_2x1_barrier_no_tail 0 0 0.0502 ROUNDING 0.0502 match
+256 SGEMM_NT_4x1_unroll2_no_tail 0 0 0.0502 ROUNDING 0.0502 match
+"""
+
+
+@pytest.fixture(scope="module")
+def orders():
+    return ",".join(dict.fromkeys(line.split()[0] for line in TABLE.splitlines()))
+
+
+def test_the_table_shows_the_two_causes_apart(recorded, orders):
+    done, (item,) = recorded("gemmbench", "paper", "--orders", orders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    at = lines.index(HEAD)
+    rows = [" ".join(line.split()) for line in lines[at + 1 : lines.index("", at)]]
+    assert len(rows) == TABLE.count("\n")
+    for row, wanted in zip(rows, TABLE.splitlines()):
+        assert re.fullmatch(re.escape(wanted).replace("ROUNDING", RIGHT), row), row
+    words = " ".join(done.stdout.split())
+    assert "it leaves out beta * C, at most 0.0502" in words
+    assert "SGEMM_NT_4x1_barrier_no_tail fails at 64, 96, 100, 192: no multiples of 128" in words
+    assert "DGEMM_NT_2x1_barrier_no_tail fails at 96, 100: no multiples of 64" in words
+    assert "SGEMM_NT_4x1_unroll2_no_tail fails at 100: no multiples of 8" in words
+    assert "The two causes explain every row." in words
+    assert item.status == "passed"
+    assert len(item.params["rows"]) == len(rows)
+
+
+def test_a_small_tolerance_shows_that_the_reference_is_wrong_everywhere(recorded):
+    _, (item,) = recorded("gemmbench", "paper", "--orders", "64,128")
+    for row in item.params["rows"]:
+        assert row["by_reference"] == pytest.approx(row["beta_times_c"], rel=1e-3)
+        assert row["both"] >= 0.05
+        assert row["kernel_fails"] == (row["order"] % row["unit"] != 0)
+
+
+@pytest.mark.parametrize("mended", ["kernel", "reference"])
+def test_it_fails_where_a_cause_is_gone(recorded, project, mended):
+    folder = project / "samples/gemmbench"
+    if mended == "kernel":
+        target = folder / "paper_kernels/SGEMM_NT_4x1_barrier_no_tail.cl"
+        shutil.copy(folder / "kernels/SGEMM_NT_4x1_barrier.cl", target)
+    else:
+        path = folder / "paper.py"
+        text = path.read_text()
+        assert "by_original = expected - addend" in text
+        path.write_text(text.replace("by_original = expected - addend", "by_original = expected"))
+    done, (item,) = recorded("gemmbench", "paper", "--orders", "64", root=project)
+    assert done.returncode == 1
+    assert "NOT EXPLAINED by that: " in done.stdout
+    assert item.status == "failed"
+
+
+def test_without_doubles_the_rest_is_shown(recorded):
+    done, (item,) = recorded("gemmbench", "paper", "--orders", "64", "--limits", "mali-t628")
+    assert done.returncode == 0
+    assert "left out: DGEMM_NT_2x1_barrier_no_tail needs cl_khr_fp64" in done.stdout
+    assert len(item.params["rows"]) == 2
+
+
+@pytest.mark.parametrize("orders", ["6", "64,7", "64x64x8", "0", "x"])
+def test_orders_that_say_nothing_are_refused(run_sample, orders):
+    done = run_sample("gemmbench", "paper", "--orders", orders)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1

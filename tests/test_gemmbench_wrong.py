@@ -1,0 +1,268 @@
+"""samples/gemmbench finds kernels that are wrong, and those that touch what is not theirs."""
+
+import json
+import re
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bad_kernels import CRASH, add_kernel
+from conftest import ROOT, modules_of, sample_module
+
+FOLDER = ROOT / "samples" / "gemmbench"
+QUICK = ("--repeat", 1, "--warmup", 0, "--no-fence")
+
+
+@pytest.fixture
+def point(recorded):
+    """Run a point; gives the finished process and its records."""
+    return partial(recorded, "gemmbench")
+
+
+# A kernel that fails does not end the others.
+
+
+def test_the_kernels_beside_one_that_fails_are_run(point, tmp_path):
+    folder = tmp_path / "kernels"
+    add_kernel(folder, "SGEMM_a", "    syntax error\n")
+    add_kernel(folder, "SGEMM_b", "")
+    for name in ("SGEMM_NN_1x1", "SGEMM_NN_4x2"):
+        for suffix in (".cl", ".json"):
+            shutil.copy(FOLDER / f"kernels/{name}{suffix}", folder)
+    args = ("--kernels", folder, "-n", 6, "-lws", "2,2", *QUICK)
+    done, items = point("-f", "SGEMM_*", *args)
+    assert [(item.variant, item.status) for item in items] == [
+        ("SGEMM_NN_1x1", "passed"), ("SGEMM_NN_4x2", "error"), ("SGEMM_a", "error"),
+        ("SGEMM_b", "failed"),
+    ]  # fmt: skip
+    assert "2 does not divide the 1 work-items" in items[1].reason
+    assert "SGEMM_a.cl does not build: line 4" in items[2].reason
+    assert f"\nSGEMM_a: error: {items[2].reason}\n" in done.stdout
+    assert all(item.params["point"]["kernel"] == item.variant for item in items)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    assert point("-f", "SGEMM_a,SGEMM_NN_*", *args)[0].returncode == 3
+    assert point("-f", "SGEMM_NN_*", *args)[0].returncode == 2
+
+
+def test_a_kernel_that_crashes_is_an_error_in_one_line(point, tmp_path):
+    add_kernel(tmp_path, "SGEMM_crash", CRASH)
+    done, (item,) = point("--kernels", tmp_path, "-f", "all", "-n", 8)
+    assert done.returncode == 3
+    assert done.stderr == "run.py: error: crashed: SIGSEGV\n"
+    assert (item.status, item.reason) == ("error", "crashed: SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"opts": "-DX -bogus"}, "opts: this driver does not take '-DX -bogus'"),
+        ({"type": "D"}, "type D, but gemm in SGEMM_k.cl takes other scalars"),
+    ],
+)
+def test_what_the_driver_refuses_of_the_metadata_is_named(point, tmp_path, changes, message):
+    add_kernel(tmp_path, "SGEMM_k", "")
+    path = tmp_path / "SGEMM_k.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    done = point("--kernels", tmp_path, "-f", "all", "-n", 8, *QUICK)[0]
+    assert done.stderr == f"run.py: error: SGEMM_k.json: {message}\n"
+    assert done.returncode == 2
+
+
+# Wrong kernels fail.
+
+MUTANTS = {
+    "beta": ("SGEMM_NN_1x1", "beta * C[i * n + j]", "0 * C[i * n + j]"),
+    "alpha": ("SGEMM_NN_1x1", "alpha * sum", "sum"),
+    "a product": ("DGEMM_NT_1x1", "size_t k = 0", "size_t k = 1"),
+    "the tail of k": ("SGEMM_NT_4x1", "for (; k < n; k++)", "for (; k < 0; k++)"),
+    "the columns at the right": ("SGEMM_NN_4x1", "whole ? j + 4 : j, n);", "n, n);"),
+    "the rows at the bottom": ("DGEMM_NT_2x2", "i + 2, i_end, j, j_end", "n, n, j, j_end"),
+    "the last chunk": ("SGEMM_NN_4x2_barrier", "start < n;", "start + 128 < n;"),
+    "a lane": ("SGEMM_NT_4x1_unroll2", "sum1.x + sum1.y + sum1.z + sum1.w", "sum1.x + sum1.y"),
+    "the second vector": ("DGEMM_NN_2x1_unroll2", "vload2(0, A0 + k + 2)", "(double2)(0)"),
+    "lda": ("SGEMM_NN_4x2_mnk", "(size_t)i * lda, *A1", "(size_t)i * K, *A1"),
+    "ldc": ("SGEMM_NT_4x2_mnk", "(size_t)i * ldc + j, *C1", "(size_t)i * N + j, *C1"),
+    "the imaginary part": ("CGEMM_NN_1x1", "a.x * b.y + a.y * b.x", "a.x * b.y"),
+    "the sign of i * i": ("ZGEMM_NT_1x1", "a.x * b.x - a.y * b.y", "a.x * b.x + a.y * b.y"),
+    "half of the sum of halves": ("HGEMM_NT_4x1", "sum2 += a * vload_half4(0, B2 + k);", ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def broken(tmp_path, point):
+    """Run kernels that are changed in one place each; gives the process and records by mutant."""
+
+    def run(mutants, *args):
+        folder, names = tmp_path / "broken", {}
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for number, (mutant, (kernel, right, wrong)) in enumerate(mutants.items()):
+            name = f"{number}_{kernel}"
+            names[name] = mutant
+            body = (FOLDER / "kernels" / f"{kernel}.cl").read_text()
+            assert right in body, mutant
+            (folder / f"{name}.cl").write_text(body.replace(right, wrong))
+            keys = json.loads((FOLDER / "kernels" / f"{kernel}.json").read_text())
+            (folder / f"{name}.json").write_text(
+                json.dumps({**keys, "name": name, "file": f"{name}.cl"})
+            )
+        done, items = point("--kernels", folder, "-f", "all", *args)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        return done, {names[item.variant]: item for item in items}
+
+    return run
+
+
+@pytest.mark.parametrize("size", ["151", "35x37x150"])
+def test_kernels_broken_on_purpose_fail(broken, size):
+    mnk = "x" in size
+    mutants = {name: m for name, m in MUTANTS.items() if m[0].endswith("mnk") == mnk}
+    done, items = broken(mutants, "-n", size, *QUICK)
+    assert set(items) == set(mutants)
+    assert {name: item.status for name, item in items.items()} == dict.fromkeys(mutants, "failed")
+    verdicts = re.findall(r"^MISMATCH: .* the first is C\[\d+\]\[\d+\]: ", done.stdout, re.M)
+    assert len(verdicts) == len(mutants)
+
+
+def test_the_old_tolerance_sees_less_and_is_recorded(broken):
+    """It is why nobody saw that the reference of the original forgets beta * C."""
+    mutants = {name: MUTANTS[name] for name in ("beta", "the last chunk", "the sign of i * i")}
+    done, items = broken(mutants, "-n", 151, "-eps", 0.1, *QUICK)
+    assert "at most 0.1 for every element" in done.stdout
+    assert [items[name].status for name in mutants] == ["passed", "failed", "failed"]
+    assert items["beta"].params["tolerance"] == "at most 0.1 for every element"
+
+
+# What lies outside.
+
+DISCARD = {
+    # What it reads beyond A goes nowhere; volatile keeps the compiler from dropping the read.
+    "reads and drops": ("float gone = *(volatile global const float *)(A + n * n);", "trap page"),
+    # NaN is dropped by fmax, so the first look does not see it.
+    "drops NaN": ("sum += fmax(A[n * n + 1], 0.0f);", "depends on what lies outside of A"),
+    "reads before B": ("sum += fmax(B[-1], 0.0f);", "depends on what lies outside of B"),
+    "uses it": ("sum += 1e-30f * A[n * n];", "depends on what lies outside of A"),
+    "writes behind C": ("if (i + j == 0) C[n * n] = 1;", "wrote where C is not"),
+    "writes into B": (
+        "if (i + j == 0) ((__global float *)B)[n * n - 1] += 1;",
+        "wrote where C is not",
+    ),
+    "writes before C": ("if (i + j == 0) C[-1] = 1;", "wrote where C is not"),
+}
+
+
+def test_what_a_kernel_does_outside_is_reported(broken):
+    end = "    C[i * n + j] = alpha"
+    mutants = {
+        what: ("SGEMM_NN_1x1", end, f"    {line}\n{end}") for what, (line, _) in DISCARD.items()
+    }
+    done, items = broken(mutants, "-n", 24, "--repeat", 1)
+    assert done.returncode == 1
+    assert done.stdout.count("OUTSIDE: ") >= len(DISCARD)
+    for what, (_, message) in DISCARD.items():
+        assert message in items[what].reason, what
+    right = {what for what in DISCARD if "elements are wrong" not in items[what].reason}
+    assert right == DISCARD.keys() - {"uses it", "writes into B"}
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_trap_pages_reach_as_far_as_is_said(behind):
+    with modules_of("gemmbench") as load:
+        fence, reach = load("fence"), load("outside").REACH * 1024
+    assert reach >= 1 << 20
+    right = np.arange(17 * 17, dtype=np.float32).reshape(17, 17)
+    copy = fence.trapped(right, behind, 128)
+    assert (copy == right).all()
+    start, end = copy.ctypes.data, copy.ctypes.data + copy.nbytes
+    assert start % 128 == 0
+
+    def forbidden(address):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            low, high = (int(text, 16) for text in line.split()[0].split("-"))
+            if low <= address < high:
+                return line.split()[1].startswith("---")
+        return False
+
+    first = -(-end // 128) * 128 if behind else start - 1
+    assert not forbidden(start)
+    assert all(forbidden(first + step) for step in range(0, reach, 4096) if behind)
+    assert all(forbidden(first - step) for step in range(0, reach, 4096) if not behind)
+
+
+def test_aligned_vectors_are_no_stray_read(point, tmp_path):
+    """17 * 17 floats are no whole number of float4: the matrix cannot end where the page does."""
+    picks = " : ".join(f"k % 4 == {n} ? v.s{n}" for n in range(3)) + " : v.s3"
+    body = f"""
+    const uint i = get_global_id(1), j = get_global_id(0);
+    float sum = 0;
+    for (uint e = 0; e < n; ++e) {{
+        const uint k = e * n + j;
+        const volatile __global float4 *V = (const volatile __global float4 *)B;
+        const float4 v = k / 4 < n * n / 4 ? V[k / 4] : (float4)(B[k]);
+        sum += A[i * n + e] * ({picks});
+    }}
+    C[i * n + j] = alpha * sum + beta * C[i * n + j];
+    return;
+"""
+    add_kernel(tmp_path, "SGEMM_aligned", body)
+    done, (item,) = point("--kernels", tmp_path, "-f", "all", "-n", 17, "--repeat", 1)
+    assert item.status == "passed", done.stdout
+    assert item.params["trap_pages"] == "clean"
+
+
+def test_what_two_runs_tell_of_a_stray_read():
+    outside = sample_module("gemmbench", "outside")
+    right = np.zeros(4, np.float32)
+
+    def verdict(run):
+        return outside.read_by_value(run, right, right.dtype)
+
+    def reads(names, drops=lambda value: False):
+        def run(around):
+            values = [around.get(name, np.nan) for name in names]
+            return right + sum(value for value in values if not drops(value))
+
+        first = run({})
+        return outside.read_by_value(run, first, right.dtype)
+
+    assert verdict(lambda around: right) is None
+    assert reads("B") == "the result depends on what lies outside of B"
+    assert reads("ABC") == "the result depends on what lies outside of A and B and C"
+    # fmax(value, 0) and fmin(value, 0), which drop NaN.
+    for drops in (lambda value: not value > 0, lambda value: not value < 0):
+        assert reads("A", drops) == "the result depends on what lies outside of A"
+    racing = iter(np.arange(99, dtype=np.float32))
+    assert verdict(lambda around: right + next(racing)) == (
+        "two runs give different results: work-items race"
+    )
+
+
+def test_a_read_past_the_row_is_seen_where_rows_have_ends(broken):
+    mutants = {"past the row": ("SGEMM_NN_4x2_mnk", "k + 4 <= K;", "k < K;")}
+    reason = broken(mutants, "-n", "4x4x6", *QUICK)[1]["past the row"].reason
+    assert "nan instead of" in reason
+    assert "depends on what lies outside of A and B" in reason
+
+
+def test_a_wrong_tile_is_named_with_its_file(recorded, tmp_path):
+    """A work-item of this kernel makes one element; a dj of 2 leaves half of the columns out."""
+    one = """kernel void gemm(global const float *A, global const float *B, global float *C,
+                              float alpha, float beta, uint n)
+    {
+        const uint j = get_global_id(0), i = get_global_id(1);
+        float sum = 0;
+        for (uint k = 0; k < n; k++)
+            sum += A[i * n + k] * B[k * n + j];
+        C[i * n + j] = alpha * sum + beta * C[i * n + j];
+    }"""
+    keys = {"name": "P", "file": "P.cl", "type": "S", "transA": "N", "transB": "N",
+            "dj": 2, "di": 1}  # fmt: skip
+    (tmp_path / "P.cl").write_text(one)
+    (tmp_path / "P.json").write_text(json.dumps(keys))
+    args = ("--kernels", tmp_path, "-f", "P", "-n", 16, "--no-fence", "--repeat", 1)
+    done, (item,) = recorded("gemmbench", *args)
+    assert done.returncode == 1
+    assert "8 of 16 columns of C were never written: are di and dj of P.json" in item.reason

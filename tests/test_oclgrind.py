@@ -1,0 +1,80 @@
+"""The other samples under Oclgrind: no data races, no access out of bounds, and it would be seen.
+
+Oclgrind does not see what the host writes through a mapping, so values that were never written are
+looked for with `gemmbench check` only.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("oclgrind") is None, reason="Oclgrind is not installed (Debian: oclgrind)"
+)
+SMALL = {
+    "sgemm": ("--size", "9x10x7", "--kernel", "all"),
+    "64_bit_integer": ("--size", "32x8", "--kernel", "all"),
+    # The tiles divide nothing: tails, copies and two stages all run.
+    "mygemm": ("--size", "9x10x21", "--kernel", "1,2,3,4,5,6,7,9,10,11,12", "--check-only",
+               "--TS", 4, "--WPT", 2, "--WIDTH", 2, "--TSDK", 4, "--TSM", 8, "--TSN", 8, "--TSK", 4,
+               "--WPTM", 2, "--WPTN", 2),
+    "gemm_intel": ("-s", 10, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3,
+                   "--tile-size-K", 2, "--validation"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def under_oclgrind(run_sample, tmp_path):
+    """Run a sample on Oclgrind; gives the finished process and what Oclgrind has found."""
+    program = Path(shutil.which("oclgrind")).resolve()
+    env = {
+        "OCL_ICD_VENDORS": str(program.parents[1] / "lib/oclgrind/liboclgrind-rt-icd.so"),
+        "OCLGRIND_LOG": str(tmp_path / "log"), "OCLGRIND_DATA_RACES": "1",
+        "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",
+    }  # fmt: skip
+
+    def run(name, **more):
+        args = (*SMALL[name], "--repeat", 1, "--warmup", 0)
+        done = run_sample(name, *args, env=env, **more)
+        return done, (tmp_path / "log").read_text()
+
+    return run
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_sample_is_clean(under_oclgrind, name):
+    done, found = under_oclgrind(name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Oclgrind" in done.stdout
+    assert found == ""
+
+
+@pytest.mark.parametrize("kernel", ["03_work_group", "04_two_stages"])
+def test_a_removed_barrier_is_a_race(under_oclgrind, project, kernel):
+    path = project / "samples/64_bit_integer/kernels" / f"{kernel}.cl"
+    text = path.read_text()
+    assert text.count("barrier(CLK_LOCAL_MEM_FENCE);") == 1
+    path.write_text(text.replace("barrier(CLK_LOCAL_MEM_FENCE);", ""))
+    _, found = under_oclgrind("64_bit_integer", root=project)
+    assert re.search(rf"data race at local memory.*\n\tKernel: {kernel[3:]}", found)
+
+
+@pytest.mark.parametrize("kernel", ["09_prefetch", "10_any_size"])
+def test_a_ladder_without_its_last_barrier_is_a_race(under_oclgrind, project, kernel):
+    path = project / "samples/mygemm/kernels" / f"{kernel}.cl"
+    head, _, tail = path.read_text().rpartition("barrier(CLK_LOCAL_MEM_FENCE);")
+    path.write_text(head + tail)
+    _, found = under_oclgrind("mygemm", root=project)
+    assert "data race at local memory" in found
+
+
+def test_a_read_out_of_bounds_is_seen(under_oclgrind, project):
+    path = project / "samples/sgemm/sgemm.cl"
+    text = path.read_text()
+    assert "for (; k + 4 <= K; k += 4)" in text
+    path.write_text(text.replace("for (; k + 4 <= K; k += 4)", "for (; k < K; k += 4000)"))
+    text = path.read_text().replace("vload4(0, A + k)", "vload4(0, A + k + 4000)")
+    path.write_text(text)
+    assert "Invalid read" in under_oclgrind("sgemm", root=project)[1]
