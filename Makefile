@@ -4,7 +4,10 @@ VENV := .venv
 READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
-.PHONY: run test intel lint format lock clean
+# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
+ARCH := arm64
+
+.PHONY: run test board board-stop test-arm64 test-armhf intel tune screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -12,10 +15,30 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest
 
+# An ARM board that is emulated here; `fab ... --host emulated` reaches it.
+board: $(READY)
+	@$(BIN)/python -m deploy.emulate start $(ARCH)
+
+board-stop: $(READY)
+	@$(BIN)/python -m deploy.emulate stop
+
+# The README's way to a board, command by command, on such a board.
+test-arm64 test-armhf: $(READY)
+	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/test_emulated.py
+
 # A second OpenCL driver for the CPU, Intel's, from PyPI.
 intel: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check \
 	    intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0
+
+# Kernel Tuner, for samples/mygemm/run.py tune.
+tune: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check kernel_tuner==1.5.0
+
+# The README's pictures of the report, from results/reference. Needs Debian's chromium and
+# chromium-driver.
+screenshots: $(READY)
+	$(BIN)/python -m report.screenshots
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -42,7 +65,7 @@ lock: $(READY)
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet pip-tools
 	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
-	    --no-emit-trusted-host --no-emit-find-links --no-header --upgrade \
+	    --no-emit-trusted-host --no-emit-find-links --no-header --upgrade --extra test \
 	    --output-file requirements.lock pyproject.toml
 
 clean:

@@ -3,6 +3,9 @@
 import os
 import sys
 
+from fabric.main import program
+from invoke import Exit, ParseError
+
 from deploy.errors import WRONG_USAGE
 from deploy.fleet import complain
 from deploy.tasks import namespace
@@ -12,9 +15,18 @@ __all__ = ["namespace"]
 
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
-    complain(f"{kind.__name__}: {error}")
-    sys.stdout.flush()
+    if kind is not BrokenPipeError:  # nobody reads on
+        complain(f"{kind.__name__}: {error}")
+        sys.stdout.flush()
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 
 
+def _parse_tasks(parse=program.parse_tasks):
+    try:
+        parse()
+    except ParseError as error:  # an unknown task or option, which invoke ends with status 1
+        raise Exit(f"fab: error: {error}", WRONG_USAGE) from error
+
+
 sys.excepthook = _one_line
+program.parse_tasks = _parse_tasks

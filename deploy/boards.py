@@ -11,7 +11,7 @@ from deploy.errors import UsageError
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
+_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
 
@@ -23,7 +23,8 @@ class Settings:
     folder: on the board, relative to the home folder. python: its command there; None is python3,
     on `local` the Python that runs fab. env: added to the environment of every sample. time_limit:
     seconds for any case, in place of the case's own. platform, device, type: the sample's options
-    of these names.
+    of these names. ssh_config: the file that says how to reach it, in place of the user's own.
+    skip: names of cases that `run-all` and `parity` leave out there.
     """
 
     folder: str = "opencl-samples"
@@ -33,6 +34,8 @@ class Settings:
     platform: str | None = None
     device: str | None = None
     type: str | None = None
+    ssh_config: str | None = None
+    skip: tuple = ()
 
     def device_options(self):
         """Return the options that make a sample choose this board's device."""
@@ -80,6 +83,8 @@ def _settings(file, name, table):
             good, wanted = _is_environment(value), "a table of NAME = string"
         elif key == "time_limit":
             good, wanted = type(value) is int and value > 0, "a whole number of seconds from 1 up"
+        elif key == "skip":
+            good, wanted = _is_names(value), "a list of names of cases"
         elif key == "type":
             good, wanted = value in DEVICE_TYPES, f"one of {', '.join(DEVICE_TYPES)}"
         else:
@@ -88,7 +93,13 @@ def _settings(file, name, table):
         if not good:
             raise UsageError(f"{where}: {key} must be {wanted}")
     own_folder = {"folder": str(ROOT / ".board")} if name == LOCAL else {}
-    return Settings(**{**own_folder, **table})
+    if own := table.get("ssh_config"):
+        table["ssh_config"] = str(Path(file).resolve().parent / Path(own).expanduser())
+    return Settings(**{**own_folder, **table, "skip": tuple(table.get("skip", ()))})
+
+
+def _is_names(value):
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _is_environment(value):

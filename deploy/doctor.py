@@ -5,11 +5,13 @@ import time
 from typing import NamedTuple
 
 from common.device import size_text
+from deploy.boards import ROOT
 
 OLDEST_PYTHON = (3, 10)
 LEAST_DISK = 50 * 1024**2
 LEAST_MEMORY = 256 * 1024**2
 LARGEST_CLOCK_ERROR = 300  # seconds
+DEBIAN = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
 
 
 class Finding(NamedTuple):
@@ -24,8 +26,18 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts").event()
-    findings = [Finding("ok", "reachable", board.link.address), *judge(facts, time.time())]
+    facts = board.start("facts", do="facts", icd=icd_source()).event()
+    reached = Finding("ok", "reachable", board.link.address)
+    return show(board, [reached, *judge(facts, time.time())])
+
+
+def icd_source():
+    """Return the text of common/icd.py: the board is to find drivers as the samples do."""
+    return (ROOT / "common" / "icd.py").read_text(encoding="utf-8")
+
+
+def show(board, findings):
+    """Print the findings; return whether none of them must be mended."""
     for finding in findings:
         board.say(f"{finding.level:<5} {finding.what:<10} {finding.text}")
         if finding.todo:
@@ -56,20 +68,18 @@ def _python(facts):
         yield Finding("FAIL", "python3", text, todo)
     else:
         yield Finding("ok", "python3", text)
+    if python := facts["provisioned"]["python"]:
+        yield Finding("ok", "python3", f"{python}, provisioned: the samples run with it")
 
 
 def _packages(facts):
-    debian = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
     for name, probe in facts["packages"].items():
         if probe["ok"]:
             yield Finding("ok", name, probe["text"])
             continue
         # Only samples that read images need Pillow.
         level = "note" if name == "PIL" else "FAIL"
-        wheel = "Pillow" if name == "PIL" else name
-        todo = f"sudo apt install {debian[name]}"
-        if facts["bits"] == 64:
-            todo += f", or `pip install {wheel}` in a venv that python in boards.toml names"
+        todo = f"`fab provision` brings it; or sudo apt install {DEBIAN[name]}"
         yield Finding(level, name, probe["text"], todo)
 
 
@@ -123,6 +133,8 @@ def _devices(facts):
             "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
         )
         text = "no device" if facts["devices"]["ok"] else facts["devices"]["text"]
+        if not facts["packages"]["pyopencl"]["ok"]:
+            text, todo = "it cannot be asked for its devices", "pyopencl must be there first"
         yield Finding("FAIL", "OpenCL", text, todo)
     for platform in platforms:
         text = f"{platform['name']}, {platform['version']}"

@@ -12,8 +12,3 @@ class UsageError(Exception):
 
 class BoardError(Exception):
     """One board cannot be reached or cannot do it. The others go on."""
-
-
-def printable(text):
-    """Return a line without what could steer a terminal: not all that boards send is ours."""
-    return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)

@@ -14,9 +14,13 @@ def update(board, only=None):
         cases = samples.pick(known, name)
         kept = {}
         for row in runs.run(board, cases, runs.name_run(), judge=False):
+            if row.record.status == "unsupported":
+                continue  # by this machine: the others of its case say what must come out
             if row.record.status != "passed":
                 raise BoardError(f"{name} {row.case}: {row.record.reason}: nothing is written")
             kept.setdefault(row.case, []).append(row.record)
+        if missing := [case.name for case in cases if case.name not in kept]:
+            raise BoardError(f"{name} {missing[0]}: nothing of it runs here: nothing is written")
         expected = {case.name: _expected(case, kept[case.name]) for case in cases}
         path = known[name].folder / "expected.json"
         path.write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")

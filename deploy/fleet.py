@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import fabric.executor
 from invoke import Exit
 
+from common.text import printable
 from deploy import boards
 from deploy.errors import (
     BOARD_FAILED,
@@ -19,7 +20,6 @@ from deploy.errors import (
     WRONG_USAGE,
     BoardError,
     UsageError,
-    printable,
 )
 from deploy.link import LocalLink
 from deploy.ssh import SshLink
@@ -30,7 +30,8 @@ _print_lock = threading.Lock()
 class Board:
     """A board in use: its name, its Settings, its link.
 
-    `failed` says why it is given up; `running` tells whether it is at work on a run.
+    `failed` says why it is given up; `running` tells whether it is at work on a run, and `quiet`
+    whether what its samples print is kept from the user; `broken` says why a run ended early.
     """
 
     def __init__(self, name, settings, link):
@@ -38,6 +39,8 @@ class Board:
         self.prefix = ""
         self.failed = None
         self.running = False
+        self.quiet = False
+        self.broken = None
         self.fetched = 0  # runs
         self._session = None
         self._stopping = False
@@ -82,18 +85,22 @@ class Fleet:
         self._last = [boards.LOCAL]
         self._boards = {}
 
-    def select(self, config, host):
-        """Return the boards of a task: those of -H, else `host`, else those of the task before."""
+    def select(self, config, host, also=()):
+        """Return the boards of a task: those of -H, else `host`, else those of the task before.
+
+        `also` names boards that this one task needs beside them.
+        """
         if self.named and host is not None:
             raise UsageError("give the boards with -H or with --host, not with both")
         if names := self.named or ([] if host is None else [host]):
             self._last = list(dict.fromkeys(boards.check_name(name) for name in names))
+        names = list(dict.fromkeys([*also, *self._last]))
         settings = boards.load(boards.path())
-        for name in self._last:
+        for name in names:
             if name not in self._boards:
                 mine = settings.get(name, boards.Settings())
                 self._boards[name] = self._open(name, mine, config)
-        chosen = [self._boards[name] for name in self._last]
+        chosen = [self._boards[name] for name in names]
         width = max(len(board.name) for board in chosen)
         for board in chosen:
             board.prefix = f"{board.name:<{width}} | " if len(chosen) > 1 else ""
@@ -103,15 +110,16 @@ class Fleet:
         if name == boards.LOCAL:
             link = LocalLink(settings.python or sys.executable)
         else:
-            link = SshLink(name, config, settings.python or "python3", self.ssh_file)
+            python = settings.python or "python3"
+            link = SshLink(name, config, python, self.ssh_file, settings.ssh_config)
         return Board(name, settings, link)
 
-    def each(self, config, host, work):
+    def each(self, config, host, work, also=()):
         """Do `work(board)` on every board at once; a board that fails does not stop the others.
 
         Returns the results by the board's name, without those of boards that failed.
         """
-        chosen = self.select(config, host)
+        chosen = self.select(config, host, also)
         alive = [board for board in chosen if board.failed is None]
         with ThreadPoolExecutor(max(1, len(alive))) as pool:
             jobs = {board: pool.submit(self._guarded, work, board) for board in alive}

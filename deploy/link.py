@@ -21,8 +21,9 @@ SILENCE = 60  # seconds without a word, after which a board is lost: its program
 
 # The programs of deploy/onboard, by the modules that travel, in the order of their imports.
 PROGRAMS = {
-    "remote": ("wire", "folder", "tree", "cases", "runs", "remote"),
-    "facts": ("wire", "folder", "facts"),
+    "remote": ("wire", "folder", "environment", "tree", "cases", "runs", "remote"),
+    "facts": ("wire", "folder", "environment", "facts"),
+    "provision": ("wire", "folder", "environment", "facts", "tree", "cases", "provision"),
 }
 _PACKAGE = "deploy.onboard"
 

@@ -44,10 +44,11 @@ def name_run():
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
 
 
-def run(board, cases, name, judge=True):
+def run(board, cases, name, judge=True, arrays=False):
     """Run the cases on the board, show their output, and return the Rows of their records.
 
-    With `judge`, a record that differs from its sample's expected.json has failed.
+    With `judge`, a record that differs from its sample's expected.json has failed. With `arrays`,
+    what the kernels put out comes home as <sample>/<case>.npz, and what they print is not shown.
     """
     mine = board.settings
     plan = [
@@ -56,10 +57,12 @@ def run(board, cases, name, judge=True):
             "case": case.name,
             "args": [*case.args, *mine.device_options()],
             "timeout": mine.time_limit or case.timeout,
+            "arrays": arrays,
         }
         for case in cases
     ]
     manifest = samples.manifest(samples.shipped(samples.load()))
+    board.quiet, board.broken = arrays, None
     session = board.start("remote", do="run", run=name, cases=plan, manifest=manifest)
     try:
         return _follow(board, session, judge)
@@ -91,7 +94,7 @@ def _start(board, _session, event, _judge):
 
 
 def _lines(board, _session, event, _judge):
-    for line in event["text"]:
+    for line in [] if board.quiet else event["text"]:
         board.say("   " + line.rstrip("\r"))
 
 
@@ -100,9 +103,14 @@ def _end(board, _session, event, _judge):
     board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
 
 
+def _broken(board, _session, event, _judge):
+    board.broken = str(event["reason"])
+    board.say(f"== the board cannot go on: {board.broken}")
+
+
 def collect(board):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    board.fetched = 0
+    board.fetched, board.broken = 0, None
     rows = _follow(board, board.start("remote", do="fetch"), judge=True)
     if not board.fetched:
         board.say("nothing to collect")
@@ -124,11 +132,11 @@ def _archive(board, session, event, judge):
             unpacked.rename(folder)
     except OSError as error:
         kept = "the records stay on the board"
-        raise BoardError(f"cannot write {_shown(folder)} here: {error.strerror}; {kept}") from error
+        raise BoardError(f"cannot write {shown(folder)} here: {error.strerror}; {kept}") from error
     session.send(b"stored\n")
     board.fetched += 1
     state = "" if event["complete"] else ", which is still going on: collect it again"
-    board.say(f"records in {_shown(folder)}{state}")
+    board.say(f"records in {shown(folder)}{state}")
     return rows
 
 
@@ -137,6 +145,7 @@ _EVENTS = {
     "start": _start,
     "lines": _lines,
     "end": _end,
+    "broken": _broken,
     "archive": _archive,
     "noise": lambda *_: None,
 }
@@ -148,7 +157,7 @@ def _run_folder(name):
     return name
 
 
-def _shown(folder):
+def shown(folder):
     return folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
 
 
@@ -178,7 +187,8 @@ def _complete(board, folder, complete, judge):
         lost = Record("-", None, "error", "the run has no plan: what it was to do is lost")
         return [Row(board.name, "-", lost)]
     known = samples.load()
-    cut = "the run was stopped" if (folder / "ended.json").exists() else "the run was cut off"
+    cut = "the run was stopped" if _json(folder / "ended.json") else "the run was cut off"
+    why = f": {board.broken}" if board.broken else ""
     rows = []
     for case in plan["cases"]:
         sample, name = _plain(case["sample"]), _plain(case["case"])
@@ -192,7 +202,7 @@ def _complete(board, folder, complete, judge):
         if errors:
             shutil.copy(path, base.with_suffix(".unreadable"))
         not_run = f"{cut} while it ran" if base.with_suffix(".log").exists() else f"not run: {cut}"
-        if reason := _problem(outcome, records, errors, not_run):
+        if reason := _problem(outcome, records, errors, not_run + why):
             records.append(Record(sample, None, "error", reason, argv=outcome.get("argv", [])))
         expected = known[sample].expected.get(name, {}) if judge and sample in known else {}
         records = [_judge(item, expected) for item in records]

@@ -59,6 +59,14 @@ def load(root=ROOT):
     return {toml.parent.name: _load(toml) for toml in tomls}
 
 
+def every(samples, skip=()):
+    """Return the cases of all samples, without those of the names in `skip`. Raises UsageError."""
+    cases = [case for sample in samples.values() for case in sample.cases]
+    if unknown := set(skip) - {case.name for case in cases}:
+        raise UsageError(f"boards.toml: skip names {min(unknown)!r}: no sample has such a case")
+    return [case for case in cases if case.name not in skip]
+
+
 def pick(samples, name, case=None):
     """Return the cases of one sample, or its one named case. Raises UsageError."""
     if name not in samples:

@@ -5,6 +5,7 @@ import shlex
 import socket
 from pathlib import Path
 
+import fabric
 import paramiko
 from fabric import Connection
 from fabric.connection import derive_shorthand
@@ -15,15 +16,24 @@ from deploy.link import SILENCE, Link, Session
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
 
+# What paramiko says of a server that takes a connection and is silent then.
+_NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
+
 # Errors reach the user through exceptions; paramiko would print their tracebacks beside them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class SshLink(Link):
-    """A host of the user's ssh configuration. Its key must be known: none is trusted blindly."""
+    """A host of the user's ssh configuration. Its key must be known: none is trusted blindly.
 
-    def __init__(self, name, config, python, ssh_file=None):
+    `ssh_file` is where that configuration comes from, if it is not ssh's own: fab's -S, or the
+    board's `ssh_config`, which is `own_file`.
+    """
+
+    def __init__(self, name, config, python, ssh_file=None, own_file=None):
         config = config.clone()  # a Connection writes into it: each needs its own
+        if own_file is not None:
+            config, ssh_file = _config_of(name, own_file), own_file
         config.timeouts.connect = CONNECT_TIMEOUT
         self._python, self._ssh_file = python, ssh_file
         try:
@@ -49,6 +59,8 @@ class SshLink(Link):
     def _prepare(self, hop):
         """Give a connection, the board's or a jump's, what fabric leaves out of ssh's options."""
         ssh, options = hop.ssh_config, hop.connect_kwargs
+        # ssh's ConnectTimeout holds for the server's greeting, too.
+        options["banner_timeout"] = hop.connect_timeout
         options["look_for_keys"] = ssh.get("identitiesonly", "no").lower() != "yes"
         # As ssh does: a key file that is not there is not tried.
         keys = options.get("key_filename", [])
@@ -56,7 +68,7 @@ class SshLink(Link):
 
         own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
         shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
-        for path in map(Path, f"{own} {shared}".split()):
+        for path in map(Path, [*_paths(own), *_paths(shared)]):
             if path.expanduser().is_file():
                 hop.client.load_system_host_keys(path.expanduser())
                 known = paramiko.HostKeys(path.expanduser())
@@ -122,6 +134,8 @@ class SshLink(Link):
                 return f"{at} is not known: give a Host of your ssh configuration, or an address"
             case TimeoutError():
                 return f"{at} does not answer: is the board on, and on this network?"
+            case paramiko.SSHException() if str(error) in _NO_GREETING:
+                return f"{at} does not answer as an SSH server: is it one, on this port?"
             case paramiko.ssh_exception.NoValidConnectionsError() | ConnectionRefusedError():
                 causes = getattr(error, "errors", {None: error}).values()
                 if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
@@ -130,8 +144,26 @@ class SshLink(Link):
         return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
 
 
+def _paths(value):
+    """Return the files of an option; paramiko has removed the quotes of one with a space."""
+    return [value] if Path(value).expanduser().is_file() else value.split()
+
+
+def _config_of(name, file):
+    try:
+        return fabric.Config(ssh_config=paramiko.SSHConfig.from_path(file))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the ssh_config of {name}, {file}: {error.strerror}. That of an emulated "
+            "board is there while the board runs: `make board` starts it"
+        ) from error
+    except paramiko.ConfigParseError as error:
+        raise UsageError(f"the ssh_config of {name}, {file}: {error}") from error
+
+
 def _address(hop):
-    return f"{hop.user}@{hop.host}:{hop.port}"
+    host = f"[{hop.host}]" if ":" in hop.host else hop.host
+    return f"{hop.user}@{host}:{hop.port}"
 
 
 def _known_as(hop):
@@ -140,7 +172,7 @@ def _known_as(hop):
 
 
 def _forget_command(hop):
-    own = hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts").split()[0]
+    own = _paths(hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts"))[0]
     name = hop.ssh_config.get("hostkeyalias", _known_as(hop))
     return shlex.join(["ssh-keygen", "-f", str(Path(own).expanduser()), "-R", name])
 

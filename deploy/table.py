@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from common.text import printable
 from common.timing import figures
-from deploy.errors import printable
 
 _STYLE = {"passed": "green", "failed": "bold red", "error": "bold red", "unsupported": "yellow"}
 
@@ -19,11 +19,10 @@ def show(rows, failures):
     `failures` says, by the board's name, why a board was given up.
     """
     boards = {row.board for row in rows}
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in (*(["board"] if len(boards) > 1 else []), "sample", "case", "kernel", "status"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("run time", "rate", "error/bound"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = new(
+        [*(["board"] if len(boards) > 1 else []), "sample", "case", "kernel", "status"],
+        ["run time", "rate", "error/bound"],
+    )
     for row in rows:
         item = row.record
         cells = [*([row.board] if len(boards) > 1 else []), item.sample, row.case]
@@ -32,35 +31,56 @@ def show(rows, failures):
             *(Text(printable(cell)) for cell in cells), Text(item.status, _STYLE[item.status]),
             _run_time(item), _rate(item), _error(item),
         )  # fmt: skip
-    # Off a terminal rich assumes 80 columns and would cut the cells.
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=160)
-    console.print(table)
+    put(table)
     for row in rows:
         if row.record.status != "passed":
             where = f"{row.board}: {row.record.sample} {row.case}"
-            _line(console, f"{where}: {row.record.status}: {row.record.reason}")
-    for board, name in sorted({(row.board, _device(row.record)) for row in rows}):
-        _line(console, f"{board} ran on {name}")
+            line(f"{where}: {row.record.status}: {row.record.reason}")
+    devices(rows)
     passed = sum(row.record.status == "passed" for row in rows)
-    _line(console, f"{passed} of {len(rows)} passed")
+    line(f"{passed} of {len(rows)} passed")
     for board, reason in failures.items():
-        _line(console, f"no results of {board}: {reason}")
+        line(f"no results of {board}: {reason}")
 
 
-def _line(console, text):
-    console.print(Text(printable(text)), soft_wrap=True)
+def devices(rows):
+    """Print on which device each board ran: one on the CPU must not pass for one on the GPU."""
+    for board, name in sorted({(row.board, _device(row.record)) for row in rows}):
+        line(f"{board} ran on {name}")
+
+
+def new(left, right):
+    """Return a Table with columns of text, headed `left`, and then of numbers, headed `right`."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in left:
+        table.add_column(heading, no_wrap=True)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def put(table):
+    """Print a Table."""
+    _console().print(table)
+
+
+def line(text):
+    """Print a line of any length."""
+    _console().print(Text(printable(text)), soft_wrap=True)
+
+
+def _console():
+    # Off a terminal rich assumes 80 columns and would cut the cells.
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=160)
 
 
 def _device(item):
-    """Return the device of a record: a run on the CPU must not pass for one on the GPU."""
     return f"{item.device['name']} ({item.device['type']})" if item.device else "no device"
 
 
 def _run_time(item):
-    times = item.timing.get("run_s")
-    if times and min(times) <= 0:  # the driver's events hold no times
-        times = item.timing.get("host_s")
+    times = item.times()
     return f"{median(times) * 1e3:.4g} ms" if times else "-"
 
 

@@ -5,7 +5,9 @@ from functools import partial
 import fabric
 from invoke import Collection
 
-from deploy import boards, doctor, expected, runs, samples, ship, table
+from deploy import boards, doctor, expected, reports, runs, samples, ship, table
+from deploy import parity as compare
+from deploy import provision as provisioning
 from deploy.fleet import FLEET
 
 # No short options: -h and -H are fab's own.
@@ -22,19 +24,27 @@ def deploy(c, host=None):
 @task(help=HOST)
 def run_all(c, host=None):
     """Run every case of every sample, and fetch the records."""
-    cases = [case for sample in samples.load().values() for case in sample.cases]
-    _run(c, host, cases)
+    loaded = samples.load()
+
+    def cases_of(board):
+        cases = samples.every(loaded, board.settings.skip)
+        if board.settings.skip:
+            board.say(f"left out, as boards.toml says: {', '.join(board.settings.skip)}")
+        return cases
+
+    _run(c, host, cases_of)
 
 
 @task(help={**HOST, "sample": "as `fab list` names it", "case": "only this case"})
 def run(c, sample, case=None, host=None):
     """Run the cases of one sample, and fetch the records."""
-    _run(c, host, samples.pick(samples.load(), sample, case))
+    cases = samples.pick(samples.load(), sample, case)
+    _run(c, host, lambda board: cases)
 
 
-def _run(c, host, cases):
+def _run(c, host, cases_of):
     name = runs.name_run()
-    _show(FLEET.each(c.config, host, lambda board: runs.run(board, cases, name)))
+    _show(FLEET.each(c.config, host, lambda board: runs.run(board, cases_of(board), name)))
 
 
 @task(help=HOST)
@@ -64,6 +74,29 @@ def list_samples(c):
     print("tasks: fab --list")
 
 
+@task(help={
+    **HOST, "host": "only this board's results", "baseline": "compare with this folder or archive",
+    "fail_on_regression": "exit status 1 where a case is worse",
+    "all_runs": "pool all runs, not only each case's newest", "output": "the file to write",
+    "figures": "a folder for the plots as SVG and PNG",
+})  # fmt: skip
+def report(
+    c, host=None, baseline=None, fail_on_regression=False, all_runs=False, output=None, figures=None
+):
+    """Make one HTML page of the results; see docs/report.md."""
+    options = {"--baseline": baseline, "--output": output, "--figures": figures}
+    words = [f"{name}={value}" for name, value in options.items() if value]
+    words += ["--fail-on-regression"] if fail_on_regression else []
+    words += ["--all-runs"] if all_runs else []
+    reports.make([*words, *([runs.RESULTS / boards.check_name(host)] if host else [])])
+
+
+@task(help={**HOST, "run": "as its folder in results/ is called; default: the newest"})
+def export(c, host=None, run=None):
+    """Pack a run into one archive that others can look at, compare with, and repeat."""
+    FLEET.each(c.config, host, lambda board: reports.export(board, run))
+
+
 @task(help={**HOST, "discard": "also delete results that were never collected"})
 def clean(c, host=None, discard=False):
     """Delete what was deployed on the board."""
@@ -77,6 +110,25 @@ def see_doctor(c, host=None):
     FLEET.case_failed |= not all(healthy.values())
 
 
+@task(
+    help={
+        **HOST,
+        "dry_run": "only say what would be done",
+        "system": "let the board's apt install packages; else nothing outside the folder changes",
+    }
+)
+def provision(c, host=None, dry_run=False, system=False):
+    """Bring the board what the samples need: packages for Python, an ICD file for its driver."""
+    work = partial(provisioning.provision, system=system, dry_run=dry_run)
+    FLEET.case_failed |= not all(FLEET.each(c.config, host, work).values())
+
+
+@task(help=HOST)
+def parity(c, host=None):
+    """Run the cases here and on the board, and compare inputs and outputs, bit by bit."""
+    FLEET.case_failed |= not compare.parity(FLEET, c.config, host)
+
+
 @task(help={"sample": "only this sample's"})
 def update_expected(c, sample=None):
     """Write expected.json anew from a run on `local`. For those who change a sample's inputs."""
@@ -85,5 +137,16 @@ def update_expected(c, sample=None):
 
 
 namespace = Collection(
-    deploy, run_all, run, collect, list_samples, clean, see_doctor, update_expected
+    deploy,
+    run_all,
+    run,
+    collect,
+    report,
+    export,
+    list_samples,
+    clean,
+    see_doctor,
+    provision,
+    parity,
+    update_expected,
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from deploy import boards, samples
+from deploy.emulate import root
+from deploy.emulate.board import Emulated
 from deploy.errors import UsageError
 
 
@@ -49,6 +51,8 @@ def test_settings(load):
         ("[odroid]\nfolder = 3\n", "folder must be a string"),
         ("[odroid]\npython = ''\n", "python must be a string"),
         ("[odroid]\nenv = { 'A=B' = 'x' }\n", "env must be a table of NAME"),
+        ("[odroid]\nskip = 'speed'\n", "skip must be a list of names of cases"),
+        ("[odroid]\nssh_config = ''\n", "ssh_config must be a string that is not empty"),
         ("[odroid]\ntype = 'npu'\n", "type must be one of all, cpu, gpu"),
         ('[odroid]\nfolder = "a\\u0000b"\n', "folder must be a string"),
         ("[odroid]\nenv = { A = 1 }\n", "env must be a table of NAME"),
@@ -58,6 +62,19 @@ def test_settings(load):
 def test_what_is_wrong_is_named(load, text, message):
     with pytest.raises(UsageError, match=message):
         load(text)
+
+
+def test_an_ssh_config_is_sought_beside_boards_toml(load, tmp_path):
+    assert load('[a]\nssh_config = "x/y"\n')["a"].ssh_config == str(tmp_path / "x" / "y")
+    assert load('[a]\nssh_config = "/x/y"\n')["a"].ssh_config == "/x/y"
+
+
+def test_the_emulated_boards_are_known():
+    known = boards.load(boards.ROOT / "boards.toml")
+    for name in root.ARCHES:
+        board = Emulated(name)
+        assert known[board.alias].ssh_config == str(board.ssh_config)
+        assert known[board.alias].skip == ("speed",)
 
 
 def test_fab_says_it_in_one_line(fab, boards_toml):
@@ -119,7 +136,8 @@ def test_every_sample_is_complete():
         assert {"run.py", "README.md", "expected.json"} <= names, sample.name
         assert any(path.suffix == ".cl" for path in sample.files)
         assert set(sample.expected) == {case.name for case in sample.cases}
-        assert any("output_sha256" in case for case in sample.expected.values())
+        exact = {name for name, case in sample.expected.items() if "output_sha256" in case}
+        assert exact == {case.name for case in sample.cases if case.golden} != set()
 
 
 def test_names_of_samples_and_cases_that_are_not_there(fab):
@@ -129,6 +147,13 @@ def test_names_of_samples_and_cases_that_are_not_there(fab):
     done = fab("run", "sgemm", "--case", "gold")
     assert done.returncode == 2
     assert "sample sgemm has no case 'gold', there is: documented" in done.stderr
+
+
+@pytest.mark.parametrize("args", [["nope"], ["deploy", "--hots", "x"], ["deploy", "--host"]])
+def test_an_unknown_task_or_option(fab, args):
+    done = fab(*args)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("fab: error: ")
 
 
 def test_list_shows_samples_cases_and_boards(fab, boards_toml):

@@ -68,11 +68,11 @@ def test_a_kernel_that_does_not_build_there(run_sample, project):
 
 def test_a_board_with_debians_packages(fab, odroid, boards_toml, project):
     boards_toml(f'[odroid]\npython = "{PYTHON}"\n')
-    done = fab("deploy", "--host", "odroid", "run-all", "doctor")
+    done = fab("deploy", "--host", "odroid", "run-all", "doctor", timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     records = [r for p in project.glob("results/odroid/*/*/*.jsonl") for r in record.read(p)]
     assert records
     # The golden case gives the same bits as PyPI's PoCL gave: run-all compared the digests.
-    assert all(item.status == "passed" for item in records)
+    assert {item.status for item in records} <= {"passed", "unsupported"}  # shuffles, by PoCL
     assert f"{PYTHON}" in done.stdout
     assert os.fspath(odroid.home) in done.stdout

@@ -1,6 +1,7 @@
 """What the doctor says, of real boards and of boards that tests cannot have."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ MALI0["usable"] = True
 HEALTHY = {
     "user": "odroid",
     "python": {"path": "/usr/bin/python3", "version": "3.11.2"},
+    "provisioned": {"python": None, "env": {}},
     "kernel": "Linux 6.1 armv7l",
     "bits": 32,
     "clock": 1_700_000_000.0,
@@ -79,7 +81,7 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
         ({"packages": missing("pyopencl")}, "FAIL", "pyopencl", "apt install python3-pyopencl"),
         ({"packages": missing("numpy")}, "FAIL", "numpy", "apt install python3-numpy"),
         ({"packages": missing("PIL")}, "note", "PIL", "apt install python3-pil"),
-        ({"packages": missing("numpy"), "bits": 64}, "FAIL", "numpy", "pip install numpy"),
+        ({"packages": missing("numpy"), "bits": 64}, "FAIL", "numpy", "fab provision"),
         ({"icd": {"vendors": "x", "files": [BROKEN_ICD]}}, "FAIL", "ICD", "LD_LIBRARY_PATH"),
         ({"devices": NO_DRIVER}, "FAIL", "OpenCL", "-1001"),
         ({"devices": {"ok": True, "text": "[]"}}, "FAIL", "OpenCL", "RUSTICL_ENABLE"),
@@ -145,6 +147,22 @@ def test_a_real_board_in_trouble(fab, odroid, boards_toml, tmp_path):
     assert done.returncode == 1
     assert "mali.icd: /no/such/libmali.so does not load" in done.stdout
     assert "PLATFORM_NOT_FOUND_KHR" in done.stdout or "no device" in done.stdout
+
+
+def test_drivers_are_sought_as_the_samples_seek_them(board):
+    where = "class pip_drivers:\n    __enter__ = __exit__ = lambda *_: exit('sought')\n"
+    facts = board.start("facts", do="facts", icd=where).event()
+    assert facts["devices"] == {"ok": False, "text": "sought"}
+
+
+def test_what_was_provisioned_and_does_not_start_any_more(fab, odroid):
+    folder = odroid.home / "opencl-samples"
+    folder.mkdir()
+    recorded = {"base": f"{Path(sys.executable).parent}/python3", "python": "/gone", "env": {}}
+    (folder / "environment.json").write_text(json.dumps(recorded))
+    done = fab("doctor", "--host", "odroid")
+    assert done.returncode == 1
+    assert "FAIL  numpy      /gone: No such file or directory" in done.stdout
 
 
 def test_the_local_board(fab):

@@ -11,18 +11,12 @@ import tarfile
 
 import pytest
 
+from common.text import printable
 from deploy import runs, ship
-from deploy.boards import ROOT, Settings
-from deploy.errors import BoardError, printable
-from deploy.fleet import Board
-from deploy.link import PROGRAMS, LocalLink
+from deploy.boards import ROOT
+from deploy.errors import BoardError
+from deploy.link import PROGRAMS
 from deploy.onboard.wire import Wire
-
-
-@pytest.fixture
-def board(tmp_path):
-    settings = Settings(folder=str(tmp_path / "board"))
-    return Board("test", settings, LocalLink(sys.executable))
 
 
 def sha(data):
@@ -158,7 +152,7 @@ def test_a_stop_while_connecting_is_not_lost(board):
 
 def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
     sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"})
-    case = {"sample": "a", "case": "x", "args": [], "timeout": 60}
+    case = {"sample": "a", "case": "x", "args": [], "timeout": 60, "arrays": False}
     session = board.start(
         "remote", do="run", run="20260101T000000.000Z", cases=[case, case], manifest={}
     )

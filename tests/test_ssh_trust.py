@@ -6,8 +6,12 @@ import socket
 import subprocess
 import time
 
+import fabric
 import pytest
 from test_deploy_ssh import records
+
+from deploy import boards
+from deploy.ssh import SshLink
 
 
 def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(
@@ -66,6 +70,29 @@ def test_an_ssh_configuration_that_cannot_be_used(fab, tmp_path, line):
     assert done.returncode in (2, 3)
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_boards_own_ssh_config(fab, odroid, tmp_path, stub, boards_toml):
+    stub("one")
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    odroid.known_hosts.rename(folder / "known hosts")
+    quoted = f'"{folder / "known hosts"}"'
+    block = odroid.host_block("mine", UserKnownHostsFile=quoted)
+    (folder / "config").write_text(block)
+    boards_toml(f'[mine]\nssh_config = "{folder}/config"\n')
+    assert fab("deploy", "--host", "mine").returncode == 0
+    refused = fab("deploy", "--host", "odroid")  # the user's own knows another known_hosts
+    assert "is unknown" in refused.stderr
+    (folder / "config").write_text(block.replace("Port", "Match nonsense\nPort"))
+    refused = fab("deploy", "--host", "mine")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["2001:db8::7", "root@2001:db8::7", "::1"])
+def test_an_ipv6_address(name):
+    link = SshLink(boards.check_name(name), fabric.Config(), "python3")
+    assert link.address.endswith(f"@[{name.rpartition('@')[2]}]:22")
 
 
 def test_an_ssh_configuration_that_is_not_there(fab):

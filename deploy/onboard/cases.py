@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 
 from deploy.onboard.folder import write_json
@@ -13,15 +12,21 @@ from deploy.onboard.folder import write_json
 BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
 GRACE = 2.0  # seconds between asking a process group to end and killing it
 LOG_LIMIT = 4 * 1024 * 1024  # bytes of output that are kept and sent per case
+ARRAYS_LIMIT = 16 * 1024 * 1024  # bytes of a case's arrays
 
 
-def run_case(wire, case, tree, target, env):
-    """Run one case under its time limit in a process group of its own; return its outcome."""
+def run_case(wire, case, tree, target, python, env):
+    """Run one case under its time limit in a process group of its own; return its outcome.
+
+    case["arrays"] asks for what its kernels put out, too.
+    """
     home = os.path.join(target, case["sample"])
     os.makedirs(home, exist_ok=True)
     base = os.path.join(home, case["case"])
     script = os.path.join("samples", case["sample"], "run.py")
-    command = [sys.executable, script] + case["args"] + ["--json", base + ".jsonl"]
+    command = [python, script] + case["args"] + ["--json", base + ".jsonl"]
+    if case["arrays"]:
+        command += ["--output", base + ".npz"]
     started = time.time()
     clock = time.monotonic()
     with open(base + ".log", "wb") as log:
@@ -32,16 +37,19 @@ def run_case(wire, case, tree, target, env):
         reason = follow(wire, process, log, clock + case["timeout"])
         if not end_group(process):
             reason = "%s; the process cannot be killed" % reason
+    with contextlib.suppress(OSError):
+        if os.path.getsize(base + ".npz") > ARRAYS_LIMIT:
+            os.unlink(base + ".npz")
     status = process.returncode
     if reason is None and status is not None and status < 0:
         names = {s.value: s.name for s in signal.Signals}
         reason = "killed by %s" % names.get(-status, "signal %d" % -status)
     outcome = {
         "sample": case["sample"], "case": case["case"], "argv": command[1:], "started": started,
+        "clock": clock,  # the monotonic one: a board's date may be set while a run goes on
         "seconds": time.monotonic() - clock, "exit_status": status, "reason": reason,
     }  # fmt: skip
-    with contextlib.suppress(OSError):  # a full disk: the host has heard of it all the same
-        write_json(base + ".outcome.json", outcome)
+    write_json(base + ".outcome.json", outcome)
     return outcome
 
 

@@ -7,7 +7,6 @@ import ctypes
 import getpass
 import glob
 import grp
-import json
 import os
 import platform
 import pwd
@@ -18,8 +17,9 @@ import sys
 import tempfile
 import time
 
+from deploy.onboard.environment import recorded, variables
 from deploy.onboard.folder import MARKER, place, waiting
-from deploy.onboard.wire import Refused, Wire
+from deploy.onboard.wire import serve
 
 PROBE_LIMIT = 15  # seconds for one probe
 ALL_PROBES = 45  # seconds for all of them, so that the host still waits
@@ -40,8 +40,11 @@ def describe(p):
     except cl.Error as error:
         about["problem"] = str(error)
     return about
-print("@@" + json.dumps([describe(p) for p in cl.get_platforms()]))
+with pip_drivers():
+    print("@@" + json.dumps([describe(p) for p in cl.get_platforms()]))
 """
+
+VENDORS = "/etc/OpenCL/vendors"
 
 NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
 GPU_CLOCKS = ("/sys/class/devfreq/*.gpu*", "/sys/class/devfreq/*mali*")
@@ -50,16 +53,19 @@ GPU_CLOCKS = ("/sys/class/devfreq/*.gpu*", "/sys/class/devfreq/*mali*")
 class Probes:
     """Lines of Python, each in a process of its own."""
 
-    def __init__(self, env):
-        self.env = env
+    def __init__(self, env, python):
+        self.env, self.python = env, python
         self.end = time.monotonic() + ALL_PROBES
 
     def ask(self, code):
         """Run a line of Python; return {"ok": bool, "text": what it said}."""
-        process = subprocess.Popen(
-            [sys.executable, "-c", code], env=self.env, cwd="/", universal_newlines=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        try:
+            process = subprocess.Popen(
+                [self.python, "-c", code], env=self.env, cwd="/", universal_newlines=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            return {"ok": False, "text": "%s: %s" % (self.python, error.strerror)}
         limit = max(1, min(PROBE_LIMIT, self.end - time.monotonic()))
         try:
             out, err = process.communicate(timeout=limit)
@@ -76,7 +82,7 @@ class Probes:
 
 def icd_files(probes):
     """Return each ICD file that the loader may read, its library, and why that does not load."""
-    vendors = probes.env.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+    vendors = probes.env.get("OCL_ICD_VENDORS", VENDORS)
     if os.path.isdir(vendors):
         paths = sorted(glob.glob(os.path.join(vendors, "*.icd")))
     else:
@@ -175,25 +181,28 @@ def scratch_folder():
 
 
 def collect(request):
-    env = dict(os.environ, **request["env"])
+    """Return the facts; request["icd"] is the text of common/icd.py, as samples find drivers."""
+    folder = request["folder"]
+    env = variables(folder, request["env"])
     scratch = scratch_folder()
     cache = scratch or "/proc/nowhere"
     env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=cache, XDG_CACHE_HOME=cache)
-    probes = Probes(env)
+    probes = Probes(env, recorded(folder)["python"] or sys.executable)
     try:
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},
+            "provisioned": recorded(folder),
             "kernel": "%s %s %s" % (platform.system(), platform.release(), platform.machine()),
             "bits": 8 * ctypes.sizeof(ctypes.c_void_p),
             "clock": time.time(),
             "packages": {name: probes.ask(IMPORT % name) for name in ("numpy", "pyopencl", "PIL")},
-            "devices": probes.ask(DEVICES),
+            "devices": probes.ask(request["icd"] + DEVICES),
             "icd": icd_files(probes),
             "nodes": device_nodes(),
             "governors": governors(),
             "memory": memory(),
-            "folder": folder_facts(request["folder"]),
+            "folder": folder_facts(folder),
         }
     finally:
         if scratch:
@@ -201,10 +210,4 @@ def collect(request):
 
 
 def main():
-    request = json.loads(sys.stdin.buffer.readline().decode())
-    wire = Wire(sys.stdin.fileno(), sys.stdout.fileno())
-    wire.emit("hello", before=b"\n", token=request["token"])
-    try:
-        wire.emit("facts", **collect(request))
-    except Refused as error:
-        wire.emit("refused", reason=str(error))
+    serve({"facts": lambda wire, request: wire.emit("facts", **collect(request))})

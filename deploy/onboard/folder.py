@@ -5,6 +5,7 @@ lock                 held while a deploy, a run or a clean is going on; says by 
 current -> trees/N   the deployed files; switched in one step when a copy is whole
 results/RUN/         records and logs that the host has not fetched yet
 cache/               compiled Python
+environment.json, envs/, vendors/    what `fab provision` made: see environment.py
 """
 
 import contextlib
@@ -65,8 +66,8 @@ def holder_of(lock):
     return "by someone who left no name"
 
 
-def require_ours(folder):
-    if not os.path.exists(place(folder, MARKER)):
+def require_ours(folder, part=MARKER):
+    if not os.path.exists(place(folder, part)):
         raise Refused("nothing is deployed in %s: deploy first" % place(folder))
 
 

@@ -4,9 +4,11 @@ import io
 import os
 import shutil
 import signal
+import sys
 import tarfile
 
 from deploy.onboard.cases import run_case
+from deploy.onboard.environment import recorded, variables
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
 from deploy.onboard.wire import PATIENCE
@@ -18,7 +20,7 @@ def run(wire, request):
     plan.json says what was asked for, and the SHA-256 of every file that was deployed then.
     """
     folder = request["folder"]
-    require_ours(folder)
+    require_ours(folder, "current")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a lost connection does not end the run
     with locked(folder, request["holder"]):
         tree = os.path.realpath(place(folder, "current"))
@@ -26,34 +28,37 @@ def run(wire, request):
         wire.emit("tree", differ=sum(have.get(path) != wanted[path] for path in wanted))
         target = place(folder, "results", request["run"])
         os.makedirs(target)
+        made = recorded(folder)
+        python, env = made["python"] or sys.executable, dict(made["env"], **request["env"])
         try:
-            write_json(os.path.join(target, "plan.json"), dict(request, deployed=have))
+            plan = dict(request, deployed=have, python=python, env=env)
+            write_json(os.path.join(target, "plan.json"), plan)
         except OSError:
             shutil.rmtree(target, ignore_errors=True)  # nothing ran: nothing to collect
             raise
         with open(os.path.join(target, "plan.json")) as plan:
             grab(plan)  # held while the run is going on: see still_running
-            run_cases(wire, request, tree, target)
+            try:
+                run_cases(wire, request, tree, target, python)
+            except OSError as error:  # a full disk: what was done so far comes home all the same
+                wire.emit("broken", reason=error.strerror or str(error))
     hand_over(wire, folder, request["run"])
     wire.emit("done")
 
 
-def run_cases(wire, request, tree, target):
-    env = environment(request["folder"], request["env"])
+def run_cases(wire, request, tree, target, python):
+    folder = request["folder"]
+    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": place(folder, "cache", "python")}
+    env = variables(folder, dict(own, **request["env"]))
     stopped = False
     for number, case in enumerate(request["cases"], 1):
         if stopped:
             break
         wire.emit("start", number=number, of=len(request["cases"]), **case)
-        outcome = run_case(wire, case, tree, target, env)
+        outcome = run_case(wire, case, tree, target, python, env)
         stopped = outcome["reason"] == "stopped"
         wire.emit("end", **outcome)
     write_json(os.path.join(target, "ended.json"), {"stopped": stopped})
-
-
-def environment(folder, extra):
-    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": place(folder, "cache", "python")}
-    return dict(os.environ, **dict(own, **extra))
 
 
 def fetch(wire, request):

@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import zlib
 
+from deploy.onboard.environment import RECORD
 from deploy.onboard.folder import MARKER, locked, place, require_ours, waiting, write_json
 from deploy.onboard.wire import PATIENCE, Refused
 
@@ -104,11 +105,11 @@ def clean(wire, request):
         kept = waiting(folder)
         if kept and not request["discard"]:
             raise Refused("not collected: %s. Collect them, or add --discard" % ", ".join(kept))
-        for name in ("trees", "results", "cache"):
+        for name in ("trees", "results", "cache", "envs", "vendors"):
             if os.path.isdir(place(folder, name)):
                 shutil.rmtree(place(folder, name))
         # The mark goes last: what is left of a clean that broke off is still ours.
-        for name in ("current", "next", "lock", MARKER):
+        for name in ("current", "next", RECORD, RECORD + ".new", "lock", MARKER):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(place(folder, name))
     with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import sys
 import time
 
 PATIENCE = 30.0  # seconds for the host to take or say something, before it counts as gone
@@ -10,6 +11,22 @@ PATIENCE = 30.0  # seconds for the host to take or say something, before it coun
 
 class Refused(Exception):
     """Why the request cannot be done: a line that a person can act on."""
+
+
+def serve(answers):
+    """Answer one request of the host: `answers` holds, by its "do", what takes (wire, request)."""
+    request = json.loads(sys.stdin.buffer.readline().decode())
+    # The host sends no more until it is greeted: nothing is left in Python's buffer.
+    wire = Wire(sys.stdin.fileno(), sys.stdout.fileno())
+    # A login script may have printed anything, without a newline at its end.
+    wire.emit("hello", before=b"\n", token=request["token"])
+    try:
+        answers[request["do"]](wire, request)
+    except Refused as error:
+        wire.emit("refused", reason=str(error))
+    except OSError as error:
+        where = error.filename or "the folder of the samples"
+        wire.emit("refused", reason="%s: %s" % (where, error.strerror or error))
 
 
 class Wire:
@@ -51,9 +68,10 @@ class Wire:
 
     def take(self, count):
         """Return the next `count` bytes from the host; fewer where the host is gone."""
-        while len(self.rest) < count and not self.lost:
+        data, self.rest = bytearray(self.rest), b""
+        while len(data) < count and not self.lost:
             said = os.read(self.source, 65536)
             self.lost = not said
-            self.rest += said
-        data, self.rest = self.rest[:count], self.rest[count:]
-        return data
+            data += said
+        self.rest = bytes(data[count:])
+        return bytes(data[:count])

@@ -1,0 +1,185 @@
+"""Start and stop an emulated board of this checkout. What it is made of lies in root.py.
+
+.emulated/<arch>/
+    ssh_config    how to reach it; boards.toml leads fab here. There while the board runs
+    known_hosts   its host key, so that nothing need be accepted by hand
+    client_key    the key that it takes
+    home/         the board's home folder: what was deployed outlives a stop
+    leader        the process whose end is the end of the board
+    log           what its sshd says
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from deploy.boards import ROOT
+from deploy.emulate.inside import birth
+from deploy.emulate.root import ARCHES, build
+from deploy.errors import BoardError
+
+STATE = ROOT / ".emulated"
+PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
+_SSHD = """\
+ListenAddress 127.0.0.1:{port}
+HostKey /home/board/.ssh/host_key
+AuthorizedKeysFile /home/board/.ssh/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+MaxStartups 100
+SetEnv LANG=C.UTF-8
+Subsystem sftp internal-sftp
+"""
+
+
+class Emulated:
+    """The emulated board of one architecture, with what is kept of it in the folder `state`."""
+
+    def __init__(self, name, state=STATE):
+        self.arch, self.folder = ARCHES[name], Path(state).resolve() / name
+        self.alias = "emulated" if name == "arm64" else f"emulated-{name}"
+        self.ssh_config = self.folder / "ssh_config"
+
+    def start(self, say):
+        """Start the board, if it is not running; build it before, if it never was.
+
+        `say` takes lines for the user. Raises UsageError and BoardError.
+        """
+        with self._alone():
+            if self.leader() and self.ssh_config.exists():
+                say(f"{self.alias} is running already")
+                return
+            self._end()  # of a start that broke off
+            root = build(self.arch, say)
+            began = time.monotonic()
+            port = self._prepare()
+            self._begin(root)
+            self._wait(port)
+            self._write_ssh_config(port)
+        say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
+
+    def stop(self):
+        """End the board and all that runs on it; tell whether it was running."""
+        if not self.folder.is_dir():
+            return False
+        with self._alone():
+            return self._end()
+
+    def _end(self):
+        self.ssh_config.unlink(missing_ok=True)
+        leader = self.leader()
+        if leader:
+            os.kill(leader, signal.SIGKILL)
+            end = time.monotonic() + PATIENCE
+            while self.leader():
+                if time.monotonic() > end:
+                    raise BoardError(f"process {leader} does not end")
+                time.sleep(0.02)
+        (self.folder / "leader").unlink(missing_ok=True)
+        return leader is not None
+
+    def leader(self):
+        """Return the id of the process that is the board, or None where it is not running."""
+        try:
+            number, born = (self.folder / "leader").read_text(encoding="utf-8").split("\n")
+        except (OSError, ValueError):
+            return None
+        # The number alone could be another process by now.
+        return int(number) if born == birth(number) else None
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """Keep a second start or stop of this board waiting."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _prepare(self):
+        """Write keys and sshd_config; return the port, one that is free."""
+        ssh = self.folder / "home" / ".ssh"
+        ssh.mkdir(parents=True, exist_ok=True)
+        for key in (ssh / "host_key", self.folder / "client_key"):
+            if not key.with_suffix(".pub").exists():
+                key.unlink(missing_ok=True)
+                command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "emulated board"]
+                made = subprocess.run(
+                    [*command, "-f", key], check=False, capture_output=True, text=True
+                )
+                if made.returncode != 0:
+                    raise BoardError(f"ssh-keygen cannot make a key: {made.stderr.strip()}")
+        shutil.copy(self.folder / "client_key.pub", ssh / "authorized_keys")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        (ssh / "sshd_config").write_text(_SSHD.format(port=port), encoding="utf-8")
+        key = " ".join((ssh / "host_key.pub").read_text(encoding="utf-8").split()[:2])
+        (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n", encoding="utf-8")
+        return port
+
+    def _begin(self, root):
+        qemu = shutil.which(self.arch.qemu)
+        if qemu is None:
+            raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
+        where = (self.folder / "leader", root, self.folder / "home")
+        with open(self.folder / "log", "w") as log:
+            begun = subprocess.run(
+                [sys.executable, "-m", "deploy.emulate.inside", *where, qemu,
+                 *map(str, self.arch.elf)],
+                cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        if begun.returncode != 0:
+            raise BoardError(self._why())
+
+    def _wait(self, port):
+        """Wait until the board's sshd greets."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), 5) as probe,
+            ):
+                if probe.recv(4) == b"SSH-":
+                    return
+            if not self.leader():
+                raise BoardError(self._why())
+            if time.monotonic() > end:
+                self._end()
+                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {self._last()}")
+            time.sleep(0.05)
+
+    def _write_ssh_config(self, port):
+        block = (
+            f"Host {self.alias}\n    HostName 127.0.0.1\n    Port {port}\n    User board\n"
+            f'    IdentityFile "{self.folder / "client_key"}"\n    IdentitiesOnly yes\n'
+            f'    UserKnownHostsFile "{self.folder / "known_hosts"}"\n'
+        )
+        self.ssh_config.write_text(block, encoding="utf-8")
+
+    def _last(self):
+        log = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+        return (log.strip().splitlines() or ["it says nothing"])[-1]
+
+    def _why(self):
+        """Return why the board did not come up, with what can be done about it."""
+        last = self._last()
+        text = f"the emulated board cannot start: {last}"
+        if "binfmt_misc" in last:
+            text += ". It needs Linux 6.7 or newer, or qemu's entries in the system's binfmt_misc"
+        elif last.startswith(("user namespaces", "/proc/self/", "mount ")):
+            text += (
+                ". It needs user namespaces. Ubuntu: sudo sysctl "
+                "kernel.apparmor_restrict_unprivileged_userns=0. In a container: --privileged"
+            )
+        return text

@@ -1,0 +1,189 @@
+"""Say what a board has for `fab provision` to decide by, and make what it decided."""
+
+import glob
+import hashlib
+import io
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+
+from deploy.onboard import environment, facts
+from deploy.onboard.cases import end_group, follow
+from deploy.onboard.folder import MARKER, locked, place, write_json
+from deploy.onboard.tree import require_free
+from deploy.onboard.wire import Refused, serve
+
+APT_LIMIT = 1800  # seconds; slow cards, slow archives
+SIMULATION_LIMIT = 40
+BEAT = 5.0
+
+# Where vendors put their OpenCL, by public reports: Mali, PowerVR, Vivante, Adreno.
+LIBRARIES = ("libmali*.so*", "libGLES_mali.so", "libPVROCL.so*", "libVivanteOpenCL.so*",
+             "libOpenCL_adreno.so*")  # fmt: skip
+FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*/mali*", "/usr/lib/mali*",
+           "/usr/local/lib", "/usr/local/lib/*-linux-gnu*", "/opt/*/lib", "/vendor/lib*",
+           "/vendor/lib*/egl")  # fmt: skip
+# What the ICD loader looks for in a library; a libmali without OpenCL does not have it.
+IS_DRIVER = """
+import ctypes; library = ctypes.CDLL(%r)
+print('@@yes' if hasattr(library, 'clGetExtensionFunctionAddress') else '@@no')
+"""
+
+
+def look(wire, request):
+    """Emit the doctor's facts, and beside them what the ways to mend them depend on.
+
+    request["debian"] names Debian's package for each of Python's, and for "driver".
+    """
+    found = facts.collect(request)
+    wire.emit("beat")
+    chosen = "OCL_ICD_VENDORS" in request["env"]
+    drivers = [] if chosen else unnamed(request, found["icd"]["files"])
+    wire.emit("beat")
+    lacking = sorted(name for name, probe in found["packages"].items() if not probe["ok"])
+    if not (drivers or has_driver(found)):
+        lacking.append("driver")
+    found.update(
+        implementation=sys.implementation.name, machine=platform.machine(), libc=libc(),
+        lacking=lacking, drivers=drivers, apt=apt([request["debian"][name] for name in lacking]),
+    )  # fmt: skip
+    wire.emit("found", **found)
+
+
+def has_driver(found):
+    """Tell whether an OpenCL driver loads; a loader from pip may know one without an ICD file."""
+    platforms = json.loads(found["devices"]["text"]) if found["devices"]["ok"] else []
+    loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
+    return bool(loads or [about for about in platforms if about["devices"]])
+
+
+def libc():
+    """Return the C library, in the terms of wheels: ["glibc", major, minor] or ["musl", 1, 2]."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except ValueError:
+        name = ""
+    if name != "glibc":
+        return ["musl", 1, 2]
+    return [name] + [int(part) for part in version.split(".")[:2]]
+
+
+def apt(wanted):
+    """Return what apt would do for those packages, and why it cannot; None where none is wanted."""
+    if not wanted:
+        return None
+    about = {"packages": wanted, "new": [], "may": False}
+    if not shutil.which("apt-get"):
+        return dict(about, problem="the board has none")
+    of_system = os.path.realpath(sys.executable) == os.path.realpath("/usr/bin/python3")
+    if sys.prefix != sys.base_prefix or not of_system:
+        return dict(about, problem="%s is not the Python it installs for" % sys.executable)
+    command = ["apt-get", "install", "--simulate", "--no-install-recommends"] + wanted
+    try:
+        done = subprocess.run(
+            command, env=dict(os.environ, LC_ALL="C"), timeout=SIMULATION_LIMIT,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )  # fmt: skip
+        said, lines = done.stderr.strip().splitlines(), done.stdout.splitlines()
+    except subprocess.TimeoutExpired:
+        said, lines = ["apt-get does not answer"], []
+    new = [line.split()[1] for line in lines if line.startswith("Inst ")]
+    if not new:
+        return dict(about, problem=(said or ["nothing to install"])[-1])
+    return dict(about, new=new, may=may_install(), problem=None)
+
+
+def may_install():
+    return os.getuid() == 0 or bool(
+        shutil.which("sudo")
+        and subprocess.call(
+            ["sudo", "-n", "true"], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) == 0
+    )  # fmt: skip
+
+
+def unnamed(request, icd_files):
+    """Return the paths of the OpenCL drivers that none of those ICD files names."""
+    env = environment.variables(request["folder"], request["env"])
+    probes = facts.Probes(env, sys.executable)
+    named = [icd["library"] for icd in icd_files if icd["problem"] is None]
+    known = {os.path.basename(library) for library in named}
+    known |= {os.path.realpath(library) for library in named}
+    own = [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
+    found = {}
+    for folder in own + list(FOLDERS):
+        for pattern in LIBRARIES:
+            for path in sorted(glob.glob(os.path.join(folder, pattern))):
+                found.setdefault(os.path.realpath(path), []).append(path)
+    return [
+        paths[0]
+        for real, paths in sorted(found.items())
+        if not known & {real, os.path.basename(real)}.union(map(os.path.basename, paths))
+        and probes.ask(IS_DRIVER % paths[0])["text"] == "yes"
+    ]
+
+
+def install(wire, request):
+    """Let apt install packages. What it prints is passed on."""
+    command = ["apt-get", "install", "--yes", "--no-install-recommends"] + request["packages"]
+    for line in (["apt-get", "update"], command):
+        root = [] if os.getuid() == 0 else ["sudo", "-n"]
+        process = subprocess.Popen(
+            root + ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"] + line, cwd="/",
+            start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        reason = follow(wire, process, io.BytesIO(), time.monotonic() + APT_LIMIT)
+        end_group(process)
+        # Old lists may do, where the archive cannot be reached.
+        if reason or (process.returncode and line is command):
+            reason = reason or "ended with status %d" % process.returncode
+            wire.emit("done", reason="apt-get " + reason)
+            return
+    wire.emit("done", reason=None)
+
+
+def make(wire, request):
+    """Make an environment of the packages that come, write ICD files, and record both."""
+    folder = request["folder"]
+    require_free(folder)
+    payload = io.BytesIO(wire.take(request["bytes"]))
+    if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
+        raise Refused("the packages broke off on their way: provision again")
+    os.makedirs(place(folder), exist_ok=True)
+    with locked(folder, request["holder"]):
+        write_json(place(folder, MARKER), {"layout": 1})
+        now = environment.recorded(folder)
+        env = now["env"]
+        if request["bytes"]:
+            env.pop("PYTHONPATH", None)
+            now = environment.make(folder, payload, request["with_system"], Beat(wire))
+            env.update(now["env"])
+        if request["drivers"]:
+            system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
+            env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
+        os.sync()
+        environment.switch(folder, now["python"], env)
+    wire.emit("done")
+
+
+class Beat:
+    """A sign of life now and then, for work that may take long on a slow card."""
+
+    def __init__(self, wire):
+        self.wire, self.next = wire, 0.0
+
+    def __call__(self):
+        if time.monotonic() >= self.next:
+            self.wire.emit("beat")
+            self.next = time.monotonic() + BEAT
+
+
+def main():
+    serve({"look": look, "install": install, "make": make})

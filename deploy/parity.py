@@ -1,0 +1,132 @@
+"""Hold what a board gives against what this machine gives, case by case, down to the bits."""
+
+from typing import NamedTuple
+
+from rich.text import Text
+
+from common import outputs
+from deploy import runs, samples, ship, table
+from deploy.boards import LOCAL
+from deploy.errors import UsageError
+
+EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
+_STYLE = {EQUAL: "green", DIFFER: "bold red"}
+
+
+class Finding(NamedTuple):
+    """One case on one board, beside this machine.
+
+    inputs, golden: EQUAL, DIFFER or UNKNOWN, golden only for a golden case. ulp: (distance, kernel)
+    of the outputs that are farthest apart, None where none can be compared. trouble: why a kernel
+    gave no result that passed, on either side; excused: only because a device lacks something.
+    """
+
+    board: str
+    case: samples.Case
+    kernels: int
+    inputs: str
+    golden: str
+    ulp: tuple | None
+    trouble: str | None
+    excused: bool
+
+    @property
+    def good(self):
+        """Whether nothing of it need worry a person."""
+        return (self.trouble is None or self.excused) and DIFFER not in (self.inputs, self.golden)
+
+
+def parity(fleet, config, host):
+    """Run the cases here and on the boards, print how they compare; return whether all is good."""
+    loaded = samples.load()
+    boards = [board for board in fleet.select(config, host, [LOCAL]) if board.name != LOCAL]
+    if not boards:
+        raise UsageError("parity compares this machine with a board: give --host")
+    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
+    name = runs.name_run()
+
+    def work(board):
+        ship.deploy(board)
+        skip = {*board.settings.skip, *(nowhere if board.name == LOCAL else ())}
+        return runs.run(board, samples.every(loaded, skip), name, arrays=True)
+
+    rows = fleet.each(config, host, work, [LOCAL])
+    here = rows.pop(LOCAL, None)
+    if here is None:
+        return False
+    findings = [item for there in rows.values() for item in compare(here, there, name, loaded)]
+    _show(findings)
+    table.devices([*here, *(row for there in rows.values() for row in there)])
+    return all(item.good for item in findings)
+
+
+def compare(here, there, name, loaded):
+    """Return a Finding for each case of the board's Rows `there`, beside this machine's `here`.
+
+    `name` is the run's, under which both kept their arrays; `loaded` the samples.
+    """
+    cases = {(case.sample, case.name): case for case in samples.every(loaded)}
+    found = []
+    for key in dict.fromkeys((row.record.sample, row.case) for row in there):
+        sides = [[r for r in rows if (r.record.sample, r.case) == key] for rows in (here, there)]
+        found.append(_finding(cases[key], *sides, name))
+    return found
+
+
+def _finding(case, here, there, name):
+    board = there[0].board
+    bad = [row for row in [*here, *there] if row.record.status != "passed"]
+    worst = [row for row in bad if row.record.status != "unsupported"] or bad
+    trouble = f"{worst[0].board}: {worst[0].record.reason}" if worst else None
+    golden = _digests(here, there, "output_sha256") if case.golden else UNKNOWN
+    ulp = None if case.golden else _farthest(case, board, name)
+    excused = bool(bad) and worst[0].record.status == "unsupported"
+    inputs = _digests(here, there, "inputs_sha256")
+    return Finding(board, case, len(there), inputs, golden, ulp, trouble, excused)
+
+
+def _digests(here, there, key):
+    """Tell whether all kernels on both sides have the same digest, as those of one case must."""
+    ours, theirs = ({r.record.check.get(key) for r in rows} - {None} for rows in (here, there))
+    if not (ours and theirs):
+        return UNKNOWN
+    return EQUAL if len(ours | theirs) == 1 else DIFFER
+
+
+def _farthest(case, board, name):
+    """Return (distance, kernel) of the arrays that are farthest apart, or None without arrays."""
+    try:
+        ours, theirs = (
+            outputs.read(runs.RESULTS / side / name / case.sample / f"{case.name}.npz")
+            for side in (LOCAL, board)
+        )
+        both = [kernel for kernel in ours if kernel in theirs]
+        distances = [(outputs.ulp_distance(ours[k], theirs[k]), k) for k in both]
+    except ValueError:
+        return None
+    return max(distances, default=None)
+
+
+def _show(findings):
+    several = len({item.board for item in findings}) > 1
+    shown = table.new(
+        [*(["board"] if several else []), "sample", "case", "kernels", "inputs", "golden bits"],
+        ["largest distance"],
+    )
+    for item in findings:
+        cells = [*([item.board] if several else []), item.case.sample, item.case.name]
+        distance = f"{item.ulp[0]} ulp" if item.ulp else UNKNOWN
+        distance += f" ({item.ulp[1]})" if item.ulp and item.ulp[0] else ""
+        shown.add_row(
+            *cells, str(item.kernels),
+            *(Text(text, _STYLE.get(text, "")) for text in (item.inputs, item.golden)), distance,
+        )  # fmt: skip
+    table.put(shown)
+    for item in findings:
+        if item.trouble:
+            table.line(f"{item.case.sample} {item.case.name}: {item.trouble}")
+    for board in dict.fromkeys(item.board for item in findings):
+        mine = [item for item in findings if item.board == board]
+        golden = [item.golden for item in mine if item.case.golden]
+        text = f"{golden.count(EQUAL)} of {len(golden)} golden cases equal to this machine's"
+        table.line(f"{board}: {text}, {sum(item.good for item in mine)} of {len(mine)} cases good")

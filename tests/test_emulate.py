@@ -1,0 +1,207 @@
+"""make board, without a board: tools that lack, builds that break, processes that are others'."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from test_deploy_ssh import processes_with, until
+
+from deploy.emulate import root
+from deploy.emulate.board import Emulated
+from deploy.emulate.inside import birth
+from deploy.errors import BoardError, UsageError
+
+ARM64 = root.ARCHES["arm64"]
+FAKE_BUILDER = """#!/bin/sh
+echo "$@" >> {log}
+for last; do case $last in *.partial) root=$last;; *apt.conf) cat "${{last#--aptopt=}}";;
+    *sources.list) cat "$last";; esac; done >> {log}
+mkdir -p $root/usr/share/base-passwd $root/usr/share/libc-bin $root/etc/apt/apt.conf.d
+printf 'root:*:0:0::/root:/bin/sh\\n' > $root/usr/share/base-passwd/passwd.master
+printf 'root:*:0:\\ntty:*:5:\\n' > $root/usr/share/base-passwd/group.master
+touch $root/usr/share/libc-bin/nsswitch.conf $root/etc/apt/apt.conf.d/99mmdebstrap
+{act}
+"""
+FAKE_APT = """#!/bin/sh
+echo 'bookworm main deb http://mirror.invalid/debian/ bookworm main'
+echo 'bookworm-security main deb http://mirror.invalid/security/ bookworm-security main'
+echo 'trixie main deb http://other.invalid/debian/ trixie main'
+"""
+FAKE_CONFIG = """#!/bin/sh
+echo 'Acquire::http::Proxy "http://proxy.invalid:3128/";'
+echo 'Acquire::cdrom "";'
+"""
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """A folder first in PATH for stand-ins of the host's tools; call it to add one."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("OPENCL_SAMPLES_CACHE", str(tmp_path / "cache"))
+
+    def add(name, text="#!/bin/sh\n"):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+@pytest.fixture
+def builder(tools, tmp_path, monkeypatch):
+    """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
+    monkeypatch.setattr(root, "KEYRING", tmp_path)
+    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen", "dpkg-deb"):
+        tools(name)
+    tools("apt-get", FAKE_APT)
+    tools("apt-config", FAKE_CONFIG)
+    log = tmp_path / "builder.log"
+
+    def act(text="true"):
+        tools("mmdebstrap", FAKE_BUILDER.format(log=log, act=text))
+        return log
+
+    return act
+
+
+def test_what_this_machine_lacks_is_named_in_one_line(tmp_path):
+    env = {"PATH": str(tmp_path), "OPENCL_SAMPLES_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.emulate", "start", "--state", tmp_path / "state"],
+        cwd=ROOT, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("emulate: error: this machine lacks ")
+    assert done.stderr.count("\n") == 1
+    assert "mmdebstrap openssh-client qemu-user-static: sudo apt install " in done.stderr
+
+
+def test_a_board_is_built_once(builder):
+    log = builder()
+    said = []
+    folder = root.build(ARM64, said.append)
+    assert folder == root.build(ARM64, said.append)
+    assert len(said) == 1
+    assert "--arch=arm64" in log.read_text()
+    assert log.read_text().count("--variant=extract") == 1
+    assert not (folder / "etc/apt/apt.conf.d/99mmdebstrap").exists()
+    assert "board:*:1000:1000::/home/board" in (folder / "etc/passwd").read_text()
+    assert "tty" not in (folder / "etc/group").read_text()
+    assert sorted(p.suffix for p in folder.parent.iterdir()) == ["", ".lock"]
+
+
+def test_this_machines_archive_and_proxy_are_used(builder):
+    log = builder()
+    root.build(ARM64, print)
+    lines = log.read_text().splitlines()
+    assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in lines
+    assert "deb http://mirror.invalid/debian/ bookworm main" in lines
+    assert not any(word in log.read_text() for word in ("trixie", "security", "cdrom"))
+
+
+def test_another_distribution_leaves_the_archive_to_mmdebstrap(builder, monkeypatch):
+    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    log = builder()
+    root.build(ARM64, print)
+    assert "mirror.invalid" not in log.read_text()
+
+
+def test_a_build_that_fails_says_why_and_starts_anew(builder, tmp_path):
+    builder("echo 'I: busy' >&2; echo 'E: cannot reach the archive' >&2; exit 1")
+    with pytest.raises(UsageError, match="cannot build the board: E: cannot reach the archive"):
+        root.build(ARM64, print)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    builder()
+    assert root.build(ARM64, print).is_dir()
+
+
+def test_a_build_that_is_killed_starts_anew(builder, tmp_path):
+    log = builder(f"echo building >> {tmp_path}/marks; exec sleep 300.{os.getpid()}")
+    code = "from deploy.emulate import root; root.KEYRING = '/'; "
+    code += "root.build(root.ARCHES['arm64'], print)"
+    building = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL)
+    until(lambda: (tmp_path / "marks").exists())
+    building.kill()
+    building.wait(10)
+    for process in processes_with(f"sleep 300.{os.getpid()}"):
+        os.kill(process, signal.SIGKILL)
+    half = [path for path in (tmp_path / "cache").iterdir() if path.suffix == ".partial"]
+    assert len(half) == 1
+    (half[0] / "rubbish").touch()
+    builder()
+    folder = root.build(ARM64, print)
+    assert not (folder / "rubbish").exists()
+    assert not half[0].exists()
+    assert log.read_text().count("--variant=extract") == 2
+
+
+def test_a_process_that_is_not_ours_is_left_alone(tmp_path):
+    board = Emulated("arm64", tmp_path)
+    board.folder.mkdir()
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        # The id of a board that ended long ago, given to another process since.
+        (board.folder / "leader").write_text(f"{other.pid}\n{birth(os.getpid())}")
+        assert board.leader() is None
+        assert board.stop() is False
+        assert other.poll() is None
+        (board.folder / "leader").write_text(f"{other.pid}\n{birth(other.pid)}")
+        assert board.leader() == other.pid
+    finally:
+        other.kill()
+        other.wait(10)
+    assert board.leader() is None
+    (board.folder / "leader").write_text("rubbish")
+    assert board.leader() is None
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("mount /proc/sys/fs/binfmt_misc: Operation not permitted", "Linux 6.7 or newer"),
+        ("user namespaces: Operation not permitted", "In a container: --privileged"),
+        ("/proc/self/uid_map: Operation not permitted", "apparmor_restrict_unprivileged_userns"),
+        ("mount /: Permission denied", "It needs user namespaces"),
+        ("Cannot bind any address.", "cannot start: Cannot bind any address."),
+    ],
+)
+def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
+    tool = tmp_path / ARM64.qemu
+    tool.write_text(f"#!/bin/sh\necho busy >&2; echo '{line}' >&2; exit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("deploy.emulate.board.sys.executable", str(tool))  # what begins it
+    board = Emulated("arm64", tmp_path)
+    board.folder.mkdir()
+    with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
+        board._begin(tmp_path)
+    assert hint in str(told.value)
+
+
+def test_stopping_what_does_not_run(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.emulate", "stop", "--state", tmp_path],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "no emulated board is running here\n")
+
+
+def test_fab_says_how_to_start_a_board_that_does_not_run(fab):
+    done = fab("doctor", "--host", "emulated")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "`make board` starts it" in done.stderr
+
+
+def test_an_architecture_that_there_is_not():
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.emulate", "start", "riscv64"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "invalid choice: 'riscv64'" in done.stderr

@@ -1,0 +1,185 @@
+"""The README's way to a board, command by command, on an emulated one: make test-arm64.
+
+The tests are the steps of one walk, in their order.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import FAB
+from test_deploy_ssh import records, until
+from test_readme import EMULATED, shell
+
+from deploy import samples
+from deploy.emulate.board import Emulated
+
+ARCH = os.environ.get("TEST_BOARD")
+pytestmark = pytest.mark.skipif(not ARCH, reason="it takes minutes: make test-arm64, test-armhf")
+
+ALIAS = "emulated" if ARCH == "arm64" else "emulated-armhf"
+MACHINE = {"arm64": "aarch64", "armhf": "armv7l"}.get(ARCH)
+SKIPPED = {"speed"}  # by boards.toml
+
+
+def for_this_arch(command):
+    """Return a command of the README for the board under test."""
+    command = command.replace("--host emulated", f"--host {ALIAS}")
+    return command if ARCH == "arm64" else re.sub("make board$", f"make board ARCH={ARCH}", command)
+
+
+def processes_of(emulated):
+    """Return the processes in the board's process namespace."""
+    inside = os.readlink(f"/proc/{emulated.leader()}/ns/pid")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(entry / "ns" / "pid") == inside:
+                found.append(entry)
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The home folder of a new user: nothing is cached there."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def emulated(walk_through, home):
+    """The board of the walk; it ends with these tests, whatever happened."""
+    board = Emulated(ARCH, walk_through / ".emulated")
+    yield board
+    board.stop()
+
+
+def test_the_walk_is_in_the_readme():
+    assert EMULATED[0] == "make board"
+    assert EMULATED[-1] == "make board-stop"
+    assert len(EMULATED) == 6
+
+
+def test_every_command_but_the_last(emulated, walk_through, home):
+    said = {}
+    for command in map(for_this_arch, EMULATED[:-1]):
+        start = time.monotonic()
+        done = shell(command, walk_through, home, timeout=1200)
+        print(f"{command}: {time.monotonic() - start:.1f} s\n{done.stdout}{done.stderr}")
+        # The 64-bit board has no packages for Python yet: the doctor says so.
+        bare = ARCH == "arm64" and "doctor" in command
+        assert done.returncode == (1 if bare else 0), command
+        assert done.stderr == "", command
+        said[command.split()[1]] = done.stdout
+    assert f"fab doctor --host {ALIAS}" in said["board"]
+    if ARCH == "arm64":
+        assert "FAIL  pyopencl" in said["doctor"]
+        assert "wheels numpy, pyopencl, Pillow for CPython 3.11, aarch64" in said["provision"]
+        assert "/envs/1/bin/python, provisioned" in said["provision"]
+    else:
+        assert "FAIL" not in said["doctor"]
+        assert "nothing to do" in said["provision"]
+    golden = [c for c in samples.every(samples.load(), SKIPPED) if c.golden]
+    assert f"{len(golden)} of {len(golden)} golden cases equal" in said["parity"]
+
+
+def test_every_record_came_home(walk_through):
+    came = records(walk_through, ALIAS)
+    assert set(came) == {(c.sample, c.name) for c in samples.every(samples.load(), SKIPPED)}
+    for items in came.values():
+        assert any(item.status == "passed" for item in items)
+        for item in items:
+            assert item.status in ("passed", "unsupported"), item.reason
+            assert item.environment["machine"] == MACHINE
+            assert item.environment["host"] == "emulated"
+
+
+def test_a_second_copy_runs_beside_it(emulated, walk_through, home, tmp_path):
+    command = f"python -m deploy.emulate {{}} {ARCH} --state {tmp_path}"
+    second = Emulated(ARCH, tmp_path)
+    try:
+        done = shell(command.format("start"), walk_through, home)
+        assert done.returncode == 0, done.stderr
+        assert "building" not in done.stdout
+        assert "is running already" in shell(command.format("start"), walk_through, home).stdout
+        assert second.leader() not in (None, emulated.leader())
+        asked = ["ssh", "-F", second.ssh_config, ALIAS, "uname", "-m"]
+        assert subprocess.check_output(asked, text=True, timeout=60).strip() == MACHINE
+    finally:
+        shell(command.format("stop"), walk_through, home)
+    assert second.leader() is None
+    assert emulated.leader()
+
+
+def test_power_that_fails_while_a_sample_runs(emulated, walk_through, home):
+    running = subprocess.Popen(
+        [FAB, "run", "sgemm", "--host", ALIAS], cwd=walk_through,
+        env={**os.environ, "HOME": str(home)}, stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    for line in running.stdout:
+        if line.startswith("== sgemm"):
+            break
+    os.kill(emulated.leader(), signal.SIGKILL)
+    output = running.communicate(timeout=120)[0]
+    assert running.returncode == 3, output
+    assert f"fab collect --host {ALIAS}" in output
+
+    for command in (for_this_arch("make board"), f"fab collect --host {ALIAS}"):
+        done = shell(command, walk_through, home)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the run was cut off" in done.stdout
+    again = shell(f"fab run sgemm --case golden --host {ALIAS}", walk_through, home)
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_the_last_command_leaves_nothing(emulated, walk_through, home):
+    processes = processes_of(emulated)
+    assert processes
+    done = shell(EMULATED[-1], walk_through, home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"stopped {ALIAS}\n"
+    until(lambda: not any(process.exists() for process in processes))
+    asked = shell(f"fab doctor --host {ALIAS}", walk_through, home)
+    assert asked.returncode == 2
+    assert "`make board` starts it" in asked.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0 or ARCH != "arm64", reason="of make test-arm64 by root only")
+def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
+    nobody = 65534
+    folder = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's folders are closed to others
+    try:
+        for part in ("deploy", "common"):
+            shutil.copytree(walk_through / part, folder / part)
+        shutil.chown(folder, nobody, nobody)
+        folder.chmod(0o755)
+        user = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups",
+                "env", "-i", "PATH=/usr/bin:/bin", f"HOME={folder}"]  # fmt: skip
+        emulate = [*user, "/usr/bin/python3", "-m", "deploy.emulate"]
+        done = subprocess.run(
+            [*emulate, "start"], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        try:
+            asked = [
+                "ssh",
+                "-F",
+                folder / ".emulated/arm64/ssh_config",
+                "emulated",
+                "uname -m; id -u",
+            ]
+            assert subprocess.check_output(asked, text=True, timeout=60).split() == [
+                "aarch64", "1000",
+            ]  # fmt: skip
+        finally:
+            stopped = subprocess.check_output([*emulate, "stop"], cwd=folder, text=True)
+        assert stopped == "stopped emulated\n"
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,369 @@
+"""fab provision: the plan for boards that tests cannot have, and what it does on those they can."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from test_debian import PYTHON, installed
+from test_doctor import HEALTHY, everything_in, missing
+from test_robustness import home_of, one_line, with_mount
+
+from deploy import wheels
+from deploy.provision import make_plan
+
+ALL = ("numpy", "pyopencl", "PIL")
+NOTHING = {name: {"ok": False, "text": "No module named"} for name in ALL}
+APT = {"packages": ["python3-numpy"], "new": ["libblas3", "python3-numpy"], "problem": None}
+APT["may"] = True
+FOUND = {
+    **HEALTHY,
+    "bits": 64,
+    "machine": "aarch64",
+    "implementation": "cpython",
+    "libc": ["glibc", 2, 31],
+    "lacking": [],
+    "drivers": [],
+    "apt": None,
+}
+BARE = {"packages": NOTHING, "lacking": list(ALL), "apt": {**APT, "problem": "none"}}
+
+
+def plan(system=False, **changes):
+    return make_plan({**FOUND, **changes}, "there", system)
+
+
+def text(made):
+    return "\n".join(f"{how} {what}" for how, what in made.lines)
+
+
+def test_what_is_there_is_kept():
+    made = plan()
+    assert (made.apt, made.wheels, made.drivers, made.lacking) == ([], [], [], [])
+    assert text(made).splitlines() == [
+        "keep numpy 1.0", "keep pyopencl 1.0", "keep PIL 1.0",
+        "keep /etc/OpenCL/vendors/mali.icd: libmali",
+    ]  # fmt: skip
+
+
+def test_the_distributions_packages_come_first_where_they_are_allowed():
+    numpy = {"packages": missing("numpy"), "lacking": ["numpy"], "apt": APT}
+    made = plan(system=True, **numpy)
+    assert (made.apt, made.wheels) == (["python3-numpy"], [])
+    assert "apt install libblas3, python3-numpy" in text(made)
+    made = plan(**numpy)
+    assert (made.apt, made.wheels) == ([], ["numpy"])
+    assert "skip apt-get: it could install libblas3, python3-numpy: --system allows it" in text(
+        made
+    )
+
+
+@pytest.mark.parametrize(
+    ("apt", "why"),
+    [
+        ({**APT, "problem": "the board has none"}, "skip apt-get: the board has none"),
+        ({**APT, "may": False}, "skip apt-get: it needs root"),
+    ],
+)
+def test_wheels_come_where_apt_cannot(apt, why):
+    made = plan(system=True, packages=NOTHING, lacking=list(ALL), apt=apt)
+    assert (made.apt, made.wheels) == ([], ["numpy", "pyopencl", "Pillow"])
+    assert not made.with_system  # an environment of its own: nothing of the system's is needed
+    assert why in text(made)
+    assert "for CPython 3.11, aarch64, glibc 2.31: downloaded here, unpacked into there/envs" in (
+        text(made)
+    )
+
+
+def test_only_what_is_missing_comes_as_wheels():
+    made = plan(**{**BARE, "packages": missing("PIL"), "lacking": ["PIL"]})
+    assert made.wheels == ["Pillow"]
+    assert made.with_system
+
+
+def test_what_was_provisioned_before_is_replaced_as_a_whole():
+    before = {"python": "/there/envs/1/bin/python", "env": {}}
+    made = plan(**{**BARE, "packages": missing("PIL"), "lacking": ["PIL"]}, provisioned=before)
+    assert made.wheels == ["numpy", "pyopencl", "Pillow"]
+    assert not made.with_system
+
+
+def test_a_driver_without_an_icd_file():
+    made = plan(drivers=["/usr/lib/libmali.so"])
+    assert made.drivers == ["/usr/lib/libmali.so"]
+    assert "ICD /usr/lib/libmali.so has no ICD file: one in there/vendors" in text(made)
+
+
+def test_no_driver_at_all():
+    no_icd = {"icd": {"vendors": "x", "files": []}, "lacking": ["driver"]}
+    cannot = {**APT, "problem": "none"}
+    made = plan(**no_icd, apt=cannot)
+    assert made.wheels == []
+    assert "an OpenCL driver: install the vendor's" in made.lacking[0]
+    made = plan(**no_icd, apt=cannot, machine="x86_64")
+    assert made.wheels == ["numpy", "pyopencl", "Pillow", "pocl-binary-distribution"]
+    assert made.lacking == []
+    made = plan(system=True, **no_icd, apt={**APT, "packages": ["pocl-opencl-icd"]})
+    assert (made.apt, made.wheels, made.lacking) == (["pocl-opencl-icd"], [], [])
+
+
+def test_a_python_that_cannot_run_the_samples():
+    old = {"path": "/usr/bin/python3", "version": "3.9.2"}
+    made = plan(**BARE, python=old)
+    assert made.wheels == []
+    assert "Python 3.9.2: the samples need 3.10" in made.lacking[0]
+    made = plan(**BARE, implementation="pypy")
+    assert made.wheels == []
+    assert "wheels for pypy" in made.lacking[0]
+
+
+def test_the_tags_of_wheels():
+    tags = wheels.tags(FOUND)
+    assert tags[0] == "manylinux_2_31_aarch64"
+    assert "manylinux_2_28_aarch64" in tags
+    assert "manylinux2014_aarch64" in tags
+    assert "manylinux_2_32_aarch64" not in tags
+    assert wheels.tags({**FOUND, "libc": ["musl", 1, 2]})[0] == "musllinux_1_2_aarch64"
+    # 32-bit programs on a 64-bit kernel, as on many a Raspberry Pi.
+    assert wheels.tags({**FOUND, "bits": 32})[-1] == "linux_armv7l"
+
+
+FAKE_PYOPENCL = """
+VERSION_TEXT = "9.9"
+class Error(Exception): pass
+class device_type: CPU, GPU, ACCELERATOR = 2, 4, 8
+class Device: name, type = "a fake", 2
+class Platform:
+    name, version = "Fake", "OpenCL 1.2"
+    get_devices = staticmethod(lambda: [Device])
+get_platforms = lambda: [Platform]
+"""
+
+
+def make_wheel(folder, name, module, code):
+    info = f"{name}-9.9.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-9.9-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{module}/__init__.py", code)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Wheels of small stand-ins, and the variables that make pip take them and nothing else."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    make_wheel(folder, "numpy", "numpy", "__version__ = '9.9'\n")
+    make_wheel(folder, "pillow", "PIL", "__version__ = '9.9'\n")
+    make_wheel(folder, "pyopencl", "pyopencl", FAKE_PYOPENCL)
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
+
+
+@pytest.fixture
+def bare(odroid, boards_toml):
+    """A board that has sshd and a Python without any package."""
+    python = odroid.home / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", python], check=True)
+    boards_toml(f'[odroid]\npython = "{python}/bin/python"\n')
+    return odroid
+
+
+WHO = """
+import importlib, os
+for name in ("numpy", "pyopencl", "PIL"):
+    print(name, importlib.import_module(name).__version__
+          if name != "pyopencl" else importlib.import_module(name).VERSION_TEXT)
+print(sys.executable)
+"""
+
+
+def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
+    stub("one", WHO)
+    before = everything_in(bare.home)
+    dry = fab("provision", "--host", "odroid", "--dry-run", env=index)
+    assert dry.returncode == 0, dry.stdout + dry.stderr
+    assert "wheels numpy, pyopencl, Pillow for CPython" in dry.stdout
+    assert "a dry run: nothing was changed" in dry.stdout
+    assert everything_in(bare.home) == before
+
+    done = fab("provision", "--host", "odroid", env=index)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = bare.home / "opencl-samples"
+    own = folder / "envs" / "1" / "bin" / "python"
+    assert f"ok    python3    {own}, provisioned" in done.stdout
+    assert "ok    OpenCL         a fake (cpu)" in done.stdout
+    after = everything_in(bare.home)
+    changed = {path for path in after if after[path] != before.get(path)} - {bare.home}
+    assert all(path.is_relative_to(folder) for path in changed)
+
+    ran = fab("deploy", "--host", "odroid", "run-all", env=index)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for line in ("numpy 9.9", "pyopencl 9.9", "PIL 9.9", str(own)):
+        assert f"   {line}" in ran.stdout
+    (plan,) = project.glob("results/odroid/*/plan.json")
+    assert json.loads(plan.read_text())["python"] == str(own)  # for the report's commands
+    again = fab("provision", "--host", "odroid", env={**index, "PIP_FIND_LINKS": "/nothing"})
+    assert again.returncode == 0
+    assert "nothing to do" in again.stdout
+    asked = fab("doctor", "--host", "odroid")
+    assert "provisioned: the samples run with it" in asked.stdout
+    assert fab("clean", "--host", "odroid").returncode == 0
+    assert not folder.exists()
+
+
+def test_a_broken_environment_is_replaced(fab, bare, index):
+    assert fab("provision", "--host", "odroid", env=index).returncode == 0
+    folder = bare.home / "opencl-samples" / "envs"
+    for package in folder.glob("1/lib/python*/site-packages/numpy"):
+        shutil.rmtree(package)
+    done = fab("provision", "--host", "odroid", env=index)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in folder.iterdir()] == ["2"]
+    (folder.parent / "environment.json").write_text("[]")
+    assert "FAIL  numpy" in fab("doctor", "--host", "odroid").stdout
+
+
+def test_another_python_in_boards_toml_is_obeyed(fab, bare, stub, index, boards_toml):
+    stub("one", "print(sys.executable)")
+    assert fab("provision", "--host", "odroid", env=index).returncode == 0
+    boards_toml("[odroid]\n")
+    ran = fab("deploy", "--host", "odroid", "run-all")
+    assert "/envs/" not in ran.stdout
+    assert ran.returncode == 0
+
+
+def test_a_python_without_venv(fab, bare, stub, index):
+    stub("one", WHO)
+    broken = bare.home / "broken"
+    broken.mkdir()
+    (broken / "venv.py").write_text("raise SystemExit('install python3-venv')")
+    bare.stop()
+    bare.variables["PYTHONPATH"] = broken
+    bare.start()
+    done = fab("provision", "--host", "odroid", "deploy", "run-all", env=index)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "   numpy 9.9" in done.stdout
+    assert f"   {bare.home}/bare/bin/python" in done.stdout
+
+
+def test_no_wheels_for_the_board(fab, bare, index):
+    (Path(index["PIP_FIND_LINKS"]) / "pyopencl-9.9-py3-none-any.whl").unlink()
+    before = everything_in(bare.home)
+    done = fab("provision", "--host", "odroid", env=index)
+    assert done.returncode == 1
+    assert "FAIL   no wheels for CPython" in done.stdout
+    assert "No matching distribution found for pyopencl" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert everything_in(bare.home) == before
+
+
+def test_a_disk_too_small_for_the_packages(fab, bare, index, boards_toml):
+    python = bare.home.parent / "bare"
+    shutil.copytree(bare.home / "bare", python, symlinks=True)
+    boards_toml(f'[odroid]\npython = "{python}/bin/python"\n')
+    (Path(index["PIP_FIND_LINKS"]) / "pillow-9.9-py3-none-any.whl").unlink()
+    make_wheel(Path(index["PIP_FIND_LINKS"]), "pillow", "PIL", f"x = '{os.urandom(10**6).hex()}'")
+    with_mount(bare, 'mount -t tmpfs -o size=1m tmpfs "$0"')
+    one_line(fab("provision", "--host", "odroid", env=index), "No space left on device")
+    folder = home_of(bare) / "opencl-samples"
+    assert list((folder / "envs").iterdir()) == []
+    assert not (folder / "environment.json").exists()
+
+
+# What a virtual environment has comes behind PYTHONPATH: there this one steps aside.
+NO_NUMPY = """
+import os, sys
+if sys.prefix == sys.base_prefix:
+    raise ImportError("no numpy yet")
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules["numpy"]
+import numpy
+"""
+FAKE_APT = """#!/bin/sh
+echo "$@" >> {log}
+case "$*" in
+    *--simulate*) printf 'NOTE: a simulation\\nInst libblas3 (3)\\nInst python3-numpy (1.24)\\n';;
+    update) echo 'E: no network' >&2; exit 100;;
+    *) {act};;
+esac
+"""
+
+
+@pytest.fixture
+def apt_board(odroid, boards_toml):
+    """A board with apt and Debian's Python whose numpy is missing until apt installs it."""
+    hidden, tools = odroid.home / "hidden", odroid.home / "tools"
+    for folder in (hidden, tools):
+        folder.mkdir()
+    (hidden / "numpy.py").write_text(NO_NUMPY)
+    (tools / "sudo").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    log = odroid.folder / "apt.log"
+
+    def set_up(act):
+        (tools / "apt-get").write_text(FAKE_APT.format(log=log, act=act.format(hidden=hidden)))
+        for tool in tools.iterdir():
+            tool.chmod(0o755)
+        odroid.stop()
+        odroid.variables |= {"PATH": f"{tools}:/usr/bin:/bin", "PYTHONPATH": hidden}
+        odroid.start()
+        boards_toml(f'[odroid]\npython = "{PYTHON}"\n')
+        return log
+
+    return set_up
+
+
+@pytest.mark.skipif(not installed(), reason="Debian's packages for Python are not installed")
+class TestWithDebiansPython:
+    def test_apt_installs_only_with_system(self, fab, apt_board, index):
+        log = apt_board("echo Setting up; rm {hidden}/numpy.py")
+        dry = fab("provision", "--host", "odroid", "--dry-run", env=index)
+        assert "it could install libblas3, python3-numpy: --system allows it" in dry.stdout
+        assert all("--simulate" in line for line in log.read_text().splitlines())
+
+        done = fab("provision", "--host", "odroid", "--system", env=index)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "apt    install libblas3, python3-numpy" in done.stdout
+        assert "   Setting up" in done.stdout
+        assert "wheels" not in done.stdout
+        done = [line for line in log.read_text().splitlines() if "--simulate" not in line]
+        assert done[0] == "update"  # it fails there: old lists may do
+        assert done[1] == "install --yes --no-install-recommends python3-numpy python3-pyopencl"
+
+    def test_wheels_come_where_apt_fails(self, fab, apt_board, index):
+        apt_board("echo E: broken; exit 100")
+        done = fab("provision", "--host", "odroid", "--system", env=index)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "apt-get ended with status 100: wheels may do" in done.stdout
+        assert "downloading numpy" in done.stdout
+
+    @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+    def test_a_vendors_library_without_an_icd_file(self, fab, odroid, stub, boards_toml, project):
+        vendor = odroid.home / "vendor"
+        vendor.mkdir()
+        pocl = Path("/etc/OpenCL/vendors/pocl.icd").read_text().strip()
+        link = ["gcc", "-shared", "-o", vendor / "libmali.so", "-Wl,--no-as-needed", f"-l:{pocl}"]
+        subprocess.run(link, check=True)  # a driver of its own for the loader; PoCL inside
+        (vendor / "libmali-wayland.so").write_text("no library")
+        boards_toml(f'[odroid]\npython = "{PYTHON}"\nenv = {{ LD_LIBRARY_PATH = "{vendor}" }}\n')
+        stub("one", "import os\nprint(os.environ['OCL_ICD_VENDORS'])")
+
+        done = fab("provision", "--host", "odroid")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"ICD    {vendor}/libmali.so has no ICD file" in done.stdout
+        assert "libmali-wayland" not in done.stdout
+        platforms = "ok    OpenCL     Portable Computing Language"
+        assert done.stdout.count(platforms) == 2  # the system's is still there
+        folder = odroid.home / "opencl-samples" / "vendors"
+        assert f"   {folder}\n" in fab("deploy", "--host", "odroid", "run-all").stdout
+        asked = fab("doctor", "--host", "odroid").stdout
+        assert f"{folder}/provisioned-libmali.icd: {vendor}/libmali.so" in asked
+        assert "nothing to do" in fab("provision", "--host", "odroid").stdout
+        recorded = json.loads((folder.parent / "environment.json").read_text())
+        assert recorded["env"] == {"OCL_ICD_VENDORS": str(folder)}
