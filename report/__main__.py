@@ -1,0 +1,175 @@
+"""Turn records into one HTML page, which opens from the disk with no network.
+
+python -m report                                   results/ into results/report.html
+python -m report results/odroid friend.zip         a board, and a run that somebody shared
+python -m report results/odroid --baseline results/odroid/20260102T030405.678Z
+python -m report --figures docs/images             the plots as SVG and PNG, too
+python -m report --export run.zip results/odroid/20260102T030405.678Z
+"""
+
+import argparse
+import gc
+import os
+import sys
+import tempfile
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
+
+try:
+    from report import archive, compare, draw, page, selection, timeline
+    from report.reading import collect
+    from report.replay import shown
+except ImportError as missing:
+    print(f"report: error: {missing}: `make run` installs what it needs", file=sys.stderr)
+    sys.exit(BROKEN)
+except KeyboardInterrupt:
+    print("report: error: stopped, nothing was written", file=sys.stderr)
+    sys.exit(INTERRUPTED)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise ReportError(f"{message}; see --help")
+
+
+def options():
+    parser = _Parser(
+        prog="report", description=__doc__, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit status: 0 made, 1 with --fail-on-regression where something is worse than "
+               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken.",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
+        "default: results/")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="FILE", help="default: results/report.html")
+    add("--baseline", type=Path, metavar="DIR", help="compare with it; also a shared run")
+    add("--fail-on-regression", action="store_true", help="exit status 1 where a case is worse")
+    add("--all-runs", action="store_true", help="pool all runs, not only each case's newest")
+    add("--figures", type=Path, metavar="DIR", help="write each plot as SVG and PNG, too")
+    add("--export", type=Path, metavar="FILE", help="pack one run into FILE, and make no page")
+    add("--debug", action="store_true", help="show where in the code an unforeseen error arose")
+    return parser
+
+
+def main(argv=None):
+    try:
+        args = options().parse_args(argv)
+        if args.fail_on_regression and not args.baseline:
+            raise ReportError("--fail-on-regression needs --baseline DIR")
+        return export(args) if args.export else make(args)
+    except ReportError as error:
+        print(f"report: error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except BrokenPipeError:  # nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return WRONG_USAGE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"report: error: {where}{error.strerror}", file=sys.stderr)
+        return WRONG_USAGE
+    except KeyboardInterrupt:
+        print("report: error: stopped, nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        if "--debug" in (argv or sys.argv):
+            raise
+        why = f"unforeseen {type(error).__name__}: {' '.join(str(error).split())}"
+        print(f"report: error: {why} (--debug shows where)", file=sys.stderr)
+        return BROKEN
+
+
+def make(args):
+    """Write the page; return the exit status."""
+    paths = args.results or [ROOT / "results"]
+    if not args.results and not paths[0].is_dir():
+        raise ReportError("there are no results yet: `fab deploy run-all` makes some")
+    output = args.output or ROOT / "results" / "report.html"
+    with tempfile.TemporaryDirectory() as unpacked:
+        read = collect(paths, Path(unpacked, "new"), args.all_runs)
+        against = None
+        if args.baseline:
+            against = collect([args.baseline], Path(unpacked, "old"), args.all_runs)
+        comparisons = compare.compare(read.points, against.points) if against else None
+        contents = page.Contents(
+            points=read.points, records=read.records,
+            notices=read.notices + (against.notices if against else []),
+            gemm=list(islice(selection.plots(read.points), page.MOST_PLOTS + 1)),
+            timelines=[timeline.plot(line) for line in timeline.timelines(read.phases)],
+            comparisons=comparisons, baseline=str(args.baseline),
+            archives=list(dict.fromkeys(
+                read.archives() + (against.archives() if against else []))),
+        )  # fmt: skip
+        text = page.render(contents)
+    write(output, text)
+    if args.figures:
+        write_figures(contents.gemm + contents.timelines, args.figures)
+    return tell(contents, output, args.fail_on_regression)
+
+
+def write(path, text):
+    """Write a file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".report-") as folder:
+            whole = Path(folder, "page")
+            whole.write_text(text, encoding="utf-8", errors="replace")
+            whole.replace(path)
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_figures(plots, folder):
+    """Write each plot as NAME.svg and NAME.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = Counter()
+    for plot in plots:
+        taken[plot.name] += 1
+        more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
+        draw.save(draw.drawn(plot), folder / f"{plot.name}{more}")
+    print(f"{2 * len(plots)} figures in {shown(folder)}")
+
+
+def export(args):
+    """Pack one run; return the exit status."""
+    if len(args.results) != 1 or not args.results[0].is_dir():
+        raise ReportError("--export packs one run: name its folder, results/<board>/<run>")
+    folder = args.results[0].resolve()
+    digest = archive.pack(folder, folder.parent.name, args.export)
+    print(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
+    print(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
+          "machine, its drivers, and all that the samples printed. Look into it before: paths of "
+          "yours stay in options, parameters, logs and the board's env, such as --kernels "
+          "/home/...; left out are only the holder and where the checkout is.")  # fmt: skip
+    return 0
+
+
+def tell(contents, output, fail_on_regression):
+    """Say what was made; return the exit status."""
+    for line in contents.notices[: page.MOST_NOTICES]:
+        print(f"report: not read: {line}", file=sys.stderr)
+    boards = len({point.board for point in contents.points})
+    size = output.stat().st_size / 1024**2
+    counts = f"{contents.records} records, {len(contents.points)} points, boards: {boards}"
+    print(f"{shown(output)}: {counts}, {size:.1f} MiB")
+    if contents.comparisons is None:
+        return 0
+    counts = Counter(each.verdict for each in contents.comparisons)
+    said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
+    print(f"compared with {contents.baseline}: {said}")
+    for each in contents.comparisons:
+        if each.verdict == "worse":
+            print(f"worse: {compare.line(each)}")
+    return REGRESSION if fail_on_regression and counts["worse"] else 0
+
+
+if __name__ == "__main__":
+    gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
+    sys.exit(main())

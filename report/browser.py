@@ -1,0 +1,50 @@
+"""A headless Chromium of its own, driven by Selenium: for the screenshots, and the page's tests."""
+
+import contextlib
+import shutil
+import tempfile
+
+from report.errors import ReportError
+
+# It is to show one file from the disk: nothing that it would fetch for itself is wanted.
+_OPTIONS = (
+    "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-sandbox",  # it may run as root, in a container; the page is ours, and may load nothing
+)  # fmt: skip
+
+
+def missing():
+    """Return what must be installed before a browser can be opened, or None."""
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        return "Chromium is not installed (Debian: chromium, chromium-driver)"
+    try:
+        import selenium  # noqa: F401
+    except ImportError:
+        return "selenium is not installed (PyPI: selenium)"
+    return None
+
+
+@contextlib.contextmanager
+def browser(width=1280, height=900, dark=False):
+    """Open a browser with a window of that size, and close it. Raises ReportError."""
+    if why := missing():
+        raise ReportError(why)
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    with tempfile.TemporaryDirectory() as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for option in (*_OPTIONS, f"--user-data-dir={profile}"):
+            options.add_argument(option)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+        try:
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+            yield driver
+        finally:
+            driver.quit()

@@ -1,0 +1,166 @@
+"""How plots look, on the page and as files. Matplotlib draws; nothing here knows a record.
+
+Plots are drawn in the colours of the light page. On the page each colour becomes a variable of the
+style sheet, so that the dark page shows the same plot in its own colours; text stays text.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+from common.text import printable
+from common.timing import figures
+
+INK, MUTED, LINE, PAPER = "#1b2530", "#5a6675", "#d5dbe3", "#fdfefe"
+SERIES = ("#2563c9", "#c2570c", "#15805a", "#8145c9", "#c72c62", "#0c7f92", "#84690a", "#66727f")
+MARKERS = "osD^vPX*"
+FADED = "#9aa5b1"  # what has no colour of its own
+_VARIABLES = {INK: "--ink", MUTED: "--muted", LINE: "--line", PAPER: "--paper", FADED: "--faded"}
+_VARIABLES |= {colour: f"--series-{number}" for number, colour in enumerate(SERIES, 1)}
+LONGEST_LABEL = 32  # characters; the table beside a plot has it all
+WIDTH, HEIGHT = 5.6, 3.5  # inches
+
+_STYLE = {
+    "svg.fonttype": "none",  # text as text: small, and a screen reader can read it
+    "svg.hashsalt": "report",  # the same plot gives the same file
+    "text.parse_math": False,  # a $ in a name is a $
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlesize": 10.5,
+    "grid.color": LINE,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot and its numbers as a table. `draw()` returns the Figure; `name` is that of its file.
+
+    `where` says what it is of: plots of one board and device stand together.
+    `columns` are (heading, unit or "") and `rows` have a text or a number for each.
+    """
+
+    name: str
+    where: str
+    title: str
+    note: str
+    columns: tuple
+    rows: list
+    draw: Callable
+    wide: bool = False
+
+
+def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, **more):
+    """Return a Figure in the style of the report, and its axes."""
+    empty = Figure((width, height), layout="constrained")
+    return empty, empty.subplots(rows, columns, **more)
+
+
+def drawn(plot):
+    """Return the Figure of a Plot, in the style of the report."""
+    with _styled():
+        return plot.draw()
+
+
+@contextmanager
+def _styled():
+    """Draw in our style, and without a word on letters that its font does not have."""
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def label(name):
+    """Return a name as it may stand in a plot: matplotlib hides what begins with _."""
+    name = printable(name)
+    name = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+    return f" {name}" if name.startswith("_") else name
+
+
+def slug(kind, where):
+    """Return the name of a plot's file: small letters, digits and dashes."""
+    plain = "".join(c if c.isascii() and c.isalnum() else " " for c in f"{kind} {where}")
+    return "-".join(plain.lower().split())[:100]
+
+
+def colour(number):
+    """Return (colour, marker) of a series; those beyond the palette are faded."""
+    if number < len(SERIES):
+        return SERIES[number], MARKERS[number]
+    return FADED, "."
+
+
+def powers_of_2(axis, values):
+    """Make an axis logarithmic, with ticks at the values, as far as they have room."""
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log", base=2)
+    ticks = []
+    for value in sorted(set(values), reverse=True):
+        if not ticks or value < ticks[-1] / 1.35:
+            ticks.append(value)
+    axis.set_ticks(ticks)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: figures(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def plain_numbers(*axes):
+    """Write the numbers of logarithmic axes as they are: 0.1, 1, 10."""
+    for axis in axes:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def svg_for_page(figure, number):
+    """Return the Figure as an <svg> element for an HTML page, its names unique by `number`."""
+    text = _svg(figure)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    for value, variable in _VARIABLES.items():
+        text = text.replace(value, f"var({variable})")
+    text = re.sub(r'\bid="', f'id="p{number}-', text)
+    text = re.sub(r'href="#', f'href="#p{number}-', text)
+    text = re.sub(r"url\(#", f"url(#p{number}-", text)
+    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
+    # The caption and the table beside it say what it shows.
+    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">',
+                  text, count=1)  # fmt: skip
+
+
+def _svg(figure):
+    file = io.StringIO()
+    with _styled():
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def save(figure, base):
+    """Write BASE.svg and BASE.png: for a README, on white."""
+    with _styled():
+        for suffix, dots in ((".svg", 72), (".png", 144)):
+            metadata = {"Date": None} if suffix == ".svg" else None
+            figure.savefig(base.with_suffix(suffix), dpi=dots, facecolor="white",
+                          metadata=metadata)  # fmt: skip

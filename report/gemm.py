@@ -1,0 +1,121 @@
+"""A point that is a matrix multiplication: its size, precision, work-group, and rate."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from report.points import Point
+from report.values import text
+
+BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
+_ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
+_PRECISIONS = ("precision", "arithmetic")
+_NO_CHOICE = {"seed", "local", "size", "peer", "exit_status", *_PRECISIONS}  # by no tuner
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A point that is a matrix multiplication with a rate. `size` is (M, N, K)."""
+
+    point: Point
+    size: tuple
+
+    @cached_property
+    def rate(self):
+        """Spread of GFLOPS."""
+        return self.point.rates["gflops"]
+
+    @property
+    def order(self):
+        """The order of the square product with as many operations."""
+        M, N, K = self.size
+        return round((M * N * K) ** (1 / 3), 1)
+
+    @property
+    def size_text(self):
+        M, N, K = self.size
+        return str(M) if M == N == K else f"{M}x{N}x{K}"
+
+    @property
+    def name(self):
+        return self.point.kernel
+
+    @cached_property
+    def precision(self):
+        return precision(self.point.params)
+
+    @property
+    def is_peer(self):
+        return self.point.is_peer
+
+    @property
+    def intensity(self):
+        """Operations per byte, if A and B are read once, C written once, and read if beta is not 0.
+
+        None where the bytes of an element are not known.
+        """
+        if self.precision not in BYTES:
+            return None
+        M, N, K = self.size
+        c = 1 if self.point.params.get("beta") == 0 else 2
+        return (2 * M * N * K + 3 * M * N) / (BYTES[self.precision] * (M * K + K * N + c * M * N))
+
+    @cached_property
+    def local(self):
+        """The work-group as (x, y), or None."""
+        return parse_local(self.point.params.get("local"))
+
+    @cached_property
+    def clock(self):
+        """The clock in MHz at which the device was held, or None."""
+        numbers = _numbers(_one_text(self.point.params.get("pin")), r"\d+")
+        return numbers and numbers[0]
+
+    @cached_property
+    def choices(self):
+        """What a tuner may have chosen, as texts by parameter."""
+        return {
+            text(name, 80): text(value, 80)
+            for name, value in self.point.params.items()
+            if isinstance(value, (str, int, float)) and name not in _NO_CHOICE
+        }
+
+
+def of_point(point):
+    """Return the Gemm that a point is, or None."""
+    size = parse_size(point.params.get("size"))
+    shown = size and point.status == "passed" and "gflops" in point.rates
+    return Gemm(point, size) if shown else None
+
+
+def precision(params):
+    """Return half, single or double, or what the parameters call it; single if they do not."""
+    named = (params.get(name) for name in _PRECISIONS)
+    found = next((text(value, 40) for value in named if value), "single")
+    return _ALIKE.get(found, found)
+
+
+def parse_size(value):
+    """Return (M, N, K) of n or MxNxK, a text or a number or a list; None of anything else."""
+    numbers = _numbers(_one_text(value), r"\d+(x\d+x\d+)?")
+    return numbers and (numbers * 3)[:3]
+
+
+def parse_local(value):
+    """Return (x, y) of n, XxY or XxYxZ, a text or a number or a list; None of anything else."""
+    numbers = _numbers(_one_text(value), r"\d+([x,]\d+){0,2}")
+    return numbers and (*numbers, 1)[:2]
+
+
+def _one_text(value):
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return str(value) if isinstance(value, (str, int)) else ""
+
+
+@lru_cache(10_000)
+def _numbers(text, pattern):
+    if len(text) > 30 or not text.isascii() or not re.fullmatch(pattern, text):
+        return None
+    numbers = tuple(map(int, re.split("[x,]", text)))
+    return numbers if min(numbers) > 0 else None

@@ -1,0 +1,139 @@
+"""Read records, and put those together that are of one point.
+
+Records are one point when board, device, driver, code, sample, case, kernel, parameters and the
+settings of the machine (its kernel, governors, versions) are the same. Numbers that the machine
+told, such as a temperature, were measured: a point has their range.
+"""
+
+import json
+from functools import lru_cache
+from hashlib import sha256
+
+from common import record
+from common.text import printable
+from report import inputs
+from report.errors import ReportError
+from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
+from report.replay import plain_params
+from report.stats import number
+from report.values import text, unmeasured
+
+
+def collect(paths, unpack_into, all_runs=False):
+    """Return the Reader that has read all that lies below the paths. Raises ReportError."""
+    read = Reader()
+    for source in inputs.find(paths, unpack_into, read.notices, all_runs):
+        read.read(source)
+    if not read.records:
+        notices = read.notices
+        why = f", and {len(notices)} lines or files cannot be read: {notices[0]}" if notices else ""
+        where = ", ".join(map(str, paths))
+        raise ReportError(f"no records in {where}{why}; `fab deploy run-all` makes some")
+    return read
+
+
+class Reader:
+    """Reads Sources into Points.
+
+    `notices` gets a line for each thing that could not be read. `phases` holds the Phases of each
+    Source that is a case of a run.
+    """
+
+    def __init__(self):
+        self.notices = []
+        self.records = 0
+        self.phases = {}
+        self._points = {}
+        self._last, self._equal = {}, {}  # so that equal dictionaries become one
+        self._code = lru_cache(None)(code_of)
+
+    @property
+    def points(self):
+        return list(self._points.values())
+
+    def archives(self):
+        """Return a line for each archive that was read."""
+        origins = (source.run.origin for source in self.phases)
+        return list(dict.fromkeys(filter(None, origins)))
+
+    def read(self, source):
+        """Read a file; a line that cannot be understood is passed over."""
+        try:
+            line, before = 0, len(self._points)
+            for line, item in enumerate(record.scan(source.path), 1):
+                if isinstance(item, str):
+                    self._notice(item)
+                else:
+                    self._add(source, item, line)
+            if not line:
+                self._notice(f"{source.path}: empty")
+            _name_boards(self.points[before:])
+        except OSError as error:
+            self._notice(f"{source.path}: {error.strerror}")
+
+    def _notice(self, line):
+        self.notices.append(printable(line)[:500])
+
+    def _add(self, source, item, line):
+        try:
+            self._point(source, item).add(item, source, line)
+        except RecursionError:
+            self._notice(f"{source.path}:{line}: nested too deeply")
+            return
+        self.records += 1
+        if source.run:
+            self.phases.setdefault(source, Phases()).add(item)
+
+    def _point(self, source, item):
+        run, device = source.run, self._one("device", item.device)
+        about = self._one("environment", unmeasured(settings(item.environment)))
+        board = run.board if run else text(item.environment.get("host") or "")
+        params = plain_params(item.params, item.sample)
+        key = (board, source.case, item.sample, item.variant, id(device), id(about),
+               self._code(run, item.sample), json.dumps(params, sort_keys=True))  # fmt: skip
+        if key not in self._points:
+            self._points[key] = Point(
+                board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
+                params, device, about, source,
+            )  # fmt: skip
+        return self._points[key]
+
+    def _one(self, kind, value):
+        """Return the dictionary, or the one that is equal to it and came first."""
+        if self._last.get(kind) != value:
+            key = json.dumps(value, sort_keys=True)
+            self._last[kind] = self._equal.setdefault((kind, key), value)
+        return self._last[kind]
+
+
+def _name_boards(points):
+    """Give points of one file without a board, which broke off early, that of the others."""
+    named = next((point.board for point in points if point.board), "unnamed")
+    for point in points:
+        point.board = point.board or named
+
+
+def code_of(run, sample):
+    """Return a digest of the code that a run had for a sample; None where it is not known."""
+    files = run.plan.get("deployed") if run else None
+    if not isinstance(files, dict):
+        return None
+    own = ("common/", f"samples/{sample}/")
+    mine = sorted((path, str(digest)) for path, digest in files.items() if path.startswith(own))
+    return sha256(json.dumps(mine).encode()).hexdigest() if mine else None
+
+
+class Phases:
+    """What the records of one case say of its time, all in seconds; `started` of the first."""
+
+    def __init__(self):
+        self.started = None
+        self.build_s = 0.0
+        self.stages = dict.fromkeys(("queued_s", "wait_s", "run_s", "host_s"), 0.0)
+
+    def add(self, item):
+        self.started = min(self.started or item.started, item.started)
+        self.build_s += number(item.timing.get("build_s")) or 0.0
+        for name in self.stages:
+            values = item.timing.get(name) or []
+            self.stages[name] += sum(t for t in values if 0 < t < LONGEST_TIME)

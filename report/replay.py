@@ -1,0 +1,140 @@
+"""The command that repeats what a record says: made from its argv, and safe to paste."""
+
+import re
+import shlex
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+_SCRIPT = re.compile(r"[a-z0-9_]+\.py")
+_SAMPLE = re.compile(r"[a-z0-9_][a-z0-9_-]*")
+_BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WRITES = ("--output", "--journal", "--tuned", "--pin", "--sysfs")
+
+
+class Command(NamedTuple):
+    """A line for a shell: `before`, the words with blanks between them, `after`."""
+
+    before: str
+    words: tuple
+    after: str = ""
+
+    def __str__(self):
+        return f"{self.before}{' '.join(self.words)}{self.after}"
+
+
+def command(point):
+    """Return the Command that repeats a Point, or None where none can be made.
+
+    A run on a board of our own is repeated there, over ssh; all others in this checkout.
+    """
+    run = point.run
+    if run is None and {"point", "metadata"} <= set(point.params):
+        # The sample keeps in a record what it needs to run it again, and to compare.
+        words = arguments(
+            point.sample, ["run.py", "replay", f"{shown(point.source.path)}:{point.line}"]
+        )
+        return words and Command("python ", words)
+    argv = point.argv if run and not run.origin else harmless(point.argv)
+    words = arguments(point.sample, argv)
+    if words is None:
+        return None
+    if run is None or run.origin or run.board == "local":
+        return Command("python ", words)
+    address = _BOARD.fullmatch(run.board)
+    there = _there(run.plan)
+    if address is None or there is None:
+        return None
+    port = f"-p {address['port']} " if address["port"] else ""
+    # All of it is one word for the shell here, and is read again by the shell there.
+    inner = tuple(_inside(word) for word in words)
+    return Command(f"ssh {port}{address['host']} '{_inside(there)} ", inner, "'")
+
+
+def arguments(sample, argv):
+    """Return the words after `python`, quoted for a shell; without --json, which is the runner's.
+
+    None for what no sample of ours can have had: another program, or characters that a terminal
+    would take for keys.
+    """
+    if not argv or not all(isinstance(word, str) for word in argv):
+        return None
+    script = argv[0].rpartition("/")[2]
+    if not _SAMPLE.fullmatch(sample) or not _SCRIPT.fullmatch(script):
+        return None
+    words = [f"samples/{sample}/{script}", *without_json(argv[1:])]
+    words = tuple([_quoted(word, sample) for word in words])
+    return None if None in words else words
+
+
+@lru_cache(100_000)
+def _quoted(word, sample):
+    return shlex.quote(inside_checkout(word, sample)) if word.isprintable() else None
+
+
+def inside_checkout(word, sample):
+    """Return a path of a file of the sample as it is in any checkout; other words as they are."""
+    _, inside, rest = word.partition(f"/samples/{sample}/")
+    return inside[1:] + rest if inside and word.startswith("/") else word
+
+
+def plain_params(params, sample):
+    """Return parameters without the folder that the checkout was in."""
+    paths = {name: inside_checkout(value, sample) for name, value in params.items()
+             if isinstance(value, str) and value[:1] == "/"}  # fmt: skip
+    return params | paths
+
+
+def plain_argv(argv, sample):
+    """Return a command line without the folder that the checkout was in, and without --json."""
+    return [inside_checkout(str(word), sample) for word in without_json(argv)]
+
+
+def harmless(argv):
+    """Return a command line of others, or [] where it has an option that writes or sets something.
+
+    Of such a file or a clock we know nothing, and argparse takes shortened options, too.
+    """
+    return [] if any(map(_writes, map(str, argv[1:]))) else argv
+
+
+@lru_cache(100_000)
+def _writes(word):
+    name = word.partition("=")[0]
+    return len(name) > 2 and any(option.startswith(name) for option in _WRITES)
+
+
+def without_json(argv):
+    """Return a command line without --json and its file, which was the runner's."""
+    if "--json" in argv:
+        at = argv.index("--json")
+        return without_json(argv[:at] + argv[at + 2 :])
+    return [word for word in argv if not str(word).startswith("--json=")]
+
+
+def _there(plan):
+    """Return the start of the command on the board, up to its python."""
+    folder, python = plan.get("folder", ""), plan.get("python", "python3")
+    env = plan.get("env") or {}
+    if not isinstance(env, dict):
+        return None
+    texts = [folder, python, *env.values()]
+    if not folder or not all(isinstance(t, str) and t.isprintable() for t in texts):
+        return None
+    if not all(_VARIABLE.fullmatch(name) for name in env):
+        return None
+    folder = folder.removeprefix("~/")  # ssh begins in the home folder
+    settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
+    return f"cd {shlex.quote(folder + '/current')} && {settings}{shlex.quote(python)}"
+
+
+def _inside(text):
+    """Return a text as it stands between the single quotes of a shell."""
+    return text.replace("'", "'\"'\"'")
+
+
+def shown(path):
+    """Return a path as a person here would write it."""
+    here, path = Path.cwd(), Path(path).absolute()
+    return path.relative_to(here) if path.is_relative_to(here) else path

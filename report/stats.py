@@ -1,0 +1,66 @@
+"""Numbers of records that can be trusted to be numbers, and their statistics."""
+
+import math
+from statistics import median
+from typing import NamedTuple
+
+
+class Spread(NamedTuple):
+    """Statistics of times or rates. `low` and `high` are the 10th and the 90th percentile."""
+
+    count: int
+    median: float
+    mean: float
+    least: float
+    most: float
+    low: float
+    high: float
+
+    @property
+    def relative(self):
+        """(high - low) / median."""
+        return (self.high - self.low) / self.median
+
+
+def spread(values):
+    """Return the Spread of positive numbers, or None of none."""
+    if not values:
+        return None
+    order = sorted(values)
+    low, high = percentile(order, 0.1), percentile(order, 0.9)
+    mean = sum(order) / len(order)
+    return Spread(len(order), median(order), mean, order[0], order[-1], low, high)
+
+
+def percentile(order, share):
+    """Return the value below which that share of the sorted numbers lies, interpolated."""
+    at = share * (len(order) - 1)
+    below = math.floor(at)
+    above = min(below + 1, len(order) - 1)
+    return order[below] + (order[above] - order[below]) * (at - below)
+
+
+def rate(values, times):
+    """Return the Spread of a rate: its median by the records, its range as the times spread.
+
+    A rate is an amount over a time, so its lowest is that of the longest time. Without times the
+    records' own values are all there is. None where a value is not positive.
+    """
+    if min(values) <= 0:
+        return None
+    if times is None:
+        return spread(values)
+    middle = median(values)
+    at = (times.mean, times.most, times.least, times.high, times.low)
+    return Spread(times.count, middle, *(middle * times.median / time for time in at))
+
+
+def number(value):
+    """Return a value as a finite float, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None

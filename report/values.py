@@ -1,0 +1,100 @@
+"""What records hold, as texts that can be shown: none of it is trusted."""
+
+import json
+from functools import lru_cache
+
+from common.text import printable
+from report.stats import number
+
+LONGEST = 300  # characters of a text
+_DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
+
+
+@lru_cache(100_000)
+def _clean(value, most):
+    return printable(value if len(value) <= most else value[: most - 1] + "…")
+
+
+def text(value, most=LONGEST):
+    """Return any value as a line."""
+    if isinstance(value, list) and value and all(type(each) is int for each in value):
+        value = "x".join(map(str, value))  # an NDRange
+    if not isinstance(value, str):
+        value = repr(value) if type(value) in (int, float) else json.dumps(value, sort_keys=True)
+    return _clean(value, most)
+
+
+def device_name(device):
+    """Return the device of a record: a run on the CPU must not pass for one on the GPU."""
+    if not device:
+        return "no device"
+    return f"{text(device.get('name', 'unnamed'))} ({text(device.get('type', 'unknown'))})"
+
+
+def flat(values, prefix=""):
+    """Yield (name, text) for each value of nested dictionaries."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{text(name, 80)}.")
+        else:
+            yield f"{prefix}{text(name, 80)}", text(value, 120)
+
+
+def parameters(params):
+    """Return parameters as words such as size=512, the size first.
+
+    Left out are those that are null, and nested ones: these are how a sample names the point to
+    itself. A digest is cut.
+    """
+    if "size" in params:
+        params = {"size": None} | params
+    return [
+        _word(name, value if isinstance(value, (str, int, float)) else text(value), type(value))
+        for name, value in params.items()
+        if value is not None and not isinstance(value, dict)
+    ]
+
+
+@lru_cache(100_000)
+def _word(name, value, _type):  # its type, because True == 1 == 1.0
+    shown = text(value, 120)
+    return f"{text(name, 80)}={shown[:_DIGEST] if name.endswith('sha256') else shown}"
+
+
+def case_of(params):
+    """Return a text that is equal for the same case in another version.
+
+    Left out are nested parameters, and what is of a version or an outcome: see _is_found().
+    """
+    return json.dumps({
+        name: value for name, value in params.items()
+        if not _is_found(name) and not isinstance(value, dict)
+    }, sort_keys=True)  # fmt: skip
+
+
+def flat_case(params):
+    """Return what case_of() looks at as texts by name, with the nested parameters."""
+    return {name: value for name, value in flat(params) if not _is_found(name)}
+
+
+def _is_found(name):
+    """Whether it is a digest of the code, the version of a library, or how a process ended."""
+    return name in ("peer", "exit_status") or name.endswith("sha256")
+
+
+def measured(values, prefix=""):
+    """Yield (name, number) for each number in nested dictionaries and lists of them."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from measured(value, f"{prefix}{text(name, 80)}.")
+        elif (found := number(value)) is not None:
+            yield f"{prefix}{text(name, 80)}", found
+
+
+def unmeasured(values):
+    """Return nested dictionaries without their numbers."""
+    return {
+        name: unmeasured(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if number(value) is None
+    }

@@ -1,0 +1,105 @@
+"""The replay command: what is copied, pasted and run gives the record's arguments again."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from report_data import item, make_run, write
+
+from report import reading, replay
+
+NASTY = ["--name", "it's", 'a "b" $HOME `id` *', "\\", "", "-n", "7"]
+
+
+def command(*paths, **more):
+    (point,) = reading.collect(paths, "/nowhere", **more).points
+    return replay.command(point)
+
+
+def test_in_this_checkout(tmp_path):
+    argv = ["/elsewhere/samples/sgemm/run.py", *NASTY, "--json", "x.jsonl", "--json=y.jsonl",
+            "/elsewhere/samples/sgemm/sgemm.cl"]  # fmt: skip
+    line = str(command(write(tmp_path / "r.jsonl", item(argv=argv))))
+    assert line.startswith("python samples/sgemm/run.py --name ")
+    show = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    line = line.replace("python samples/sgemm/run.py", f"{sys.executable} -c '{show}'")
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [*NASTY, "samples/sgemm/sgemm.cl"]
+
+
+def test_a_run_of_the_local_board_is_repeated_here(tmp_path):
+    run = make_run(tmp_path, item(), board="local")
+    assert str(command(run)) == "python samples/sgemm/run.py --kernel dot4"
+
+
+def test_a_run_of_a_board_is_repeated_there(tmp_path):
+    """The whole line goes through a shell here, and through one there."""
+    there = tmp_path / "home" / "my samples" / "current"
+    (there / "samples" / "sgemm").mkdir(parents=True)
+    (there / "samples" / "sgemm" / "run.py").write_text(
+        "import json, os, sys; print(json.dumps([sys.argv, os.environ['DRIVER']]))"
+    )
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(f'#!/bin/sh\necho "$1 $2 $3" >&2; shift 3; cd "{tmp_path}/home"; sh -c "$*"\n')
+    ssh.chmod(0o755)
+    run = make_run(
+        tmp_path, item(argv=["samples/sgemm/run.py", *NASTY]), board="anna@192.168.1.2:2222",
+        folder="~/my samples", env={"DRIVER": "it's $mine"}, python=sys.executable,
+    )  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-c", str(command(run))],
+        env={**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == "-p 2222 anna@192.168.1.2\n"
+    assert json.loads(done.stdout) == [["samples/sgemm/run.py", *NASTY], "it's $mine"]
+
+
+def test_a_point_of_a_journal_is_replayed_by_its_sample(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mine = {"size": "8", "point": {"kernel": "k"}, "metadata": "k.json"}
+    other = item(params={**mine, "size": "9"})
+    write(tmp_path / "my journal.jsonl", other, item(params=mine), item(params=mine))
+    found = reading.collect(["my journal.jsonl"], "/nowhere").points
+    lines = [str(replay.command(point)) for point in found]
+    # The newest record of a point.
+    assert lines == [
+        "python samples/sgemm/run.py replay 'my journal.jsonl:1'",
+        "python samples/sgemm/run.py replay 'my journal.jsonl:3'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["samples/sgemm/run.py", "\x1b[201~\n"],
+        ["samples/sgemm/run.py", "\u202e"],
+        ["samples/sgemm/run.py", 7],
+        ["/bin/sh"],
+        ["samples/sgemm/run.py; rm"],
+        ["-m"],
+    ],
+)
+def test_what_cannot_be_a_command_of_ours_is_none(tmp_path, argv):
+    assert command(write(tmp_path / "r.jsonl", item(argv=argv))) is None
+
+
+@pytest.mark.parametrize("sample", ["../../evil", "-c", "Sgemm", "a b", ""])
+def test_a_sample_that_cannot_be_one_of_ours(tmp_path, sample):
+    argv = ["samples/sgemm/run.py"]
+    assert command(write(tmp_path / "r.jsonl", item(sample=sample, argv=argv))) is None
+
+
+@pytest.mark.parametrize(
+    "plan", [{"folder": None}, {"folder": ""}, {"env": {"a b": "c"}}, {"python": "\x1b"}]
+)
+def test_a_plan_that_makes_no_command(tmp_path, plan):
+    assert command(make_run(tmp_path, item(), **plan)) is None
+
+
+def test_a_board_that_makes_no_command(tmp_path):
+    assert command(make_run(tmp_path, item(), board="-oProxyCommand=evil")) is None

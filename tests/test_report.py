@@ -1,0 +1,338 @@
+"""python -m report: what it reads, what it makes of it, and what it says where it cannot."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from report_data import ENVIRONMENT, LATER, item, make_run, program, write
+
+from report import gemm, reading, rows, selection, stats, timeline
+
+
+@pytest.fixture
+def report(tmp_path, capsys):
+    """Make a page, page.html; gives what a finished process has."""
+    return lambda *args: program(capsys, *args, "-o", tmp_path / "page.html")
+
+
+def collect(*paths, **more):
+    return reading.collect(paths, "/nowhere", **more)
+
+
+def test_a_page_of_a_run(tmp_path):
+    make_run(tmp_path / "results", item(), item("row4", "failed"))
+    done = subprocess.run(
+        [sys.executable, "-m", "report", tmp_path / "results", "-o", tmp_path / "page.html"],
+        cwd=ROOT, timeout=60, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 records, 2 points, boards: 1" in done.stdout
+    page = (tmp_path / "page.html").read_text()
+    for text in ("Mali-T628 (gpu)", "it is broken", "it says\nmuch", "odroid", "24.4 GFLOPS"):
+        assert text in page, text
+    assert page.index("Not passed</h2>") < page.index("Overview</h2>")
+
+
+def test_of_each_case_the_newest_run_counts(tmp_path):
+    old = make_run(tmp_path, item("old"))
+    make_run(tmp_path, item("odd"), case="odd")
+    make_run(tmp_path, item("new"), name=LATER)
+    assert [p.kernel for p in collect(tmp_path).points] == ["odd", "new"]
+    assert [p.kernel for p in collect(old).points] == ["odd", "old"]
+    assert len(collect(tmp_path, old).points) == 3
+    assert len(collect(tmp_path, all_runs=True).points) == 3
+
+
+def test_records_of_the_same_thing_are_one_point(tmp_path):
+    hot = {**ENVIRONMENT, "temperatures_c": {"gpu": 71.0}}
+    slow = {**ENVIRONMENT, "governors": {"policy0": "powersave"}}
+    write(
+        tmp_path / "sweep.jsonl", item(times=(1, 2)), item(times=(3, 4), environment=hot),
+        item(status="failed", environment=hot), item(environment=slow),
+        item(params={"size": "512", "seed": 2}),
+    )  # fmt: skip
+    found = collect(tmp_path).points
+    # A temperature is measured, a governor is chosen.
+    assert [p.records for p in found] == [1, 2, 1, 1]
+    assert found[1].state["temperatures_c.gpu"] == (71.0, 71.0)
+    assert found[1].times == [3, 4, 0.010, 0.011, 0.012]
+    assert (found[1].status, found[1].reason) == ("failed", "it is broken")
+    assert found[0].board == "odroid"  # outside a run the machine's name is all there is
+
+
+def test_statistics():
+    spread = stats.spread([5.0, 1.0, 2.0, 3.0, 4.0])
+    assert (spread.count, spread.median, spread.mean, spread.least, spread.most) == (5, 3, 3, 1, 5)
+    assert (spread.low, spread.high) == (pytest.approx(1.4), pytest.approx(4.6))
+    assert spread.relative == pytest.approx(3.2 / 3)
+    assert stats.spread([]) is None
+    assert stats.spread([2.0]).relative == 0
+
+
+def test_a_rate_spreads_as_its_times_do(tmp_path):
+    write(tmp_path / "r.jsonl", item(times=(1.0, 2.0, 4.0), metrics={"gflops": 10.0}))
+    rate = collect(tmp_path).points[0].rates["gflops"]
+    assert (rate.median, rate.least, rate.most) == (10, 5, 20)
+    assert rate.low < 10 < rate.high
+
+
+def test_numbers_that_are_none(tmp_path):
+    line = item().to_line().replace("0.01,", "1e999,").replace("24.4", "1" + "0" * 400)
+    assert "1e999" in line
+    assert "0" * 400 in line
+    (tmp_path / "r.jsonl").write_text(line + "\n")
+    point = collect(tmp_path).points[0]
+    assert point.times == [0.011, 0.012]
+    assert point.rates == {}
+    assert stats.number(True) is stats.number(math.nan) is stats.number("1") is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        item("odd", "failed", reason=""),
+        item("odd", times=(5e-324, 5e-324, 1e8)),
+        item("odd", times=(5e-324, 1e8), metrics={"gflops": 1e308, "gbytes_per_s": 5e-324}),
+        item("odd", times=(5e-324, 1e8, 1e8), metrics={"gflops": 1e308}),
+    ],
+    ids=["no reason", "times", "rates", "longest"],
+)
+def test_one_odd_record_does_not_take_the_page(report, tmp_path, odd):
+    file = write(tmp_path / "r.jsonl", item(), odd)
+    done = report(file, "--baseline", file)
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    assert ("no reason given" in page) == (odd.reason == "")
+
+
+def test_what_cannot_be_read_is_named_and_skipped(report, tmp_path):
+    good = make_run(tmp_path / "r", item())
+    whole = item("whole").to_line()
+    for name, text in (
+        ("half", whole + "\n" + whole[:100]),
+        ("empty", ""),
+        ("unknown", whole.replace('"schema": 1', '"schema": 9') + "\n"),
+        ("nested", '{"a":' * 50_000 + "\n"),
+        ("binary", "\x00\x01\n"),
+    ):  # fmt: skip
+        (tmp_path / "r" / f"{name}.jsonl").write_text(text)
+    (good / "plan.json").write_text("{")
+    done = report(tmp_path / "r")
+    assert done.returncode == 0
+    assert "2 records" in done.stdout
+    page = (tmp_path / "page.html").read_text()
+    for text in ("half.jsonl:2: not a JSON", "empty.jsonl: empty", "unknown.jsonl:1: schema 9",
+                 "nested.jsonl:1: ", "binary.jsonl:1: ", "plan.json: "):  # fmt: skip
+        assert text in page, text
+        assert text in done.stderr, text
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nowhere"], "nowhere is not there"),
+        (["{tmp}"], "no records in .*fab deploy run-all"),
+        (["{tmp}/broken.txt"], "broken.txt is refused: File is not a zip file"),
+        (["--surprise"], "unrecognized arguments: --surprise"),
+        (["--fail-on-regression"], "needs --baseline"),
+        (["--export", "x.zip", "{tmp}/sub", "{tmp}/sub"], "name its folder"),
+        (["--export", "x.zip", "{tmp}/sub"], "no run that has ended"),
+    ],
+)
+def test_bad_input_gets_one_line(report, tmp_path, args, message):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "broken.txt").write_text("x")
+    done = report(*(arg.format(tmp=tmp_path) for arg in args))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("report: error: ")
+    assert re.search(message, done.stderr), done.stderr
+
+
+def test_a_page_that_cannot_be_written(report, tmp_path):
+    make_run(tmp_path / "r", item())
+    (tmp_path / "page.html").mkdir()
+    done = report(tmp_path / "r")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "page.html" in done.stderr
+
+
+def test_without_its_packages(tmp_path):
+    code = "import sys; sys.modules['jinja2'] = None; sys.argv[0] = 'report'\n"
+    code += "import runpy; runpy.run_module('report', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith("report: error: ")
+    assert "make run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [("512", (512,) * 3), (512, (512,) * 3), ("2x3x4", (2, 3, 4)), ([2, 3, 4], (2, 3, 4)),
+     ("2x3", None), ("0", None), ("x", None), (None, None), ({}, None), (True, None),
+     ("9" * 99, None), (-1, None), ("٣", None)],
+)  # fmt: skip
+def test_sizes(value, size):
+    assert gemm.parse_size(value) == size
+
+
+@pytest.mark.parametrize(
+    ("value", "local"),
+    [("16x4", (16, 4)), ("16,4", (16, 4)), (64, (64, 1)), ([8, 8, 1], (8, 8)), ("8x8x8x8", None),
+     ("", None), ("0x0", None)],
+)  # fmt: skip
+def test_local_sizes(value, local):
+    assert gemm.parse_local(value) == local
+
+
+def many():
+    """Records that have something for every plot."""
+    peaks = item("peaks", sample="peak", times=(), metrics={"peak_gflops": 100.0,
+                 "peak_gbytes_per_s": 10.0})  # fmt: skip
+    yield peaks
+    yield item("cublas", times=(0.009,) * 3, params={"size": "512", "peer": True})
+    for speed, kernel in enumerate(("_naive", "$tiled$", "wide"), 1):
+        for order in (64, 128, 512):
+            for x in (2, 4, 8):
+                for y in (1, 2, 4):
+                    params = {"size": str(order), "local": f"{x}x{y}", "unroll": x, "width": y}
+                    times = [t / x / speed for t in (0.01, 0.02, 0.03)]
+                    # By the host's clock they are slower than by the device's.
+                    metrics = {"gflops": 2e-9 * order**3 / times[1], "ratios": {"cublas": speed}}
+                    if kernel == "_naive":
+                        del metrics["ratios"]
+                    yield item(kernel, times=times, params=params, metrics=metrics)
+
+
+def test_every_plot_has_its_numbers_and_a_file(report, tmp_path, monkeypatch):
+    monkeypatch.setattr(selection, "MOST_OF_A_KIND", 1)
+    write(tmp_path / "r" / "sweep.jsonl", *many())
+    make_run(tmp_path / "r", item())
+    done = report(tmp_path / "r", "--figures", tmp_path / "figures")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    titles = ("GFLOPS over size", "The ladder at 512", "Roofline", "Local sizes of wide at",
+              "Tuning of wide at", "Timeline of odroid")  # fmt: skip
+    for title in titles:
+        assert f"<strong>{title}" in page
+        assert f"<caption>{title}" in page
+    assert page.count("<figure") == page.count("<svg ") == page.count("The numbers of ")
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert len(names) == 2 * page.count("<figure")
+    assert "gflops-over-size-odroid-mali-t628-gpu-single-precision.png" in names
+    for path in (tmp_path / "figures").glob("*.svg"):
+        assert path.read_text().startswith("<?xml")
+    # Names stay as they are: no mathematics between $, nothing hidden behind _.
+    assert "$tiled$" in page
+    assert page.count("_naive<!--") + page.count(">_naive<") + page.count("> _naive<") > 2
+
+
+def test_the_ladder_is_relative_to_the_library(tmp_path):
+    write(tmp_path / "sweep.jsonl", *many())
+    plots = {plot.title: plot for plot in selection.plots(collect(tmp_path).points)}
+    rows = plots["The ladder at 512"].rows
+    assert [row[0] for row in rows] == ["$tiled$", "_naive", "wide", "cublas"]
+    assert plots["The ladder at 512"].columns[-1] == ("of cublas", "%")
+    # Not by the rates, which are by two clocks: nothing is said of what was not timed beside it.
+    assert [row[-1] for row in rows] == [pytest.approx(200), None, pytest.approx(300), 100]
+    roof = plots["Roofline"].rows
+    # Order 64: 2*64^3 + 3*64^2 operations, 4 * 4 * 64^2 bytes, 10 GB/s.
+    small = next(row for row in roof if row[:2] == ("wide", "64"))
+    assert small[2] == pytest.approx((2 * 64 + 3) / 16)
+    assert small[4] == pytest.approx(10 * (2 * 64 + 3) / 16)
+    json.dumps([plot.rows for plot in plots.values()])  # texts and numbers only
+
+
+@pytest.mark.parametrize(
+    ("own", "roof"),
+    [({"near_gbytes_per_s": 40.0, "ceiling_gflops": 90.0}, 90),
+     ({"near_gbytes_per_s": 1.0}, 8.1875), ({}, 81.875)],
+)  # fmt: skip
+def test_the_roof_is_that_of_the_records_own_size(report, tmp_path, own, roof):
+    metrics = {"peak_gflops": 100.0, "peak_gbytes_per_s": 10.0}
+    records = [item(params={"size": "64"}, metrics={"gflops": 85.0, **metrics, **own})]
+    file = write(tmp_path / "r.jsonl", *records)
+    plots = {plot.title: plot for plot in selection.plots(collect(file).points)}
+    (row,) = plots["Roofline"].rows
+    assert row[4:] == pytest.approx((roof, 100 * 85 / roof))
+    assert ("above it had its matrices in a cache" in plots["Roofline"].note) == (not own)
+    assert report(file).returncode == 0
+    assert ("ceiling of that size" in (tmp_path / "page.html").read_text()) == bool(own)
+
+
+def test_what_the_machine_did_meanwhile(tmp_path):
+    """Clocks before, while and after are measured; that they moved does not make another point."""
+    for low, high, changed in ((100e6, 600e6, ["gpu ran at 100 to 600 MHz"]), (600e6, 600e6, [])):
+        states = [{"clocks_hz": {"gpu": hz, "cpu": None}} for hz in (600e6, low, high)]
+        about = {"before": states[0], "during": states[1:], "after": states[2],
+                 "throttled": changed}  # fmt: skip
+        write(tmp_path / "r.jsonl", item(environment=ENVIRONMENT | about))
+    (point,) = collect(tmp_path).points
+    assert point.state == {"clocks_hz.gpu": (100e6, 600e6)}
+    assert point.throttled == ["gpu ran at 100 to 600 MHz"]
+    state = next(c for c in rows_of([point])["columns"] if c["name"] == "state")
+    told = [rows_of([point])["words"][word] for word in state["values"][0]]
+    assert told == [
+        "governors.policy0=performance", "clocks_mhz.gpu=100..600", "gpu ran at 100 to 600 MHz",
+    ]  # fmt: skip
+
+
+def rows_of(found):
+    return json.loads(rows.data(found))
+
+
+def test_orders_and_clocks(tmp_path):
+    for order in (64, 128):
+        for pin in ("177", "600"):
+            write(tmp_path / "r.jsonl", item(params={"size": order, "pin": pin}))
+    titles = [plot.title for plot in selection.plots(collect(tmp_path).points)]
+    assert "Orders and clocks of dot4" in titles
+
+
+def test_precisions_and_samples_are_kept_apart(tmp_path):
+    for sample in ("one", "two"):
+        for precision in ("float32", "single", "double", "half"):
+            for size in (8, 16):
+                params = {"size": size, "precision": precision}
+                write(tmp_path / "r.jsonl", item(sample=sample, params=params))
+    plots = list(selection.plots(collect(tmp_path).points))
+    assert len(plots) == 6
+    assert {plot.title for plot in plots} == {f"{s}: GFLOPS over size" for s in ("one", "two")}
+    assert {plot.where.split(", ")[1] for plot in plots} == {
+        "single precision", "double precision", "half precision",
+    }  # fmt: skip
+
+
+def test_energy_is_in_the_table(tmp_path):
+    metrics = {"gflops": 1.0, "energy": {"gpu": {"joules": 0.5, "reason": None}, "cpu": {}}}
+    write(tmp_path / "r.jsonl", item(metrics=metrics))
+    (column,) = [c for c in rows_of(collect(tmp_path).points)["columns"] if c["name"] == "energy"]
+    assert len(column["values"][0]) == 1
+    assert "gpu=0.5J" in rows_of(collect(tmp_path).points)["words"]
+
+
+def test_a_timeline_divides_the_wall_time(tmp_path):
+    # 4 s in all; python took 1 s until the first record's start; launches (10+11+12 + 3*1) ms.
+    make_run(tmp_path, item(started="2026-01-02T03:04:06.000+00:00"))
+    read = collect(tmp_path)
+    (line,) = timeline.timelines(read.phases)
+    (case,) = line.cases
+    assert (case.wall, case.start_up) == (4.0, pytest.approx(1.0))
+    assert case.launches == pytest.approx(0.036)
+    assert case.run == pytest.approx(0.033)
+    assert line.set_up_share == pytest.approx(1 - 0.036 / 4)
+    row = dict(zip((name for name, _ in timeline.plot(line).columns), timeline.plot(line).rows[0]))
+    assert row["build, inputs, check"] == pytest.approx(4 - 1 - 0.036)
+
+
+@pytest.mark.parametrize("outcome", ["{", "[]", '{"seconds": 0, "started": 1}', '{"seconds": "x"}'])
+def test_a_timeline_needs_an_outcome(tmp_path, outcome):
+    run = make_run(tmp_path, item())
+    (run / "sgemm" / "speed.outcome.json").write_text(outcome)
+    assert timeline.timelines(collect(tmp_path).phases) == []

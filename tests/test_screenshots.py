@@ -1,0 +1,39 @@
+"""The README's pictures: made by their command, and small."""
+
+import pytest
+from conftest import ROOT
+from PIL import Image
+from report_data import item, make_run
+
+from report import screenshots
+from report.browser import missing
+
+MOST = 200 * 1024  # bytes of a picture in the repository
+
+
+def test_the_pictures_of_the_readme_are_those_of_the_command():
+    folder = ROOT / "docs" / "images"
+    assert {path.stem for path in folder.glob("*.png")} == {name for name, *_ in screenshots.SHOTS}
+    for name, width, height, *_ in screenshots.SHOTS:
+        with Image.open(folder / f"{name}.png") as picture:
+            assert picture.size == (width, height)
+        assert (folder / f"{name}.png").stat().st_size < MOST
+
+
+@pytest.mark.skipif(bool(missing()), reason=str(missing()))
+def test_pictures_of_other_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(screenshots, "SHOTS", screenshots.SHOTS[-1:])
+    make_run(tmp_path / "results", item())
+    assert screenshots.main([str(tmp_path / "results"), "-o", str(tmp_path)]) == 0
+    with Image.open(tmp_path / "report-phone.png") as picture:
+        assert picture.size == (390, 844)
+        assert len(picture.convert("RGB").getcolors()) > 20  # there is something on it
+
+
+def test_without_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(screenshots, "ROOT", tmp_path)
+    with pytest.raises(SystemExit):
+        screenshots.main([])
+    assert "name results" in capsys.readouterr().err
+    assert screenshots.main([str(tmp_path / "nowhere")]) == 3
+    assert "nowhere is not there" in capsys.readouterr().err
