@@ -158,9 +158,9 @@ def plan(modules, monkeypatch, queue):
     launch, cpu = modules
     limits = device.limits(queue.device)
 
-    def make(size, what, dtype=FLOAT, machine="x86_64", l2=MIB, local=MIB, **params):
+    def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, **params):
         monkeypatch.setattr(cpu.platform, "machine", lambda: machine)
-        monkeypatch.setattr(cpu, "l2_bytes", lambda: l2)
+        monkeypatch.setattr(cpu, "cache_bytes", lambda level: (l1, l2)[level - 1])
         problem = launch.Problem(size, dtype, size.K, size.N, size.N)
         mine = {**cpu.PACKED.defaults, **params}
         return cpu.PACKED.plan(problem, mine, replace(limits, local_mem_size=local), what)
@@ -174,12 +174,12 @@ LARGE = Size(2048, 2048, 2048)
 @pytest.mark.parametrize(
     ("vector", "machine", "dtype", "tile"),
     [
-        (64, "x86_64", FLOAT, (16, 8, 32)),  # AVX-512: 32 registers
-        (64, "x86_64", DOUBLE, (8, 8, 16)),
+        (64, "x86_64", FLOAT, (16, 12, 32)),  # AVX-512: 32 registers
+        (64, "x86_64", DOUBLE, (8, 12, 16)),
         (32, "x86_64", FLOAT, (8, 6, 16)),  # AVX2: 16 registers
         (32, "x86_64", DOUBLE, (4, 6, 8)),
-        (16, "aarch64", FLOAT, (4, 8, 8)),  # NEON: 32 registers
-        (16, "aarch64", DOUBLE, (2, 8, 4)),
+        (16, "aarch64", FLOAT, (4, 12, 8)),  # NEON: 32 registers
+        (16, "aarch64", DOUBLE, (2, 12, 4)),
         (16, "armv7l", FLOAT, (4, 6, 8)),  # NEON: 16 registers
         (8, "armv7l", DOUBLE, (2, 6, 4)),  # no vectors of double: two, for as many loads
     ],
@@ -197,7 +197,7 @@ def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
 def test_the_block_follows_the_cache(plan, dtype, l2):
     made = plan(LARGE, Cpu(32), dtype, l2=l2, local=64 * MIB)
     block = made.defines["KC"] * made.defines["NC"] * dtype.itemsize
-    assert l2 / 2 < block < made.local_bytes <= l2 * 5 / 8
+    assert l2 * 0.45 < block < made.local_bytes <= l2 * 5 / 8
 
 
 @pytest.mark.parametrize("local", [2**10, 2**14, 2**15, 2**18, 2**20])
@@ -220,7 +220,7 @@ def test_gpus_are_not_asked_to_prefetch(plan):
     ("size", "cores", "groups", "shape"),
     [
         (Size(64, 64, 64), 8, 1, (1, 1)),  # not worth waking another core for
-        (Size(128, 128, 128), 8, 1, (1, 1)),
+        (Size(128, 128, 128), 8, 1, (2, 1)),
         (Size(2048, 2048, 2048), 1, 1, (1, 1)),
         (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: cut across it
         (Size(40, 10000, 500), 4, 1, (4, 1)),
@@ -239,22 +239,33 @@ def test_every_core_has_a_share(plan):
         assert cores * 0.75 <= columns * rows <= cores
 
 
-def cache(folder, level, size, sharing):
+@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
+@pytest.mark.parametrize("l1", [2**15, 3 * 2**14, 2**17])
+def test_a_panel_of_a_takes_half_of_the_first_cache(plan, dtype, l1):
+    defines = plan(LARGE, Cpu(64), dtype, l1=l1, l2=4 * MIB, local=4 * MIB).defines
+    assert l1 * 0.4 < defines["MR"] * defines["KC"] * dtype.itemsize <= l1 / 2
+
+
+def cache(folder, level, size, sharing, holds="Unified"):
     folder.mkdir()
-    for name, text in (("level", level), ("size", size), ("shared_cpu_map", sharing)):
+    texts = {"level": level, "size": size, "shared_cpu_map": sharing, "type": holds}
+    for name, text in texts.items():
         (folder / name).write_text(f"{text}\n")
 
 
-def test_the_l2_cache_is_what_linux_says(modules, tmp_path):
+def test_the_caches_are_what_linux_says(modules, tmp_path):
     _, cpu = modules
-    assert cpu.l2_bytes(tmp_path / "none") == 2**19  # no Linux, or one that does not tell
-    cache(tmp_path / "index0", 1, "48K", "1")
+    assert cpu.cache_bytes(1, tmp_path / "none") == 2**15  # no Linux, or one that does not tell
+    assert cpu.cache_bytes(2, tmp_path / "none") == 2**19
+    cache(tmp_path / "index0", 1, "64K", "1", "Instruction")
+    cache(tmp_path / "index1", 1, "48K", "1", "Data")
     cache(tmp_path / "index2", 2, "2048K", "ff,00000003")
     cache(tmp_path / "index3", 3, "32768K", "ff")
-    assert cpu.l2_bytes(tmp_path) == 2 * MIB // 10
+    assert cpu.cache_bytes(1, tmp_path) == 3 * 2**14
+    assert cpu.cache_bytes(2, tmp_path) == 2 * MIB // 10
     (tmp_path / "index2" / "shared_cpu_map").write_text("4\n")
-    assert cpu.l2_bytes(tmp_path) == 2 * MIB
+    assert cpu.cache_bytes(2, tmp_path) == 2 * MIB
     (tmp_path / "index2" / "shared_cpu_map").write_text("nonsense\n")
-    assert cpu.l2_bytes(tmp_path) == 2**19
+    assert cpu.cache_bytes(2, tmp_path) == 2**19
     (tmp_path / "index2" / "size").unlink()
-    assert cpu.l2_bytes(tmp_path) == 2**19
+    assert cpu.cache_bytes(2, tmp_path) == 2**19

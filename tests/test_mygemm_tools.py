@@ -36,10 +36,13 @@ def test_rounds_take_turns_and_pause(sample, monkeypatch):
         sample.measure.Bar("b", lambda: said.append("b"), lambda: said.append("|"), settle=0.15),
     ]
     times = sample.measure.rounds(bars, repeat=2, warmup=1, in_flight=2)
-    assert "".join(said) == "aa|bb|" * 3
+    assert "".join(said) == "aa|aa|bb|bb|" * 3  # short ones twice: the second time counts
     assert slept == [0, 0.15] * 3
     assert len(times["a"].host_s) == len(times["b"].host_s) == 2
     assert times["a"].warmup == 1
+    said.clear()
+    sample.measure.rounds(bars, repeat=1, warmup=0, in_flight=1)
+    assert "".join(said) == "a|b|"
 
 
 def test_a_ratio_compares_within_rounds(sample):

@@ -22,25 +22,26 @@ from launch import (
 from common.device import type_of
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")  # where Linux tells of them; OpenCL does not
-_L2 = 512 * 2**10  # bytes for a core, where nobody tells
-_PACKED = 5 / 8  # of it for the panels: rows of A, B and C that come and go need some as well
+_UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where nobody tells
+_PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
-_DEPTH = 1408  # bytes of a row of A's panel: 8 such rows take a third of an L1 cache of 32 KiB
-_WORTH = 2**22  # floating-point operations that are worth waking another core for
+_MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
+_ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
+_WORTH = 2**21  # floating-point operations that are worth waking another core for
 
 
-def l2_bytes(caches=CACHES):
-    """Return how many bytes of L2 cache a core of this machine has for itself."""
+def cache_bytes(level, caches=CACHES):
+    """Return how many bytes of data cache of that level a core of this machine has for itself."""
     for index in caches.glob("index*"):
         try:
-            names = ("level", "size", "shared_cpu_map")
-            level, size, sharing = ((index / name).read_text().strip() for name in names)
-            if level == "2" and size.endswith("K"):
+            names = ("level", "type", "size", "shared_cpu_map")
+            found, holds, size, sharing = ((index / name).read_text().strip() for name in names)
+            if int(found) == level and holds != "Instruction" and size.endswith("K"):
                 cores = int(sharing.replace(",", ""), 16).bit_count()
                 return int(size[:-1]) * 2**10 // max(cores, 1)
         except (OSError, ValueError):
             continue
-    return _L2
+    return _UNTOLD[level]
 
 
 def _bytes(params, dtype):
@@ -66,7 +67,7 @@ def _plan(problem, params, limits, device):
     widest = min(max(native, _NARROWEST // dtype.itemsize), VECTORS[-1])
     memory = limits.local_mem_size
     if cpu:
-        memory = min(memory, int(l2_bytes() * _PACKED))
+        memory = min(memory, int(cache_bytes(2) * _PACKED))
     wishes = list(_wishes(params, widest, memory, dtype))
     used = next((wish for wish in wishes if not _rules(wish, limits, dtype)), wishes[0])
     require(PACKED, used, limits, dtype)
@@ -85,8 +86,8 @@ def _wishes(params, widest, memory, dtype):
     widths = [params["WIDTH"]] if params["WIDTH"] else [n for n in VECTORS[::-1] if n <= widest]
     for width in widths:
         many = width * dtype.itemsize == 64 or platform.machine() in ("aarch64", "arm64")
-        MR, NR = params["MR"] or (8 if many else 6), params["NR"] or 2 * width
-        depth = _DEPTH // dtype.itemsize
+        MR, NR = params["MR"] or (_MANY if many else _FEW), params["NR"] or 2 * width
+        depth = int(cache_bytes(1) * _ROW) // dtype.itemsize
         while depth >= width:
             KC = params["KC"] or depth // width * width
             room = memory // dtype.itemsize - MR * (KC + width)
