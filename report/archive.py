@@ -18,6 +18,7 @@ import os
 import re
 import zipfile
 import zlib
+from pathlib import Path
 
 from common import record
 from common.text import printable
@@ -94,6 +95,12 @@ def pack(folder, board, path):
         raise ReportError(f"the run is too large to be shared: {len(data)} bytes as an archive")
     path.write_bytes(data)
     return hashlib.sha256(data).hexdigest()
+
+
+def is_one(path):
+    """Tell whether a file is an archive, or is called one. Raises OSError."""
+    with open(path, "rb") as file:
+        return Path(path).suffix == ".zip" or file.read(2) == b"PK"
 
 
 def unpack(path, folder):

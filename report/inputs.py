@@ -4,7 +4,7 @@ results/                       every board; of each case the newest run that has
                                reference/ is of others, and read only where it is named
 results/<board>/               one board
 results/<board>/<run>/         one run (a folder with plan.json), however old it is
-FILE.jsonl                     records that a sample wrote with --json
+FILE.jsonl                     records that a sample wrote with --json, whatever the file is called
 FILE.zip                       a run that somebody shared: see archive.py
 """
 
@@ -61,10 +61,10 @@ def find(paths, unpack_into, notices, all_runs=False):
     for number, path in enumerate(map(Path, paths)):
         if path.is_dir():
             found = list(_walk(path, notices))
-        elif path.suffix == ".jsonl" and path.is_file():
-            found = [Source(path)]
-        elif path.is_file():
+        elif path.is_file() and archive.is_one(path):
             found = list(_of_archive(path, Path(unpack_into, str(number)), notices))
+        elif path.is_file():
+            found = [Source(path)]
         else:
             raise ReportError(f"{path} is not there")
         for source in found:
@@ -91,6 +91,8 @@ def _walk(top, notices):
             yield from _of_run(Run(printable(where.parent.name), where.name, folder, plan))
         else:
             yield from (Source(folder / n) for n in sorted(names) if _is_records(n))
+            other = [n for n in sorted(names) if n.endswith(".json")]
+            notices += [printable(f"{folder / n}: not named .jsonl; name it itself") for n in other]
 
 
 def _of_archive(path, folder, notices):

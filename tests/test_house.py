@@ -14,15 +14,14 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report, benchmarks -> common. That a benchmark
-# measures the report's page is the exception.
+# Imports go one way: samples -> common; deploy, report, benchmarks -> common.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl"},
     # Those after PIL are looked for while a sample runs, and need not be there.
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "selenium", "PIL"},
-    "benchmarks": {"common", "numpy", "pyopencl", "report"},
+    "benchmarks": {"common", "numpy", "pyopencl"},
 }
 
 

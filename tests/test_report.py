@@ -131,12 +131,23 @@ def test_what_cannot_be_read_is_named_and_skipped(report, tmp_path):
         assert text in done.stderr, text
 
 
+def test_records_in_a_file_of_another_name(report, tmp_path):
+    write(tmp_path / "sweep.json", item())
+    write(tmp_path / "r" / "more.jsonl", item())
+    write(tmp_path / "r" / "other.json", item())
+    assert "1 records" in report(tmp_path / "sweep.json").stdout
+    done = report(tmp_path / "r")
+    assert "1 records" in done.stdout
+    assert "other.json: not named .jsonl; name it itself" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (["nowhere"], "nowhere is not there"),
         (["{tmp}"], "no records in .*fab deploy run-all"),
-        (["{tmp}/broken.txt"], "broken.txt is refused: File is not a zip file"),
+        (["{tmp}/broken.txt"], "no records in .*broken.txt:1: not a JSON"),
+        (["{tmp}/broken.zip"], "broken.zip is refused: File is not a zip file"),
         (["--surprise"], "unrecognized arguments: --surprise"),
         (["--fail-on-regression"], "needs --baseline"),
         (["--export", "x.zip", "{tmp}/sub", "{tmp}/sub"], "name its folder"),
@@ -145,7 +156,8 @@ def test_what_cannot_be_read_is_named_and_skipped(report, tmp_path):
 )
 def test_bad_input_gets_one_line(report, tmp_path, args, message):
     (tmp_path / "sub").mkdir()
-    (tmp_path / "broken.txt").write_text("x")
+    for name in ("broken.txt", "broken.zip"):
+        (tmp_path / name).write_text("x")
     done = report(*(arg.format(tmp=tmp_path) for arg in args))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

@@ -1,8 +1,8 @@
 """Make the report of a big sweep, and open it in Chromium: how long, how large, how quick.
 
-python benchmarks/report_load.py                     100,000 records of 25,000 points
-python benchmarks/report_load.py --repeats 1         100,000 points
-python benchmarks/report_load.py --keep /tmp/sweep   keep the records and the page
+python -m report.load                     100,000 records of 25,000 points
+python -m report.load --repeats 1         100,000 points
+python -m report.load --keep /tmp/sweep   keep the records and the page
 
 The records are made up, from a seed: they are as many and as long as those of a sweep over kernels,
 orders, local sizes and clocks, and say nothing about any device. Exit status 1: a limit is missed.
@@ -18,10 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 from common.record import Record
+from report.browser import browser
+from report.errors import WRONG_USAGE, ReportError
+
+ROOT = Path(__file__).resolve().parents[1]
 
 MOST_SECONDS, MOST_BYTES, MOST_PAINT = 15, 30e6, 2  # of what a page may take
 DEVICE = {
@@ -100,8 +101,6 @@ def make(sweep, page):
 
 def look(page):
     """Open the page, filter and sort; return the seconds until something was to be seen."""
-    from report.browser import browser
-
     with browser() as driver:
         driver.get(page.as_uri())
         paint = driver.execute_async_script(_PAINT) / 1e3
@@ -132,4 +131,8 @@ field.dispatchEvent(new Event("input"));
 _SORT = "document.querySelector('th[data-name=gflops] button').click()"
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except ReportError as error:
+        print(f"report.load: error: {error}", file=sys.stderr)
+        sys.exit(WRONG_USAGE)
