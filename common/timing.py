@@ -72,7 +72,7 @@ def launch(enqueue):
     event = enqueue()
     event.wait()
     host = time.perf_counter() - start
-    return *(stage * 1e-9 for stage in _stages(event)), host
+    return *(elapsed(before, after) for before, after in pairwise(stamps(event))), host
 
 
 def collect(launches, warmup):
@@ -81,11 +81,18 @@ def collect(launches, warmup):
     return Timing(queued, wait, run, host, warmup)
 
 
-def _stages(event):
-    """Return queued, wait and run time in ns; 0 where the driver has none, or none that can be."""
+def stamps(event):
+    """Return when an event was queued, submitted, started and ended; zeros where nobody tells.
+
+    In ns, as whole numbers: some drivers count from 1970, more digits than a float has.
+    """
     try:
         at = event.profile
-        times = (at.queued, at.submit, at.start, at.end)
+        return at.queued, at.submit, at.start, at.end
     except cl.Error:
-        return (0, 0, 0)
-    return tuple(max(0, after - before) for before, after in pairwise(times))
+        return 0, 0, 0, 0
+
+
+def elapsed(before, after):
+    """Return the seconds between two stamps; 0 where the driver has them in the wrong order."""
+    return max(0, after - before) * 1e-9

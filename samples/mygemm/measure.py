@@ -8,9 +8,7 @@ import os
 import time
 from statistics import median
 
-import pyopencl as cl
-
-from common.timing import Timing
+from common.timing import Timing, elapsed, stamps
 
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
@@ -44,11 +42,11 @@ class Bar:
         host = (time.perf_counter() - start) / in_flight
         if not self._events:
             return 0, 0, 0, host
-        self.steps.append([_seconds(end - begin) for *_, begin, end in map(_stages, launches[-1])])
-        queued, submit, begin, _ = _stages(launches[0][0])
-        *_, end = _stages(launches[-1][-1])
-        run = _seconds(end - begin) / in_flight
-        return _seconds(submit - queued), _seconds(begin - submit), run, host
+        self.steps.append([elapsed(begin, end) for *_, begin, end in map(stamps, launches[-1])])
+        queued, submit, begin, _ = stamps(launches[0][0])
+        *_, end = stamps(launches[-1][-1])
+        run = elapsed(begin, end) / in_flight
+        return elapsed(queued, submit), elapsed(submit, begin), run, host
 
 
 def enough_in_flight(bars):
@@ -89,16 +87,3 @@ def busy():
         f"This machine is busy (load {load:.1f} on {cpus} CPUs): all that runs on it is slow, and "
         "libraries with several threads most of all\n"
     )
-
-
-def _stages(event):
-    """Return queued, submit, start and end in ns; zeros where the driver has none."""
-    try:
-        at = event.profile
-        return at.queued, at.submit, at.start, at.end
-    except cl.Error:
-        return 0, 0, 0, 0
-
-
-def _seconds(nanoseconds):
-    return max(0, nanoseconds) * 1e-9

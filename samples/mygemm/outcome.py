@@ -50,12 +50,11 @@ class Result:
     @property
     def gflops(self):
         """The median rate, by the device's clock where there is one; None without times."""
-        return self.times and self.times.rate(self.problem.size.flop() / 1e9)[0]
+        return self.times and self.rates()[0]
 
-    @property
-    def best_gflops(self):
-        """The highest rate."""
-        return self.times and self.times.rate(self.problem.size.flop() / 1e9)[2]
+    def rates(self):
+        """Return the median, lowest and highest rate in GFLOPS."""
+        return self.times.rate(self.problem.size.flop() / 1e9)
 
     def compare(self, others, ceiling):
         """Note the ratios to other Results that have times, and to the Ceiling, if it is known."""

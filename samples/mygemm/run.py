@@ -108,7 +108,7 @@ def main(args):
             result.compare([kernels[0], *libraries], ceiling)
             result.save(args, expected.inputs, about, peak)
         print("\n" + "\n".join(texts.table(results, args, kernels[0], libraries)))
-        for line in texts.remarks(results, missing, peak, ceiling):
+        for line in texts.remarks(results, missing, peak, ceiling, args.verbose):
             print(line, flush=True)
         everything += results
     if len(problems) > 1:

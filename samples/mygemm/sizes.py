@@ -41,7 +41,7 @@ def some_of(names):
         if wrong := set(chosen) - set(names):
             have = ", ".join(names)
             raise argparse.ArgumentTypeError(f"'{min(wrong)}' is none of {have}, all, none")
-        return chosen
+        return tuple(dict.fromkeys(chosen))
 
     return parse_names
 
@@ -61,6 +61,8 @@ def kernels(rungs):
         chosen = []
         for name in text.split(","):
             key = int(name) if name.isascii() and name.isdigit() else name
+            if name in ("all", "best"):
+                raise argparse.ArgumentTypeError(f"'{name}' stands alone, or not at all")
             if key not in known:
                 have = ", ".join(f"{r.number} {r.name}" for r in rungs)
                 raise argparse.ArgumentTypeError(

@@ -35,7 +35,7 @@ def table(results, args, first, peers):
     best = max((p for p in peers if p.times), key=lambda p: p.gflops, default=None)
     compared = [r for r in (first, *peers) if r and r.times and len(results) > 1]
     marks = {r.name: "*" if r is best else "" for r in compared}
-    head = [f"median of {args.repeat}", "time", "GFLOPS", "best"]
+    head = [f"median of {args.repeat}", "time", "GFLOPS", "lowest", "best"]
     head += [f"to {r.name.split('_')[0]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
     rows = []
@@ -46,7 +46,7 @@ def table(results, args, first, peers):
         seconds = r.problem.size.flop() / 1e9 / r.gflops
         ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
         share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
-        rates = figures(r.gflops), figures(r.best_gflops)
+        rates = map(figures, r.rates())
         rows.append([r.name, milliseconds(seconds), *rates, *ratios, share, error(r)])
     notes = []
     if best in compared:
@@ -64,8 +64,11 @@ def error(result):
     return f"{result.check.error_over_bound:.2g}" if result.check else "-"
 
 
-def remarks(results, missing, peak, ceiling):
-    """Return the lines below the table: what ended or split the runs, peers, and the ceiling."""
+def remarks(results, missing, peak, ceiling, verbose=False):
+    """Return the lines below the table: what ended or split the runs, peers, and the ceiling.
+
+    With `verbose` each time that was taken as well.
+    """
     lines = []
     for r in results:
         if r.reason:
@@ -74,6 +77,8 @@ def remarks(results, missing, peak, ceiling):
             taken = zip((what for what, *_ in r.gemm.steps), zip(*r.bar.steps))
             parts = [f"{what} {milliseconds(median(times))}" for what, times in taken]
             lines.append(f"{r.name}: {', '.join(parts)}")
+        if r.times and verbose:
+            lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
     lines += [f"no {name}: {reason}" for name, reason in missing.items()]
     return lines + ([f"Ceiling: {ceiling}. Measured: {peak}"] if peak else [])
 

@@ -238,7 +238,7 @@ def _finish(args, evaluation, found, start):
     ratios = {result: measure.ratio(result.times, results[0].times) for result in results}
     results.sort(key=ratios.get, reverse=True)
     rows = [
-        [r.bar.name, figures(r.gflops), figures(r.best_gflops), f"{ratios[r]:.2f}"] for r in results
+        [r.bar.name, figures(r.gflops), figures(r.rates()[2]), f"{ratios[r]:.2f}"] for r in results
     ]
     head = ["timed again, side by side", "GFLOPS", "best", "to the first choice"]
     print("\n" + "\n".join(texts.columns(head, rows)))
