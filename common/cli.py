@@ -38,9 +38,7 @@ def parser(sample, description):
     add_inputs(group)
     add_repetition(group)
     add_json(group)
-    group.add_argument(
-        "--output", type=Path, metavar="FILE", help="write what the kernels put out: FILE.npz"
-    )
+    add_output(group)
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     return result
 
@@ -88,6 +86,13 @@ def add_repetition(group):
 def add_json(group):
     """Add the option that names the file of the records."""
     group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE")
+
+
+def add_output(group):
+    """Add the option that names the file of what the kernels put out."""
+    group.add_argument(
+        "--output", type=Path, metavar="FILE", help="write what the kernels put out: FILE.npz"
+    )
 
 
 def count(least):
@@ -215,9 +220,15 @@ def save(args, finished, output=None):
         finished.argv, finished.started = sys.argv, args.started
         with _writing("records", args.json):
             record.append(args.json, finished)
-    if args.output is not None and output is not None:
+    if output is not None:
+        keep(args, finished.variant or finished.sample, output)
+
+
+def keep(args, name, output):
+    """Append an array that a kernel put out to the file of --output, if there is one."""
+    if args.output is not None:
         with _writing("the output", args.output):
-            outputs.append(args.output, finished.variant or finished.sample, output)
+            outputs.append(args.output, name, output)
 
 
 def environment(tree=SYSFS):

@@ -23,6 +23,15 @@ def test_every_sample_writes_what_its_digest_is_of(recorded, tmp_path, name):
         assert digest(arrays[item.variant or item.sample]) == item.check["output_sha256"]
 
 
+@pytest.mark.parametrize("case", samples.every(SAMPLES), ids=lambda c: f"{c.sample}-{c.name}")
+def test_every_case_can_write_it(recorded, tmp_path, case):
+    out = tmp_path / "out.npz"
+    done, _ = recorded(case.sample, *case.args, "--output", out, "--platform", "of nobody")
+    assert done.returncode == 2
+    assert "of nobody" in done.stderr
+    assert out.is_file()
+
+
 def test_arrays_come_back_as_they_were(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 0.0)  # zip files know no year before 1980
     path = tmp_path / "out"

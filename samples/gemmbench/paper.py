@@ -84,6 +84,7 @@ def parser():
     cli.add_device(result)
     cli.add_inputs(result)
     cli.add_json(result)
+    cli.add_output(result)
     result.add_argument("--orders", type=options.listed(gemm.parse_size), metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")  # fmt: skip
     result.set_defaults(seed=12345)
@@ -103,7 +104,9 @@ def main(args):
     rows, inputs = [], []
     for size in args.orders:
         for wrong, right, unit in pairs:
-            rows.append(compare(queue, size, wrong, right, unit, args.seed, inputs))
+            row, result = compare(queue, size, wrong, right, unit, args.seed, inputs)
+            rows.append(row)
+            cli.keep(args, row.kernel, result)
             print(line(rows[-1]), flush=True)
     print(_LEGEND)
     unexplained = [row for row in rows if not row.explained()]
@@ -141,7 +144,7 @@ def supported(limits):
 
 
 def compare(queue, size, wrong, right, unit, seed, inputs):
-    """Run the wrong and the right kernel on the same inputs; return the Row."""
+    """Run the wrong and the right kernel on the same inputs; return the Row, and the wrong one's C."""
     drawn = matrices.draw(size, wrong.dtype, wrong.scalar, seed, False)
     inputs += [drawn.A, drawn.B, drawn.C]
     expected, bound = matrices.result_and_bound(drawn, wrong, size, "drawn", None)
@@ -150,13 +153,14 @@ def compare(queue, size, wrong, right, unit, seed, inputs):
     by_original = expected - addend
     amid_zeros, amid_nan = run(queue, wrong, size, drawn)
     of_right, _ = run(queue, right, size, drawn)
-    return Row(
+    row = Row(
         order=size.M, kernel=wrong.name, unit=unit, too_many=-size.K % unit,
         by_reference=largest(of_right, by_original), by_kernel=largest(amid_zeros, expected),
         both=largest(amid_zeros, by_original),
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
         beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=float(np.abs(addend).max()),
     )  # fmt: skip
+    return row, amid_zeros
 
 
 def largest(result, reference):
