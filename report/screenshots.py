@@ -1,4 +1,4 @@
-"""Make the README's pictures: the page as a browser shows it, in small PNG files.
+"""Make the README's pictures: the page as a browser shows it in PNG, each ladder in SVG.
 
 python -m report.screenshots                        of results/reference, into docs/images
 python -m report.screenshots results -o /tmp/look   of other results, or into another folder
@@ -7,6 +7,7 @@ python -m report.screenshots results -o /tmp/look   of other results, or into an
 import argparse
 import base64
 import io
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -44,6 +45,8 @@ def main(argv=None):
     try:
         args.output.mkdir(parents=True, exist_ok=True)
         take_all(results, args.output)
+        for path in results[RECORDS]:
+            draw_ladder(path, args.output)
     except ReportError as error:
         print(f"report.screenshots: error: {error}", file=sys.stderr)
         return BROKEN
@@ -61,6 +64,19 @@ def take_all(results, folder):
         for name, width, height, dark, top, which in SHOTS:
             path = folder / f"{name}.png"
             path.write_bytes(take(pages[which], width, height, dark, top))
+            print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+
+
+def draw_ladder(records, folder):
+    """Write the ladder of a file of records as ladder-<file>.svg: one for each device and precision."""
+    with tempfile.TemporaryDirectory() as temporary:
+        page = Path(temporary, "page.html")
+        if program.main([str(records), "--output", str(page), "--figures", temporary]):
+            raise ReportError("no figures were made")
+        for number, drawn in enumerate(sorted(Path(temporary).glob("the-ladder-*.svg")), 1):
+            more = f"-{number}" if number > 1 else ""
+            path = folder / f"ladder-{records.stem}{more}.svg"
+            shutil.copy(drawn, path)
             print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
 
 

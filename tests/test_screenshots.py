@@ -18,16 +18,20 @@ def test_the_pictures_of_the_readme_are_those_of_the_command():
         with Image.open(folder / f"{name}.png") as picture:
             assert picture.size == (width, height)
         assert (folder / f"{name}.png").stat().st_size < MOST
+    records = (ROOT / "results" / "reference").glob("*.jsonl")
+    ladders = {f"ladder-{path.stem}" for path in records}
+    assert {path.stem for path in folder.glob("*.svg")} == ladders
 
 
 @pytest.mark.skipif(bool(missing()), reason=str(missing()))
 def test_pictures_of_other_results(tmp_path, monkeypatch):
     monkeypatch.setattr(screenshots, "SHOTS", screenshots.SHOTS[-1:])
-    make_run(tmp_path / "results", item())
+    make_run(tmp_path / "results", item(), item("two"), item("three"))
     assert screenshots.main([str(tmp_path / "results"), "-o", str(tmp_path)]) == 0
     with Image.open(tmp_path / "report-phone.png") as picture:
         assert picture.size == (390, 844)
         assert len(picture.convert("RGB").getcolors()) > 20  # there is something on it
+    assert (tmp_path / "ladder-results.svg").stat().st_size > 1000
 
 
 def test_without_results(tmp_path, monkeypatch, capsys):
