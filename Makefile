@@ -12,8 +12,9 @@ ARCH := arm64
 run: $(READY)
 	$(BIN)/fab deploy run-all
 
+# Two processes: most tests wait for one that they started.
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)

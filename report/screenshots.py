@@ -68,7 +68,7 @@ def take_all(results, folder):
 
 
 def draw_ladder(records, folder):
-    """Write the ladder of a file of records as ladder-<file>.svg: one for each device and precision."""
+    """Write the ladders of a file of records as ladder-<file>.svg, ladder-<file>-2.svg ..."""
     with tempfile.TemporaryDirectory() as temporary:
         page = Path(temporary, "page.html")
         if program.main([str(records), "--output", str(page), "--figures", temporary]):

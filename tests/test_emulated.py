@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not ARCH, reason="it takes minutes: make test-ar
 
 ALIAS = "emulated" if ARCH == "arm64" else "emulated-armhf"
 MACHINE = {"arm64": "aarch64", "armhf": "armv7l"}.get(ARCH)
-SKIPPED = {"speed"}  # by boards.toml
+SKIPPED = {"speed", "paper"}  # by boards.toml
 
 
 def for_this_arch(command):

@@ -144,7 +144,7 @@ def supported(limits):
 
 
 def compare(queue, size, wrong, right, unit, seed, inputs):
-    """Run the wrong and the right kernel on the same inputs; return the Row, and the wrong one's C."""
+    """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
     drawn = matrices.draw(size, wrong.dtype, wrong.scalar, seed, False)
     inputs += [drawn.A, drawn.B, drawn.C]
     expected, bound = matrices.result_and_bound(drawn, wrong, size, "drawn", None)
