@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, Point
-from report.replay import without_json
+from report.replay import as_asked
 from report.stats import Spread
 from report.values import case_of, flat_case
 
@@ -165,7 +165,7 @@ def _case(point):
 
 def _asked(point):
     """Return the options of a point, as given."""
-    return tuple(map(str, without_json(point.argv[1:])))
+    return tuple(map(str, as_asked(point.argv[1:])))
 
 
 def _judged_gone(point, broken):

@@ -128,12 +128,12 @@ class Phases:
 
     def __init__(self):
         self.started = None
-        self.build_s = 0.0
         self.stages = dict.fromkeys(("queued_s", "wait_s", "run_s", "host_s"), 0.0)
 
     def add(self, item):
         self.started = min(self.started or item.started, item.started)
-        self.build_s += number(item.timing.get("build_s")) or 0.0
+        together = max(1, number(item.timing.get("in_flight")) or 1)
         for name in self.stages:
             values = item.timing.get(name) or []
-            self.stages[name] += sum(t for t in values if 0 < t < LONGEST_TIME)
+            launches = together if name in ("run_s", "host_s") else 1  # else those of the first
+            self.stages[name] += launches * sum(t for t in values if 0 < t < LONGEST_TIME)

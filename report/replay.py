@@ -6,11 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-_SCRIPT = re.compile(r"[a-z0-9_]+\.py")
+_SCRIPT = "run.py"
 _SAMPLE = re.compile(r"[a-z0-9_][a-z0-9_-]*")
 _BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WRITES = ("--output", "--journal", "--tuned", "--pin", "--sysfs")
+_RUNNERS = ("--json", "--output")  # options of fab, which takes home what they name
+_WRITES = (*_RUNNERS, "--journal", "--listings", "--tuned", "--pin", "--sysfs")
+_WRITING = {"explore", "inspect", "tune"}  # what a sample does
 
 
 class Command(NamedTuple):
@@ -53,7 +55,7 @@ def command(point):
 
 
 def arguments(sample, argv):
-    """Return the words after `python`, quoted for a shell; without --json, which is the runner's.
+    """Return the words after `python`, quoted for a shell; without what the runner added.
 
     None for what no sample of ours can have had: another program, or characters that a terminal
     would take for keys.
@@ -61,9 +63,9 @@ def arguments(sample, argv):
     if not argv or not all(isinstance(word, str) for word in argv):
         return None
     script = argv[0].rpartition("/")[2]
-    if not _SAMPLE.fullmatch(sample) or not _SCRIPT.fullmatch(script):
+    if not _SAMPLE.fullmatch(sample) or script != _SCRIPT:
         return None
-    words = [f"samples/{sample}/{script}", *without_json(argv[1:])]
+    words = [f"samples/{sample}/{script}", *as_asked(argv[1:])]
     words = tuple([_quoted(word, sample) for word in words])
     return None if None in words else words
 
@@ -87,30 +89,35 @@ def plain_params(params, sample):
 
 
 def plain_argv(argv, sample):
-    """Return a command line without the folder that the checkout was in, and without --json."""
-    return [inside_checkout(str(word), sample) for word in without_json(argv)]
+    """Return a command line as it was asked for, without the folder that the checkout was in."""
+    return [inside_checkout(str(word), sample) for word in as_asked(argv)]
 
 
 def harmless(argv):
-    """Return a command line of others, or [] where it has an option that writes or sets something.
+    """Return a command line of others, or [] where it writes files or sets something.
 
     Of such a file or a clock we know nothing, and argparse takes shortened options, too.
     """
-    return [] if any(map(_writes, map(str, argv[1:]))) else argv
+    return [] if any(map(_writes, map(str, as_asked(argv[1:])))) else argv
 
 
 @lru_cache(100_000)
 def _writes(word):
     name = word.partition("=")[0]
+    if name in _WRITING:
+        return True
     return len(name) > 2 and any(option.startswith(name) for option in _WRITES)
 
 
-def without_json(argv):
-    """Return a command line without --json and its file, which was the runner's."""
-    if "--json" in argv:
-        at = argv.index("--json")
-        return without_json(argv[:at] + argv[at + 2 :])
-    return [word for word in argv if not str(word).startswith("--json=")]
+def as_asked(argv):
+    """Return a command line without the options that the runner added, and their files."""
+    words, left = [], iter(argv)
+    for word in left:
+        if word in _RUNNERS:
+            next(left, None)
+        elif str(word).partition("=")[0] not in _RUNNERS:
+            words.append(word)
+    return words
 
 
 def _there(plan):

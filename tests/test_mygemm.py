@@ -154,7 +154,7 @@ def test_the_table_and_the_records(mygemm):
         assert item.metrics["peak_gflops"] > 1
         assert item.metrics["peak_gbytes_per_s"] > 0.1
         assert {"01_naive", "numpy", "ceiling"} <= set(item.metrics["ratios"])
-        assert item.params["in_flight"] == 4
+        assert item.timing["in_flight"] == 4
     assert "Each time is of 4 launches back to back, divided by 4." in lines
     assert by_name["01_naive"].metrics["ratios"]["01_naive"] == 1
     assert by_name["06_registers"].params["local"] == "16x16"
@@ -227,6 +227,7 @@ def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
 REFUSED = {
     "kernel": (["--kernel", "99"], "'99' is no kernel; give all, best, or some of: 1 naive, 2"),
     "best and more": (["--kernel", "best,1"], "'best' stands alone, or not at all"),
+    "sizes": (["inspect", "--size", "8,9"], "--size: inspect takes one size, not 2"),
     "stray": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has --TS"),
     "best": (["--TS", "4"], "--TS is of some kernels only: name one with --kernel"),
     "tile": (["--kernel", "2", "--TS", "99"], "02_tiles: --TS 99: 9801 work-items, but a work-"),

@@ -45,6 +45,34 @@ def test_rounds_take_turns_and_pause(sample, monkeypatch):
     assert "".join(said) == "a|b|"
 
 
+def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample):
+    said = []
+
+    def fail():
+        said.append("b")
+        if said.count("b") == 2:
+            raise OpenCLFailure("it is broken")
+
+    bars = [sample.measure.Bar("a", lambda: said.append("a"), lambda: None),
+            sample.measure.Bar("b", fail, lambda: None)]  # fmt: skip
+    times = sample.measure.rounds(bars, repeat=4, warmup=0, in_flight=1)
+    assert "".join(said) == "ababaa"
+    assert list(times) == ["a"]
+    assert len(times["a"].host_s) == 4
+    assert "it is broken" in str(bars[1].error)
+    assert sample.measure.enough_in_flight(bars) >= 1
+
+
+def test_a_library_that_fails_is_a_failure_of_it_alone(sample):
+    def fail():
+        raise RuntimeError("CUDA out of\n memory")
+
+    peer = sample.peers.Peer("cublas", "1", fail, fail, fail)
+    for call in (peer.enqueue, peer.finish, peer.result):
+        with pytest.raises(OpenCLFailure, match="cublas: CUDA out of memory"):
+            call()
+
+
 def test_a_ratio_compares_within_rounds(sample):
     slow, fast = (SimpleNamespace(host_s=s) for s in ([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]))
     assert sample.measure.ratio(fast, slow) == 2

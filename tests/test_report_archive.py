@@ -84,16 +84,34 @@ def test_an_archive_is_reported_beside_own_results(packed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", ["--output", "--journal", "--tuned=x", "--pin", "--sysfs", "--out"]
+    "more", ["--journal", "--listings", "--tuned=x", "--pin", "--sysfs", "--out", "tune", "explore"]
 )
 def test_a_command_of_others_that_writes_is_not_offered(tmp_path, more):
     argv = ["samples/sgemm/run.py", "--size", "8"]
     folder = make_run(tmp_path / "r", item(argv=argv), item("row4", argv=[*argv, more, ".bashrc"]))
     archive.pack(folder, "odroid", tmp_path / "run.zip")
     loose = write(tmp_path / "loose.jsonl", item(argv=[*argv, more, ".bashrc"]))
+    fence = item(argv=["samples/gemmbench/fence.py"])
+    write(loose, fence)
     for path, known in ((folder, 2), (tmp_path / "run.zip", 1), (loose, 0)):
         points = reading.collect([path], tmp_path / "unpacked").points
         assert sum(replay.command(point) is not None for point in points) == known
+
+
+@pytest.mark.parametrize("option", ["--json", "--output"])
+def test_what_fab_adds_is_no_part_of_the_command(tmp_path, option):
+    argv = ["samples/sgemm/run.py", "--size", "8"]
+    file = f"{tmp_path}/board/results/x.npz"
+    folder = make_run(tmp_path / "r", item(argv=[*argv, option, file]),
+                      item("row4", argv=[*argv, f"{option}={file}"]), board="local")  # fmt: skip
+    archive.pack(folder, "odroid", tmp_path / "run.zip")
+    for path in (folder, tmp_path / "run.zip"):
+        points = reading.collect([path], tmp_path / "unpacked").points
+        made = {str(replay.command(point)) for point in points}
+        assert made == {"python samples/sgemm/run.py --size 8"}
+    with zipfile.ZipFile(tmp_path / "run.zip") as packed:
+        for name in packed.namelist():
+            assert str(tmp_path).encode() not in packed.read(name), name
 
 
 @pytest.mark.parametrize("name", ["run/sgemm/speed.jsonl", "run/plan.json", "README.txt"])

@@ -98,7 +98,7 @@ def test_parameters_make_another_case(tmp_path):
 # As the samples write them: what a kernel was built with is known where it was built.
 MYGEMM = {"precision": "single", "alpha": 1.0, "beta": 0.0, "data": "sdk", "seed": 1,
           "size": "256x256x256", "lda": 256, "ldb": 256, "ldc": 256}  # fmt: skip
-BUILT = {"TS": 32, "WPT": 8, "local": "32x4", "in_flight": 1}
+BUILT = {"TS": 32, "WPT": 8, "local": "32x4"}
 POINT = {"kernel": "dot4", "kernel_sha256": "a", "size": "512", "lws": "8,8", "repeat": 4}
 BENCH = {"kernel": "dot4", "kernel_sha256": "a", "precision": "float32", "size": "512", "pin": None}
 RAN = {"global": [64, 64], "local": [8, 8], "alpha": "1", "beta": "2", "trap_pages": "clean"}

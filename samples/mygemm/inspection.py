@@ -78,7 +78,9 @@ def inspect(args, queue, limits, about, problem, rungs):
                 _pocl(gemm, _cached() - before, folder / rung.label, each)
             else:
                 _binary(gemm, folder / rung.label, each)
-        result.save(args, None, about, None, each.plain() if result.gemm else {})
+        result.save(
+            args, None, about, None, each.plain() if (each := found.get(result.name)) else {}
+        )
     _show(found, results, folder)
     return exit_status(results)
 
@@ -98,7 +100,7 @@ def _numbers(gemm):
     info, device = cl.kernel_work_group_info, gemm.queue.device
     asked = {
         "private": info.PRIVATE_MEM_SIZE,
-        "local": info.LOCAL_MEM_SIZE,
+        "local_bytes": info.LOCAL_MEM_SIZE,
         "limit": info.WORK_GROUP_SIZE,
         "multiple": info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
     }
@@ -205,7 +207,7 @@ def _output(*commands):
 
 def _show(found, results, folder):
     head = ["", "registers", "private", "spills", "local", "work-group limit", "multiple"]
-    names = ("registers", "private", "spills", "local", "limit", "multiple")
+    names = ("registers", "private", "spills", "local_bytes", "limit", "multiple")
     rows = [[n, *(_cell(each.numbers[key]) for key in names)] for n, each in found.items()]
     print("\n" + "\n".join(texts.columns(head, rows)))
     counts = [(n, kind, c) for n, each in found.items() for kind, c in each.counts.items()]

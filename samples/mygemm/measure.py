@@ -8,6 +8,9 @@ import os
 import time
 from statistics import median
 
+import pyopencl as cl
+
+from common.errors import SampleError
 from common.timing import Timing, elapsed, stamps
 
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
@@ -25,7 +28,16 @@ class Bar:
     def __init__(self, name, enqueue, finish, events=False, settle=0):
         self.name, self._enqueue, self._finish = name, enqueue, finish
         self._events, self.settle = events, settle
+        self.error = None  # what ended its turns
         self.steps = []  # of the last launch of each turn: the seconds of each step
+
+    def try_to_take(self, in_flight):
+        """Return take()'s times, or None where the bar fails now or has failed before."""
+        try:
+            return None if self.error else self.take(in_flight)
+        except (SampleError, cl.Error) as error:
+            self.error = error
+            return None
 
     def take(self, in_flight):
         """Launch it `in_flight` times back to back; return the seconds of one.
@@ -51,22 +63,27 @@ class Bar:
 
 def enough_in_flight(bars):
     """Return how many launches back to back hide what a single launch costs the fastest bar."""
-    fastest = min((bar.take(1)[-1] for bar in bars for _ in range(2)), default=_TURN)
+    turns = [bar.try_to_take(1) for bar in bars for _ in range(2)]
+    fastest = min((times[-1] for times in turns if times), default=_TURN)
     return max(1, min(_MOST_IN_FLIGHT, round(_TURN / fastest)))
 
 
 def rounds(bars, repeat, warmup, in_flight):
-    """Return the Timing of each bar by its name; the lists of all go round by round."""
+    """Return the Timing of each bar by its name; the lists of all go round by round.
+
+    A bar that fails is left out from then on, and has no Timing but an `error`.
+    """
     taken = {bar.name: [] for bar in bars}
     for number in range(-warmup, repeat):
         for bar in bars:
             if number == 0:
                 bar.steps.clear()
-            times = bar.take(in_flight)
-            if number >= 0:
+            times = bar.try_to_take(in_flight)
+            if times and number >= 0:
                 taken[bar.name].append(times)
             time.sleep(bar.settle)
-    return {name: Timing(*map(list, zip(*rows)), warmup) for name, rows in taken.items()}
+    whole = (bar.name for bar in bars if bar.error is None)
+    return {name: Timing(*map(list, zip(*taken[name])), warmup) for name in whole}
 
 
 def ratio(times, other):

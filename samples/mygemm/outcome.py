@@ -41,6 +41,11 @@ class Result:
                 print(log)
             self.exit_status, self.status, self.reason = outcome(error)
 
+    def require_no_error(self):
+        """Raise what ended the turns of the bar, if anything did."""
+        if self.bar and self.bar.error:
+            raise self.bar.error
+
     def checked(self, check, output):
         """Take over a Check, and the C that it was made of."""
         self.check, self.output = check, output
@@ -72,13 +77,12 @@ class Result:
         if self.gemm:
             params |= self.gemm.params
             params["local"] = "x".join(map(str, self.gemm.plan.local_size))
-        if self.times:
-            params["in_flight"] = self.in_flight
         if self.version:
             params["peer"] = self.version
         params |= more or {}
-        metrics = {}
+        timing, metrics = {}, {}
         if self.times:
+            timing = asdict(self.times) | {"in_flight": self.in_flight}
             metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
@@ -87,7 +91,7 @@ class Result:
             metrics["ceiling_gflops"] = peak.ceiling(problem, args.beta).gflops
         cli.save(args, Record(
             "mygemm", self.name, self.status, self.reason, params=params, device=about,
-            environment=cli.environment(), timing=asdict(self.times) if self.times else {},
+            environment=cli.environment(), timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
         ), self.output if self.gemm else None)  # fmt: skip
 

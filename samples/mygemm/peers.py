@@ -30,7 +30,18 @@ class Peer:
 
     def __init__(self, name, version, enqueue, finish, result):
         self.name, self.version = name, version
-        self.enqueue, self.finish, self.result = enqueue, finish, result
+        self.enqueue, self.finish, self.result = map(self._guarded, (enqueue, finish, result))
+
+    def _guarded(self, call):
+        """Return `call` with what CUDA raises, such as too little memory, as an OpenCLFailure."""
+
+        def guarded():
+            try:
+                return call()
+            except RuntimeError as error:
+                raise OpenCLFailure(f"{self.name}: {' '.join(str(error).split())}") from error
+
+        return guarded
 
 
 def find(names, queue, problem, matrices, inputs):
@@ -129,7 +140,7 @@ def _cublas(queue, problem, _matrices, inputs):
             return make(inputs[:2])
         except ImportError:
             continue
-        except (RuntimeError, Unsupported) as error:
+        except (OSError, RuntimeError, Unsupported) as error:
             broken.append(" ".join(str(error).split()))
     if broken:
         raise Unsupported(f"CUDA does not work here: {'; '.join(broken)}")

@@ -28,6 +28,7 @@ try:
     from outcome import Result, exit_status
 
     from common import cli, device
+    from common.errors import UsageError
 except ImportError as missing:
     print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
@@ -45,6 +46,8 @@ def main(args):
     queue = device.open_queue(chosen)
     named, problems = command.rungs(args), command.problems(args, limits)
     if args.do != "run":
+        if len(problems) > 1:
+            raise UsageError(f"--size: {args.do} takes one size, not {len(problems)}")
         rungs = named or command.best(args, problems[0], chosen, about, limits)
         do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
         return do(args, queue, limits, about, problems[0], rungs)
@@ -99,6 +102,8 @@ def main(args):
             times = measure.rounds(bars, args.repeat, args.warmup, in_flight)
             for result in results:
                 result.times, result.in_flight = times.get(result.name), in_flight
+                with result.going_on(alone and not libraries):
+                    result.require_no_error()
             peak, why = roofline.attempt(roof.peak, problem) if roof else (None, no_roof)
             missing |= {"ceiling": why} if why else {}
 

@@ -71,6 +71,7 @@ class Evaluation:
         in_flight = args.in_flight or measure.enough_in_flight(bars)
         times = measure.rounds(bars, args.repeat, args.warmup, in_flight)
         for result in results:
+            result.require_no_error()
             result.times, result.in_flight = times[result.bar.name], in_flight
 
     def lost_device(self):
