@@ -10,6 +10,7 @@ from deploy.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
+REFERENCE = "reference"  # in results/: runs that came with the samples
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -45,6 +46,8 @@ class Settings:
 
 def check_name(name):
     """Return `name` if it can be a board's, else raise UsageError."""
+    if name == REFERENCE:
+        raise UsageError(f"no board can be called {name}: results/{name} came with the samples")
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a host: give a Host of your ssh configuration, or user@address:port; "

@@ -90,10 +90,8 @@ class Fleet:
 
         `also` names boards that this one task needs beside them.
         """
-        if self.named and host is not None:
-            raise UsageError("give the boards with -H or with --host, not with both")
-        if names := self.named or ([] if host is None else [host]):
-            self._last = list(dict.fromkeys(boards.check_name(name) for name in names))
+        if names := self.asked(host):
+            self._last = names
         names = list(dict.fromkeys([*also, *self._last]))
         settings = boards.load(boards.path())
         for name in names:
@@ -105,6 +103,17 @@ class Fleet:
         for board in chosen:
             board.prefix = f"{board.name:<{width}} | " if len(chosen) > 1 else ""
         return chosen
+
+    def asked(self, host):
+        """Return the names of the boards of -H, or of `host`; an empty list without either."""
+        if self.named and host is not None:
+            raise UsageError("give the boards with -H or with --host, not with both")
+        names = self.named or ([] if host is None else [host])
+        return list(dict.fromkeys(boards.check_name(name) for name in names))
+
+    def latest(self, host):
+        """Return the names of the boards of a task that needs their results only."""
+        return self.asked(host) or self._last
 
     def _open(self, name, settings, config):
         if name == boards.LOCAL:

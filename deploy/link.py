@@ -152,6 +152,7 @@ class LocalLink(Link):
     """This machine: a process of its own, as on a board."""
 
     address = "this machine"
+    ssh_file = None
 
     def __init__(self, python):
         self._python = python

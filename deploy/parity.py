@@ -32,8 +32,12 @@ class Finding(NamedTuple):
 
     @property
     def good(self):
-        """Whether nothing of it need worry a person."""
-        return (self.trouble is None or self.excused) and DIFFER not in (self.inputs, self.golden)
+        """Whether nothing of it need worry a person: what was compared with nothing does."""
+        if DIFFER in (self.inputs, self.golden):
+            return False
+        if self.trouble is not None:
+            return self.excused
+        return not self.case.golden or self.golden == EQUAL
 
 
 def parity(fleet, config, host):
@@ -47,7 +51,7 @@ def parity(fleet, config, host):
 
     def work(board):
         ship.deploy(board)
-        skip = {*board.settings.skip, *(nowhere if board.name == LOCAL else ())}
+        skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
     rows = fleet.each(config, host, work, [LOCAL])
@@ -69,7 +73,9 @@ def compare(here, there, name, loaded):
     found = []
     for key in dict.fromkeys((row.record.sample, row.case) for row in there):
         sides = [[r for r in rows if (r.record.sample, r.case) == key] for rows in (here, there)]
-        found.append(_finding(cases[key], *sides, name))
+        # A board may have lost what it was to do, or have cases that this checkout lacks.
+        case = cases.get(key) or samples.Case(*key, args=(), timeout=1, golden=False)
+        found.append(_finding(case, *sides, name))
     return found
 
 
@@ -78,6 +84,8 @@ def _finding(case, here, there, name):
     bad = [row for row in [*here, *there] if row.record.status != "passed"]
     worst = [row for row in bad if row.record.status != "unsupported"] or bad
     trouble = f"{worst[0].board}: {worst[0].record.reason}" if worst else None
+    if not here and not trouble:
+        trouble = f"{LOCAL}: it did not run here"
     golden = _digests(here, there, "output_sha256") if case.golden else UNKNOWN
     ulp = None if case.golden else _farthest(case, board, name)
     excused = bool(bad) and worst[0].record.status == "unsupported"

@@ -7,7 +7,7 @@ from invoke import Exit
 
 from deploy import runs
 from deploy.boards import ROOT
-from deploy.errors import BoardError
+from deploy.errors import UsageError
 
 
 def make(words):
@@ -17,19 +17,22 @@ def make(words):
 
 
 def export(board, name=None):
-    """Pack a run of a board, the newest if none is named, beside the board's results."""
-    folder = runs.RESULTS / board.name
+    """Pack a run of the board of that name, the newest if none is named, beside its results.
+
+    Raises UsageError where there is none that can be packed.
+    """
+    folder = runs.RESULTS / board
     names = sorted(path.parent.name for path in folder.glob("*/plan.json"))
     if name is None and not names:
-        raise BoardError(f"no run of it is in {runs.shown(folder)}: `fab run-all` makes one")
+        raise UsageError(f"no run of {board} is in {runs.shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
-        raise BoardError(f"no run {name} is in {runs.shown(folder)}")
+        raise UsageError(f"no run {name} is in {runs.shown(folder)}")
     run = folder / (name or names[-1])
-    archive = runs.RESULTS / f"{board.name}-{run.name}.zip"
+    archive = runs.RESULTS / f"{board}-{run.name}.zip"
     done = _start([f"--export={archive}", run], capture_output=True, text=True)
     if done.returncode:
-        raise BoardError(done.stderr.strip().removeprefix("report: error: "))
-    board.say(done.stdout.rstrip())
+        raise UsageError(done.stderr.strip().removeprefix("report: error: "))
+    print(done.stdout.rstrip())
 
 
 def _start(words, **more):

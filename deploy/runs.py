@@ -126,6 +126,7 @@ def _archive(board, session, event, judge):
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
             unpacked = Path(incoming, "run")
             _unpack(data, unpacked)
+            _note_way(board, unpacked / "plan.json")
             rows = _complete(board, unpacked, event["complete"], judge)
             if folder.exists():  # fetched before, while it was still going on
                 shutil.rmtree(folder)
@@ -178,6 +179,14 @@ def _unpack(data, target):
                 (target / path).write_bytes(archive.extractfile(member).read())
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise BoardError(f"the results that came are broken: {error}") from error
+
+
+def _note_way(board, path):
+    """Keep in the plan which file says how to reach the board: ours to say, not the board's."""
+    if plan := _json(path):
+        file = board.link.ssh_file
+        plan["ssh_config"] = file and str(shown(Path(file)))
+        path.write_text(json.dumps(plan), encoding="utf-8")
 
 
 def _complete(board, folder, complete, judge):

@@ -35,7 +35,7 @@ class SshLink(Link):
         if own_file is not None:
             config, ssh_file = _config_of(name, own_file), own_file
         config.timeouts.connect = CONNECT_TIMEOUT
-        self._python, self._ssh_file = python, ssh_file
+        self._python, self.ssh_file = python, ssh_file
         try:
             ssh = config.base_ssh_config.lookup(derive_shorthand(name)["host"])
             jumps = (ssh.get("proxyjump") or "none").lower() != "none"
@@ -77,7 +77,7 @@ class SshLink(Link):
         hop.client.set_missing_host_key_policy(_RefuseUnknown(self._accept_command(hop)))
 
     def _accept_command(self, hop):
-        command = ["ssh", *(["-F", self._ssh_file] if self._ssh_file else [])]
+        command = ["ssh", *(["-F", self.ssh_file] if self.ssh_file else [])]
         command += ["-o", "StrictHostKeyChecking=ask"]
         if "port" not in hop.ssh_config and hop.port != SSH_PORT:
             command += ["-p", str(hop.port)]

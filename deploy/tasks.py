@@ -88,13 +88,14 @@ def report(
     words = [f"{name}={value}" for name, value in options.items() if value]
     words += ["--fail-on-regression"] if fail_on_regression else []
     words += ["--all-runs"] if all_runs else []
-    reports.make([*words, *([runs.RESULTS / boards.check_name(host)] if host else [])])
+    reports.make([*words, *(runs.RESULTS / name for name in FLEET.asked(host))])
 
 
 @task(help={**HOST, "run": "as its folder in results/ is called; default: the newest"})
 def export(c, host=None, run=None):
     """Pack a run into one archive that others can look at, compare with, and repeat."""
-    FLEET.each(c.config, host, lambda board: reports.export(board, run))
+    for name in FLEET.latest(host):
+        reports.export(name, run)
 
 
 @task(help={**HOST, "discard": "also delete results that were never collected"})

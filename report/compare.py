@@ -3,8 +3,9 @@
 The rule, for the times of all launches: a point is worse (better) when its median time is longer
 (shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
 is the distance from the 10th to the 90th percentile. With fewer than FEWEST launches on a side
-nothing is said. A point that passed and does not any more is worse, whatever its times; so is one
-that passed and is not there any more, beside a new point of its kernel that did not pass.
+nothing is said. A point whose status is worse than before (passed, unsupported, error, failed: the
+last is the worst) is worse, whatever its times; so is one that passed and is not there any more,
+beside a new point of its kernel that did not pass.
 
 Points belong together by what was asked for: what a sample chooses or finds while it runs, such as
 tiles and local sizes, is not in the record of a kernel that could not be built.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from report import gemm
 from report.errors import ReportError
-from report.points import NO_KERNEL, Point
+from report.points import NO_KERNEL, SEVERITY, Point
 from report.replay import as_asked
 from report.stats import Spread
 from report.values import case_of, flat_case
@@ -29,8 +30,9 @@ VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
     f"by more than {LEAST:.0%}. A spread is the distance from the 10th to the 90th percentile of "
-    f"all launches. Fewer than {FEWEST} launches on a side: unsure. What passed and does not any "
-    "more is worse, and what is gone while its kernel did not pass elsewhere."
+    f"all launches. Fewer than {FEWEST} launches on a side: unsure. What has a worse status than "
+    f"before ({', '.join(SEVERITY)}: the last is the worst) is worse, and what is gone while its "
+    "kernel did not pass elsewhere."
 )
 
 
@@ -87,11 +89,13 @@ def judge(new, old):
 
 def _judged(new, old):
     if new.status != "passed" or old.status != "passed":
-        if old.status == "passed":
+        before, now = (SEVERITY.index(point.status) for point in (old, new))
+        if now > before:
             return Comparison(new, old, "worse", why=f"{new.status}: {new.reason}")
         if new.status == "passed":
             return Comparison(new, old, "better", why=f"was {old.status}: {old.reason}")
-        return Comparison(new, old, "same", why=f"{new.status} as before")
+        was = "as before" if now == before else f"was {old.status}"
+        return Comparison(new, old, "same", why=f"{new.status}, {was}")
     times = new.spread, old.spread
     if None in times:
         return Comparison(new, old, "unsure", why="no times")

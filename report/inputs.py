@@ -18,7 +18,8 @@ from report import archive
 from report.errors import ReportError
 
 NO_CASE = ""
-REFERENCE = "reference"  # in results/: runs that came with the samples
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+REFERENCE = "reference"  # in it: runs that came with the samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,9 @@ def find(paths, unpack_into, notices, all_runs=False):
 
 def _walk(top, notices):
     for base, folders, names in os.walk(top):
-        folders[:] = sorted(n for n in folders if not n.startswith(".") and n != REFERENCE)
         folder = Path(base)
+        others = {REFERENCE} if folder.resolve() == RESULTS else set()
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in others)
         if "plan.json" in names:
             folders[:] = []
             where = folder.resolve()

@@ -48,10 +48,12 @@ def command(point):
     there = _there(run.plan)
     if address is None or there is None:
         return None
-    port = f"-p {address['port']} " if address["port"] else ""
+    config = run.plan.get("ssh_config")
+    way = f"-F {shlex.quote(config)} " if isinstance(config, str) and config.isprintable() else ""
+    way += f"-p {address['port']} " if address["port"] else ""
     # All of it is one word for the shell here, and is read again by the shell there.
     inner = tuple(_inside(word) for word in words)
-    return Command(f"ssh {port}{address['host']} '{_inside(there)} ", inner, "'")
+    return Command(f"ssh {way}{address['host']} '{_inside(there)} ", inner, "'")
 
 
 def arguments(sample, argv):

@@ -1,11 +1,13 @@
 """boards.toml and sample.toml: what is wrong in them is named."""
 
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from deploy import boards, samples
+from deploy import boards, runs, samples
 from deploy.emulate import root
 from deploy.emulate.board import Emulated
 from deploy.errors import UsageError
@@ -57,6 +59,7 @@ def test_settings(load):
         ('[odroid]\nfolder = "a\\u0000b"\n', "folder must be a string"),
         ("[odroid]\nenv = { A = 1 }\n", "env must be a table of NAME"),
         ("['-x']\n", "'-x' is not a host"),
+        ("[reference]\n", "no board can be called reference"),
     ],
 )
 def test_what_is_wrong_is_named(load, text, message):
@@ -173,3 +176,11 @@ def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml)
     done = fab("run-all")
     assert done.returncode == 3
     assert "cannot start /no/python: No such file" in done.stderr
+
+
+def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
+    plan = tmp_path / "plan.json"
+    for file, said in ((None, None), (boards.ROOT / "x" / "config", "x/config"), ("/y", "/y")):
+        plan.write_text('{"run": "r", "ssh_config": "what the board says"}')
+        runs._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan)
+        assert json.loads(plan.read_text()) == {"run": "r", "ssh_config": said}

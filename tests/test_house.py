@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import tomllib
 
 import pytest
 from conftest import ROOT
@@ -68,6 +69,13 @@ def test_common_needs_no_newer_python_than_boards_have():
 
 def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
+
+
+def test_the_makefile_has_the_versions_of_pyproject():
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = table["optional-dependencies"]
+    wanted = {each.partition(";")[0] for name in ("intel", "tune") for each in extras[name]}
+    assert wanted == set(re.findall(r"\S+==[\d.]+", (ROOT / "Makefile").read_text()))
 
 
 def test_the_lock_pins_every_package_with_a_hash():

@@ -2,6 +2,10 @@
 
 import pytest
 
+from common.record import Record
+from deploy import parity, samples
+from deploy.runs import Row
+
 # A sample whose result depends on the environment: boards.toml makes the board's another one.
 SAMPLE = """
 import argparse, os, sys
@@ -105,6 +109,25 @@ def test_a_case_that_the_board_does_not_support(compared):
     done, _ = compared(STATUS="unsupported")
     assert done.returncode == 0
     assert "s exact: odroid: for a reason" in done.stdout
+
+
+def test_a_golden_case_that_was_compared_with_nothing_is_not_good():
+    case = samples.Case("s", "exact", (), 1, golden=True)
+    digests = {"inputs_sha256": "a", "output_sha256": "b"}
+    row = Row("odroid", "exact", Record("s", "one", "passed", check=digests))
+    assert parity._finding(case, [row], [row], "run").good
+    alone = parity._finding(case, [], [row], "run")
+    assert not alone.good
+    assert alone.trouble == "local: it did not run here"
+    bare = Row("odroid", "exact", Record("s", "one", "passed"))
+    assert not parity._finding(case, [bare], [bare], "run").good
+
+
+def test_a_board_that_lost_what_it_was_to_do():
+    lost = Row("odroid", "-", Record("-", None, "error", "the run has no plan"))
+    (found,) = parity.compare([], [lost], "run", {})
+    assert not found.good
+    assert found.trouble == "odroid: the run has no plan"
 
 
 def test_it_needs_a_board(compared):

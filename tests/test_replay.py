@@ -43,18 +43,21 @@ def test_a_run_of_a_board_is_repeated_there(tmp_path):
     )
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
-    ssh.write_text(f'#!/bin/sh\necho "$1 $2 $3" >&2; shift 3; cd "{tmp_path}/home"; sh -c "$*"\n')
+    ssh.write_text(
+        f'#!/bin/sh\necho "$1 $2 $3 $4 $5" >&2; shift 5; cd "{tmp_path}/home"; sh -c "$*"\n'
+    )
     ssh.chmod(0o755)
     run = make_run(
         tmp_path, item(argv=["samples/sgemm/run.py", *NASTY]), board="anna@192.168.1.2:2222",
-        folder="~/my samples", env={"DRIVER": "it's $mine"}, python=sys.executable,
+        folder="~/my samples", ssh_config="a b/config", env={"DRIVER": "it's $mine"},
+        python=sys.executable,
     )  # fmt: skip
     done = subprocess.run(
         ["bash", "-c", str(command(run))],
         env={**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stderr == "-p 2222 anna@192.168.1.2\n"
+    assert done.stderr == "-F a b/config -p 2222 anna@192.168.1.2\n"
     assert json.loads(done.stdout) == [["samples/sgemm/run.py", *NASTY], "it's $mine"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 from report_data import ENVIRONMENT, LATER, item, make_run, program, write
 
-from report import gemm, reading, rows, selection, stats, timeline
+from report import gemm, inputs, reading, rows, selection, stats, timeline
 
 
 @pytest.fixture
@@ -45,6 +45,15 @@ def test_of_each_case_the_newest_run_counts(tmp_path):
     assert [p.kernel for p in collect(old).points] == ["odd", "old"]
     assert len(collect(tmp_path, old).points) == 3
     assert len(collect(tmp_path, all_runs=True).points) == 3
+
+
+def test_what_came_with_the_samples_counts_only_where_it_is_named(tmp_path, monkeypatch):
+    make_run(tmp_path, item(), board="reference")
+    make_run(tmp_path / "local", item("own"), board="reference")
+    assert len(collect(tmp_path).points) == 2
+    monkeypatch.setattr(inputs, "RESULTS", tmp_path)
+    assert [p.kernel for p in collect(tmp_path).points] == ["own"]
+    assert len(collect(tmp_path / "reference").points) == 1
 
 
 def test_records_of_the_same_thing_are_one_point(tmp_path):

@@ -61,13 +61,16 @@ def test_both_spreads_count():
 def test_verdicts(tmp_path):
     slow = (0.020, 0.021, 0.022)
     old = [item("worse"), item("better", times=slow), item("same"), item("broke"), item("gone"),
-           item("mended", "failed"), item("still", "failed"), item("bare", times=())]  # fmt: skip
+           item("mended", "failed"), item("still", "failed"), item("lacking", "unsupported"),
+           item("bare", times=())]  # fmt: skip
     new = [item("worse", times=slow), item("better"), item("same"), item("broke", "error"),
-           item("mended"), item("still", "error"), item("bare", times=()), item("new")]  # fmt: skip
+           item("mended"), item("still", "error"), item("lacking", "failed"),
+           item("bare", times=()), item("new")]  # fmt: skip
     found = verdicts(tmp_path, old, new)
     assert found == {
         "worse": "worse", "better": "better", "same": "same", "broke": "worse", "gone": "gone",
-        "mended": "better", "still": "same", "bare": "unsure", "new": "new",
+        "mended": "better", "still": "same", "lacking": "worse",
+        "bare": "unsure", "new": "new",
     }  # fmt: skip
     assert list(found)[:2] == ["worse", "broke"]  # the worst comes first
 

@@ -73,7 +73,9 @@ def test_export_names_the_run(fab, project):
 @pytest.mark.parametrize(
     ("args", "status", "message"),
     [
-        (("export",), 3, "no run of it is in results/local"),
+        (("export",), 2, "no run of local is in results/local"),
+        (("-H", "odroid,firefly", "export"), 2, "no run of odroid is in results/odroid"),
+        (("-H", "odroid", "report"), 2, "results/odroid is not there"),
         (("report",), 2, "there are no results yet: `fab deploy run-all`"),
         (("report", "--host", "../x"), 2, "is not a host"),
         (("report", "--fail-on-regression"), 2, "needs --baseline"),

@@ -94,7 +94,7 @@ def _put_together(root, home):
     vendors = f"{root}/etc/OpenCL/vendors"
     drivers = {name: _content(f"{vendors}/{name}") for name in os.listdir(vendors)}
     _mount(root, root, None, _BIND)
-    _mount(None, root, None, _BIND | _REMOUNT | _READ_ONLY | os.statvfs(root).f_flag & _LOCKED)
+    _read_only(root)
     _mount(home, f"{root}/home/board", None, _BIND)
     try:
         _mount("proc", f"{root}/proc", "proc")
@@ -105,7 +105,9 @@ def _put_together(root, home):
     os.chmod(f"{root}/tmp", 0o1777)
     # The host's processors, which PoCL asks for; nothing of its GPU, which the board does not have.
     os.makedirs(f"{root}/sys/devices/system")
-    _mount("/sys/devices/system", f"{root}/sys/devices/system", None, _BIND | _WITH_ALL_BELOW)
+    system = f"{root}/sys/devices/system"
+    _mount("/sys/devices/system", system, None, _BIND | _WITH_ALL_BELOW)
+    _read_only(system)  # started by root, the board's user could else set the host's clocks
     for name in _DEVICES:
         _touch(f"{root}/dev/{name}")
         _mount(f"/dev/{name}", f"{root}/dev/{name}", None, _BIND)
@@ -120,6 +122,12 @@ def _put_together(root, home):
     _mount("tmpfs", vendors, "tmpfs", 0, "mode=755")
     for name, text in drivers.items():
         _touch(f"{vendors}/{name}", text)
+
+
+def _read_only(folder):
+    """Make what was bound to a folder read-only there."""
+    kept = os.statvfs(folder).f_flag & _LOCKED
+    _mount(None, folder, None, _BIND | _REMOUNT | _READ_ONLY | kept)
 
 
 def _content(path):
