@@ -101,7 +101,7 @@ def _shape(size, params, cores):
     """Return how many work-groups go over the columns and the rows of C.
 
     The largest share shall be the least work for each k: an element of C is a multiplication, one
-    that is packed costs as much as about WIDTH of them.
+    of A that is packed costs as much as about WIDTH of them, and one of B twice that.
     """
     most = max(1, min(cores * params["GROUPS"], size.flop() // _WORTH))
 
@@ -110,7 +110,7 @@ def _shape(size, params, cores):
             -(-n // (groups * unit)) * unit
             for n, groups, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
         )
-        packed = width + height * -(-width // params["NC"])
+        packed = 2 * width + height * -(-width // params["NC"])
         return width * height + params["WIDTH"] * packed, shape[0] * shape[1]
 
     shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
