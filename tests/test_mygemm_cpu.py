@@ -225,7 +225,6 @@ def test_gpus_are_not_asked_to_prefetch(plan):
         (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: cut across it
         (Size(40, 10000, 500), 4, 1, (4, 1)),
         (Size(2048, 2048, 2048), 2, 1, (2, 1)),  # B is what costs more to copy
-        (Size(2048, 2048, 2048), 16, 1, (4, 4)),  # square shares copy least
         (Size(2048, 2048, 2048), 4, 4, (8, 2)),  # ... and those as wide as a block of B
     ],
     ids=str,
