@@ -22,7 +22,8 @@ from common.sysfs import SYSFS
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
-77 not supported by this device. PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
+77 not supported by this device, 130 stopped by Ctrl-C.
+PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,7 +17,7 @@ def make(words):
 
 
 def export(board, name=None):
-    """Pack a run of the board of that name, the newest if none is named, beside its results.
+    """Pack a run of the board of that name, the newest that nobody stopped if none is named.
 
     Raises UsageError where there is none that can be packed.
     """
@@ -27,7 +27,8 @@ def export(board, name=None):
         raise UsageError(f"no run of {board} is in {runs.shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
         raise UsageError(f"no run {name} is in {runs.shown(folder)}")
-    run = folder / (name or names[-1])
+    whole = [n for n in names if not runs.was_stopped(folder / n)]
+    run = folder / (name or (whole or names)[-1])
     archive = runs.RESULTS / f"{board}-{run.name}.zip"
     done = _start([f"--export={archive}", run], capture_output=True, text=True)
     if done.returncode:

@@ -152,6 +152,11 @@ _EVENTS = {
 }
 
 
+def was_stopped(folder):
+    """Tell whether a person stopped the run that came home into a folder."""
+    return bool(_json(folder / "ended.json").get("stopped"))
+
+
 def _run_folder(name):
     if not _RUN_NAME.fullmatch(name):
         raise BoardError(f"the board names a run {name!r}")

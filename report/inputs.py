@@ -56,7 +56,8 @@ def find(paths, unpack_into, notices, all_runs=False):
     """Return the Sources below the paths; what cannot be read is added to `notices`.
 
     Archives are unpacked into folders below `unpack_into`. Of runs that were not named themselves
-    the newest is kept for each case of a board, unless `all_runs`. Raises ReportError.
+    the newest is kept for each case of a board, unless `all_runs`: one that was stopped counts for
+    the cases that it came to. Raises ReportError.
     """
     sources, named = {}, set()
     for number, path in enumerate(map(Path, paths)):
@@ -134,5 +135,22 @@ def _newest(sources, named):
     newest = {}
     for path, source in sources.items():
         if source.run and path not in named:
-            newest[_case(source)] = max(newest.get(_case(source), ""), source.run.name)
-    return newest
+            rank = not _given_up(source), source.run.name
+            newest[_case(source)] = max(newest.get(_case(source), rank), rank)
+    return {case: name for case, (_, name) in newest.items()}
+
+
+def _given_up(source):
+    """Tell whether a person stopped the run before this case was through: it says nothing then."""
+    if not _object(source.run.folder / "ended.json").get("stopped"):
+        return False
+    outcome = _object(source.path.with_suffix(".outcome.json"))
+    return not outcome or outcome.get("reason") == "stopped"
+
+
+def _object(path):
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

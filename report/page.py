@@ -133,8 +133,9 @@ def _tiles(contents, boards):
     counts = dict.fromkeys(SEVERITY, 0)
     for point in contents.points:
         counts[point.status] += 1
-    tiles = [("boards", len(boards), ""), ("points", len(contents.points), ""),
-             ("records", contents.records, ""), ("passed", counts["passed"], "good")]  # fmt: skip
+    tiles = [("board" if len(boards) == 1 else "boards", len(boards), ""),
+             ("points", len(contents.points), ""), ("records", contents.records, ""),
+             ("passed", counts["passed"], "good")]  # fmt: skip
     tiles += [(s, counts[s], "bad" if s != "unsupported" else "") for s in SEVERITY[:0:-1]]
     if throttled := sum(bool(point.throttled) for point in contents.points):
         tiles.append(("throttled", throttled, "bad"))

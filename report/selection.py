@@ -31,14 +31,13 @@ def plots(points):
 
 
 def _of_device(where, gemms):
-    peers = [g for g in gemms if g.is_peer]
     samples = _grouped(gemms, lambda g: g.point.sample)
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
         best = _best(own)
         if len({g.order for g in best}) > 1:
             yield charts.over_size(where, of, _series(best))
-        if len(steps := _steps(best, _best(peers))) >= FEWEST_STEPS:
+        if len(steps := _steps(best)) >= FEWEST_STEPS:
             yield charts.ladder(where, of, steps)
         tried = _grouped(own, lambda g: (g.name, g.size)).values()
         yield from (charts.local_sizes(where, of, found) for found in _most(tried, _local_sizes))
@@ -47,11 +46,11 @@ def _of_device(where, gemms):
         yield from (charts.landscape(where, of, found) for found in _most(tried, _landscape))
 
 
-def _steps(best, peers):
+def _steps(best):
     """Return the kernels of the size that most have, as their names say, and the peers of it."""
     sizes = _grouped([g for g in best if not g.is_peer], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
-    peers = [g for g in peers if g.size == size]
+    peers = [g for g in best if g.is_peer and g.size == size]
     return [*sorted(steps, key=lambda g: g.name), *sorted(peers, key=lambda g: g.name)]
 
 

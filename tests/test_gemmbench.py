@@ -196,7 +196,9 @@ def test_what_the_device_lacks_is_recorded_and_the_rest_runs(point):
         (("--sysfs", "/no/such"), "'/no/such' is not a folder"),
         (("-eps", "x"), "'x' is not a number"),
         (("-f", "HGEMM_NN_1x1", "-n", 300, "--data", "integer"), "not exact in float16 at K = 300"),
-        (("replaay",), "invalid choice: 'replaay' (choose from"),
+        (("replaay",), "'replaay' is no subcommand, there is explore, replay, check, paper"),
+        (("-n", "5", "explore"), "explore must come first"),
+        (("--kernel", "x"), "unrecognized arguments: --kernel"),
         (("-n", 200000,), "choose a smaller size"),
     ],
 )  # fmt: skip

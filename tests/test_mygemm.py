@@ -315,6 +315,13 @@ def test_tune_stores_what_best_takes(mygemm, tmp_path):
     (entry,) = stored["entries"]
     assert entry["driver"] == records[0].device["driver"]
     assert entry["kernel"] == "more_work"
+    assert "\n12_packed" in done.stdout  # what best takes by now, beside it
+    if entry["slower_than"]:
+        assert "--kernel best stays with 12_packed, which is faster" in done.stdout
+        done, _ = mygemm(*args, "--check-only")
+        assert "best: 12_packed, nothing is tuned for it" in done.stdout
+        entry["slower_than"] = None
+        path.write_text(json.dumps(stored))
     done, (item,) = mygemm(*args, "--peers", "none")
     assert "best: 03_more_work, tuned for this device" in done.stdout
     assert {name: item.params[name] for name in ("TS", "WPT")} == entry["params"]

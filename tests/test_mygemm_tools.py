@@ -241,7 +241,8 @@ ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type"
 def entry(kernel="registers", size="512x512x512", gflops=9.0, precision="single", **params):
     defaults = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 4, "PAD": 0}
     return {"kernel": kernel, "precision": precision, "size": size, "gflops": gflops,
-            "params": params or defaults, "driver": "r1", "when": "2026"}  # fmt: skip
+            "params": params or defaults, "driver": "r1", "when": "2026",
+            "slower_than": None}  # fmt: skip
 
 
 @pytest.fixture
@@ -262,6 +263,14 @@ def best(sample, queue, tmp_path):
         return sample.tuned.find(sample.ladder.RUNGS, *arguments)
 
     return find
+
+
+def test_what_is_slower_than_another_kernel_is_not_the_best(best):
+    slower = entry("tiles", gflops=99, TS=2) | {"slower_than": "11_registers_only"}
+    found = best([({}, slower)])
+    assert found.why == "nothing is tuned for it, the default for every device"
+    found = best([({}, slower), ({}, entry("tiles", gflops=50, size="64x64x64", TS=4))])
+    assert found.params == {"TS": 4}
 
 
 def test_this_device_comes_first_then_family_vendor_and_the_default(best):

@@ -56,6 +56,19 @@ def test_what_came_with_the_samples_counts_only_where_it_is_named(tmp_path, monk
     assert len(collect(tmp_path / "reference").points) == 1
 
 
+def test_a_run_that_was_stopped_counts_for_the_cases_that_it_came_to(tmp_path):
+    make_run(tmp_path, item("whole"))
+    stopped = make_run(tmp_path, item("never ran", "error"), name=LATER)
+    (stopped / "ended.json").write_text('{"stopped": true}')
+    outcome = stopped / "sgemm" / "speed.outcome.json"
+    for came in ({"reason": None}, {"reason": "stopped"}, None):
+        outcome.unlink() if came is None else outcome.write_text(json.dumps(came))
+        ran = came == {"reason": None}
+        assert [p.kernel for p in collect(tmp_path).points] == ["never ran" if ran else "whole"]
+    (stopped / "ended.json").unlink()  # the power failed: that is a finding
+    assert [p.kernel for p in collect(tmp_path).points] == ["never ran"]
+
+
 def test_records_of_the_same_thing_are_one_point(tmp_path):
     hot = {**ENVIRONMENT, "temperatures_c": {"gpu": 71.0}}
     slow = {**ENVIRONMENT, "governors": {"policy0": "powersave"}}

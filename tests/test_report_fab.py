@@ -68,6 +68,10 @@ def test_export_names_the_run(fab, project):
     assert (project / "results" / f"local-{LATER}.zip").exists()
     assert fab("export", "--run", old.name).returncode == 0
     assert (project / "results" / f"local-{old.name}.zip").exists()
+    stopped = make_run(project / "results", item(), board="local", name="20990102T030405.678Z")
+    (stopped / "ended.json").write_text('{"stopped": true}')
+    assert fab("export").returncode == 0
+    assert not (project / "results" / f"local-{stopped.name}.zip").exists()
 
 
 @pytest.mark.parametrize(

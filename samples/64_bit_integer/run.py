@@ -27,6 +27,8 @@ try:
 except ImportError as missing:
     print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 KERNELS = launch.kernels()
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"

@@ -27,6 +27,8 @@ try:
 except ImportError as missing:
     print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 DEFAULTS = tiling.Tiles(size_m=1, group_m=16, size_n=128, group_n=1, size_k=8)

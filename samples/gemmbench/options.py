@@ -78,7 +78,7 @@ def of_a_point(description, commands):
     """Return the parser of a single point, whose first argument may be one of `commands`."""
     parser = cli.parser("gemmbench", description)
     add = parser.add_argument
-    add("command", nargs="?", choices=list(commands), metavar="COMMAND", help="see above")
+    add("command", nargs="?", metavar="COMMAND", help=f"first of all: {', '.join(commands)}")
     add(
         "-f",
         "--file",

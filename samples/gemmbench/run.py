@@ -25,9 +25,12 @@ try:
     import replay
 
     from common import cli
+    from common.errors import UsageError
 except ImportError as missing:
     print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 COMMANDS = {"explore": explore, "replay": replay, "check": check, "paper": paper}
 
@@ -39,7 +42,17 @@ def start(argv):
         parser = command.parser()
         parser.prog += f" {argv[0]}"
         cli.run(command.main, parser, argv[1:])
-    cli.run(point.main, options.of_a_point(__doc__, COMMANDS))
+    cli.run(single_point, options.of_a_point(__doc__, COMMANDS))
+
+
+def single_point(args):
+    """Run a single point; raises UsageError for a word that is no subcommand in its place."""
+    if args.command in COMMANDS:
+        raise UsageError(f"{args.command} must come first: run.py {args.command} ...")
+    if args.command is not None:
+        have = ", ".join(COMMANDS)
+        raise UsageError(f"'{args.command}' is no subcommand, there is {have}; -f names a kernel")
+    return point.main(args)
 
 
 if __name__ == "__main__":

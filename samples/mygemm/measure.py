@@ -6,7 +6,7 @@ the ratios within the rounds.
 
 import os
 import time
-from statistics import median
+from statistics import fmean, median
 
 import pyopencl as cl
 
@@ -29,7 +29,7 @@ class Bar:
         self.name, self._enqueue, self._finish = name, enqueue, finish
         self._events, self.settle = events, settle
         self.error = None  # what ended its turns
-        self.steps = []  # of the last launch of each turn: the seconds of each step
+        self.steps = []  # of each turn: the seconds of each step of a launch
 
     def try_to_take(self, in_flight):
         """Return take()'s times, or None where the bar fails now or has failed before."""
@@ -54,9 +54,12 @@ class Bar:
         host = (time.perf_counter() - start) / in_flight
         if not self._events:
             return 0, 0, 0, host
-        self.steps.append([elapsed(begin, end) for *_, begin, end in map(stamps, launches[-1])])
-        queued, submit, begin, _ = stamps(launches[0][0])
-        *_, end = stamps(launches[-1][-1])
+        marks = [[stamps(event) for event in launch] for launch in launches]
+        self.steps.append([
+            fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*marks)
+        ])  # fmt: skip
+        queued, submit, begin, _ = marks[0][0]
+        *_, end = marks[-1][-1]
         run = elapsed(begin, end) / in_flight
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 

@@ -4,6 +4,8 @@ from statistics import median
 
 from common.timing import figures
 
+_OTHER_UNITS = ("14_matrix_units", "cublas")  # the ceiling is that of plain multiplications
+
 
 def parameters(params):
     """Return the parameters as the options that give them."""
@@ -80,7 +82,15 @@ def remarks(results, missing, peak, ceiling, verbose=False):
         if r.times and verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
     lines += [f"no {name}: {reason}" for name, reason in missing.items()]
-    return lines + ([f"Ceiling: {ceiling}. Measured: {peak}"] if peak else [])
+    if peak:
+        lines.append(f"Ceiling: {ceiling}. Measured: {peak}")
+    above = [r.name for r in results if r.ratios.get("ceiling", 0) > 1]
+    if above := [name for name in above if name not in _OTHER_UNITS]:
+        lines.append(
+            f"Above the ceiling: {', '.join(above)}. It was measured at another moment, when this "
+            "device was slower"
+        )
+    return lines
 
 
 def columns(head, rows):

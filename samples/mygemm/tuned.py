@@ -1,7 +1,8 @@
 """The parameters that `tune` found best, device by device, and which of them suit a device here.
 
 tuned/<device>-<platform>.json holds {"device": {...}, "entries": [...]}; an entry says which kernel
-and parameters won at which size and precision, how fast they were, and with which driver.
+and parameters won at which size and precision, how fast they were, and with which driver; and which
+other kernel, the best until then, was faster in the same rounds (`slower_than`, else null).
 """
 
 import json
@@ -22,7 +23,9 @@ FOLDER = Path(__file__).with_name("tuned")
 _DEFAULTS = {"CPUs": ("packed",), "NVIDIA's GPUs": ("matrix_units", "warps")}
 _ANYWHERE = "registers_only"  # with any work-group, and without local memory
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
-_ENTRY_KEYS = {"kernel", "precision", "size", "params", "gflops", "driver", "when"}
+_ENTRY_KEYS = {
+    "kernel", "precision", "size", "params", "gflops", "driver", "when", "slower_than",
+}  # fmt: skip
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
     "Midgard": r"T\d{3}",
@@ -67,7 +70,8 @@ def find(rungs, problem, precision, device, about, limits, folder=FOLDER):
     """Return the Best for a problem: of this device, else its family, else its vendor.
 
     Of several entries the one of the nearest size counts, then the fastest. Parameters that are not
-    legal here are passed over. Without any, the safe default is made to fit.
+    legal here, and those of a kernel that was slower than another one, are passed over. Without
+    any, the safe default is made to fit.
     """
     mine = identity(device, about)
     by_name = {rung.name: rung for rung in rungs}
@@ -78,7 +82,9 @@ def find(rungs, problem, precision, device, about, limits, folder=FOLDER):
             if any(its[key] is None or its[key] != mine[key] for key in keys):
                 continue
             for entry in entries:
-                if entry["precision"] == precision and entry["kernel"] in by_name:
+                if entry["slower_than"] or entry["kernel"] not in by_name:
+                    continue
+                if entry["precision"] == precision:
                     far = abs(log2(_flop(entry["size"]) / problem.size.flop()))
                     candidates.append((far, -entry["gflops"], file.name, its["name"], entry))
         for *_, name, entry in sorted(candidates, key=lambda c: c[:3]):

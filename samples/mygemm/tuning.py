@@ -23,6 +23,7 @@ import pyopencl as cl
 import runner
 import texts
 import tuned
+from ladder import RUNGS
 from outcome import Result
 
 from common import record
@@ -235,15 +236,20 @@ def _finish(args, evaluation, found, start):
     results = [r for r in map(evaluation.prepare, finalists) if r.status == "passed"]
     if not results:
         raise OpenCLFailure(f"{rung.label}: no configuration gives the right result")
-    evaluation.time(results)
-    ratios = {result: measure.ratio(result.times, results[0].times) for result in results}
+    usual = _usual(args, evaluation)
+    evaluation.time([*results, *usual])
+    ratios = {
+        result: measure.ratio(result.times, results[0].times) for result in [*results, *usual]
+    }
     results.sort(key=ratios.get, reverse=True)
     rows = [
-        [r.bar.name, figures(r.gflops), figures(r.rates()[2]), f"{ratios[r]:.2f}"] for r in results
+        [r.bar.name, figures(r.gflops), figures(r.rates()[2]), f"{ratios[r]:.2f}"]
+        for r in [*results, *usual]
     ]
     head = ["timed again, side by side", "GFLOPS", "best", "to the first choice"]
     print("\n" + "\n".join(texts.columns(head, rows)))
     winner, about = results[0], evaluation.about
+    faster = next((other.name for other in usual if ratios[other] > ratios[winner]), None)
     entry = {
         "kernel": rung.name,
         "precision": args.precision,
@@ -252,6 +258,28 @@ def _finish(args, evaluation, found, start):
         "gflops": winner.gflops,
         "driver": about["driver"],
         "when": record.now(),
+        "slower_than": faster,
     }
     path = tuned.store(tuned.identity(evaluation.queue.device, about), entry, args.tuned)
     print(f"{winner.bar.name} is stored in {path}")
+    if faster:
+        print(f"--kernel best stays with {faster}, which is faster")
+
+
+def _usual(args, evaluation):
+    """Return what --kernel best takes by now as a list: of one Result of another kernel, or none.
+
+    It is timed beside the configurations of this one, to say whether tuning has made this the best.
+    """
+    its = evaluation
+    best = tuned.find(
+        RUNGS, its.problem, args.precision, its.queue.device, its.about, its.limits, args.tuned
+    )
+    if best.rung is its.rung:
+        return []
+    result = Evaluation(args, its.queue, its.limits, its.about, best.rung, its.problem).prepare(
+        best.params
+    )
+    if result.bar:
+        result.bar.name = result.name
+    return [result] if result.status == "passed" else []

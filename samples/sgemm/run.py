@@ -24,6 +24,8 @@ try:
 except ImportError as missing:
     print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
