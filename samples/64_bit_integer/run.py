@@ -82,12 +82,12 @@ def main(args):
         shape = launch.shape(chosen, limits, image.size, args.work_group, args.walk)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
-        program = build(queue.context, KERNELS[name], {"WORK_GROUP": shape.local})
-        kernel = cl.Kernel(program, name)
+        kernel = cl.Kernel(build(queue.context, KERNELS[name], {"WORK_GROUP": shape.local}), name)
         most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
         shape = shape.fit(most)
-        rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
-        result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
+        result = GuardedBuffer(
+            queue, (shape.groups if name == WITHOUT_ATOMICS else 1, 2), np.uint64
+        )
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
         kernel.set_args(pixels.device, count, contiguous, result.device)
 
