@@ -30,6 +30,10 @@ class Shape(NamedTuple):
         walk = {True: ", contiguous walk", False: ", interleaved walk", None: ""}
         return f"{self.groups} work-groups of {self.local}{walk[self.contiguous]}"
 
+    def ndrange(self):
+        """Return the global size and the local size."""
+        return (self.groups * self.local,), (self.local,)
+
     def fit(self, most):
         """Return the same work-items in work-groups halved until they have `most` at most."""
         groups, local = self.groups, self.local

@@ -85,16 +85,14 @@ def main(args):
         kernel = cl.Kernel(build(queue.context, KERNELS[name], {"WORK_GROUP": shape.local}), name)
         most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
         shape = shape.fit(most)
-        result = GuardedBuffer(
-            queue, (shape.groups if name == WITHOUT_ATOMICS else 1, 2), np.uint64
-        )
+        rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
+        result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
         kernel.set_args(pixels.device, count, contiguous, result.device)
 
         def enqueue():
             result.write(0)  # before the launch, so outside of its time
-            total, local = (shape.groups * shape.local,), (shape.local,)
-            return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+            return cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
 
         # Run once and check both sums; only then take times.
         print(f"\n{name}, {shape}", flush=True)
