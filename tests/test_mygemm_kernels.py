@@ -40,16 +40,14 @@ def run(sample, queue):
         limits = device.limits(queue.device, profile)
         gemm = sample.runner.prepare(queue, limits, rung, params, problem)
         expected = sample.checking.Expected(problem, data, 1, alpha, beta)
-        matrices = sample.runner.Matrices(queue, problem)
+        lane = sample.runner.Lane(queue, problem)
         for n in range(2):
-            matrices.write(n, expected.inputs[n])
-        scratch = sample.runner.Scratch(queue.context)
+            lane.matrices.write(n, expected.inputs[n])
 
         def launch_once(each):
-            gemm.set_up(matrices, scratch, alpha, each)
-            gemm.enqueue()[-1].wait()
+            gemm.set_up(lane, alpha, each).enqueue()[-1].wait()
 
-        return expected.check(launch_once, matrices)[0], gemm
+        return expected.check(launch_once, lane.matrices)[0], gemm
 
     return run_kernel
 
@@ -100,12 +98,12 @@ def test_double_with_wide_vectors(run):
 def test_a_size_that_needs_no_copy_is_one_launch(run):
     for number in (1, 2, 3, 4, 10, 11):
         _, gemm = run(number, (128, 128, 128))
-        assert [step[0] for step in gemm.steps] == ["gemm"], number
+        assert gemm.steps == ["gemm"], number
 
 
 def test_what_is_copied_when(run):
     def steps(number, size, **more):
-        return [step[0] for step in run(number, size, **more)[1].steps]
+        return run(number, size, **more)[1].steps
 
     assert steps(2, (32, 32, 33)) == ["pad A", "pad B", "gemm"]
     assert steps(2, (32, 33, 32)) == ["pad B", "pad C", "gemm", "cut C"]

@@ -1,7 +1,6 @@
-"""samples/mygemm: how it times in rounds, what a peak is, what it takes as the best."""
+"""samples/mygemm: what a peak is, what it takes as the best, which sizes it understands."""
 
 import json
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,7 @@ from common.errors import OpenCLFailure, UsageError
 from common.gemm import Size
 
 NAMES = (
-    "checking", "ladder", "launch", "measure", "peers", "roofline", "sizes", "tuned", "tuning",
+    "checking", "ladder", "launch", "measure", "roofline", "sizes", "tuned", "tuning",
 )  # fmt: skip
 
 
@@ -25,58 +24,7 @@ def sample():
         yield SimpleNamespace(**{name: module(name) for name in NAMES})
 
 
-# Rounds and the roofline.
-
-
-def test_rounds_take_turns_and_pause(sample, monkeypatch):
-    said, slept = [], []
-    monkeypatch.setattr(sample.measure.time, "sleep", slept.append)
-    bars = [
-        sample.measure.Bar("a", lambda: said.append("a"), lambda: said.append("|")),
-        sample.measure.Bar("b", lambda: said.append("b"), lambda: said.append("|"), settle=0.15),
-    ]
-    times = sample.measure.rounds(bars, repeat=2, warmup=1, in_flight=2)
-    assert "".join(said) == "aa|aa|bb|bb|" * 3  # short ones twice: the second time counts
-    assert slept == [0, 0.15] * 3
-    assert len(times["a"].host_s) == len(times["b"].host_s) == 2
-    assert times["a"].warmup == 1
-    said.clear()
-    sample.measure.rounds(bars, repeat=1, warmup=0, in_flight=1)
-    assert "".join(said) == "a|b|"
-
-
-def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample):
-    said = []
-
-    def fail():
-        said.append("b")
-        if said.count("b") == 2:
-            raise OpenCLFailure("it is broken")
-
-    bars = [sample.measure.Bar("a", lambda: said.append("a"), lambda: None),
-            sample.measure.Bar("b", fail, lambda: None)]  # fmt: skip
-    times = sample.measure.rounds(bars, repeat=4, warmup=0, in_flight=1)
-    assert "".join(said) == "ababaa"
-    assert list(times) == ["a"]
-    assert len(times["a"].host_s) == 4
-    assert "it is broken" in str(bars[1].error)
-    assert sample.measure.enough_in_flight(bars) >= 1
-
-
-def test_a_library_that_fails_is_a_failure_of_it_alone(sample):
-    def fail():
-        raise RuntimeError("CUDA out of\n memory")
-
-    peer = sample.peers.Peer("cublas", "1", fail, fail, fail)
-    for call in (peer.enqueue, peer.finish, peer.result):
-        with pytest.raises(OpenCLFailure, match="cublas: CUDA out of memory"):
-            call()
-
-
-def test_a_ratio_compares_within_rounds(sample):
-    slow, fast = (SimpleNamespace(host_s=s) for s in ([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]))
-    assert sample.measure.ratio(fast, slow) == 2
-    assert sample.measure.ratio(slow, fast) == 0.5
+# The roofline.
 
 
 def test_the_ceiling_is_the_lower_of_two(sample):
@@ -130,98 +78,7 @@ def test_a_peak_of_a_kernel_that_does_less_is_refused(
         assert why == "the peak is unknown: read_all of roofline.cl gives a wrong result"
 
 
-# Libraries.
-
-
-def test_a_library_that_is_not_there_is_said(sample, queue, monkeypatch):
-    monkeypatch.setattr(sample.peers.ctypes.util, "find_library", lambda name: None)
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float16), 4, 4, 4)
-    inputs = [np.ones((4, 4), np.float16)] * 3
-    found, reasons = sample.peers.find(sample.peers.NAMES, queue, problem, None, inputs)
-    assert found == []
-    assert reasons["numpy"] == "numpy has no BLAS for half precision"
-    assert reasons["clblast"] == "libclblast is not installed (Debian: libclblast1)"
-    assert "cuBLAS" in reasons["cublas"]
-
-
-class Torch(SimpleNamespace):
-    """As much of PyTorch as is used, on the host."""
-
-    def __init__(self, available, gpus):
-        class Tensor(np.ndarray):
-            device = "cuda"
-
-            def cuda(self):
-                assert available, "Torch not compiled with CUDA enabled"
-                return self
-
-            def cpu(self):
-                return self
-
-            def numpy(self):
-                return np.asarray(self)
-
-        super().__init__(
-            __version__="2.0",
-            version=SimpleNamespace(cuda="13.0"),
-            backends=SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace())),
-            cuda=SimpleNamespace(
-                is_available=lambda: available,
-                device_count=lambda: gpus,
-                synchronize=lambda: None,
-            ),
-            from_numpy=lambda matrix: matrix.view(Tensor),
-            empty=lambda shape, dtype, device: np.empty(shape, dtype).view(Tensor),
-            mm=lambda A, B, out: np.matmul(A, B, out=out),
-        )
-
-
-@pytest.mark.parametrize(
-    ("available", "gpus", "reason"),
-    [
-        (True, 1, None),
-        (True, 2, "CUDA sees 2 GPUs: leave one with CUDA_VISIBLE_DEVICES"),
-        (False, 0, "PyTorch is built without CUDA, or finds no GPU"),
-    ],
-)
-def test_cublas_through_a_stand_in_for_pytorch(sample, monkeypatch, available, gpus, reason):
-    gpu = SimpleNamespace(device=SimpleNamespace(vendor="NVIDIA Corporation"))
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float32), 4, 4, 4)
-    inputs = [np.full((4, 4), 2, np.float32)] * 3
-    torch = Torch(available, gpus)
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    found, reasons = sample.peers.find(("cublas",), gpu, problem, None, inputs)
-    if reason:
-        assert reasons["cublas"] == f"CUDA does not work here: {reason}"
-        return
-    assert found[0].version == "cuBLAS of CUDA 13.0 through PyTorch 2.0"
-    assert torch.backends.cuda.matmul.allow_tf32 is False
-    found[0].enqueue()
-    found[0].finish()
-    assert (found[0].result() == 16).all()
-
-
-def test_cublas_is_asked_for_on_nvidias_gpus_only(sample, queue, monkeypatch):
-    gpu = SimpleNamespace(device=SimpleNamespace(vendor="NVIDIA Corporation"))
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float32), 4, 4, 4)
-    inputs = [np.full((4, 4), 2, np.float32)] * 3
-    for name in ("torch", "cupy"):
-        monkeypatch.setitem(sys.modules, name, None)
-    _, reasons = sample.peers.find(("cublas",), gpu, problem, None, inputs)
-    assert reasons["cublas"] == "cuBLAS needs PyTorch or CuPy, which are not installed"
-    _, reasons = sample.peers.find(("cublas",), queue, problem, None, inputs)
-    assert reasons["cublas"] == "cuBLAS is for NVIDIA's GPUs"
-
-
-def test_the_steps_of_warm_up_turns_do_not_count(sample):
-    def stage(at):
-        return SimpleNamespace(queued=at, submit=at, start=at, end=at + 1)
-
-    events = [SimpleNamespace(profile=stage(0))]
-    bar = sample.measure.Bar("x", lambda: events, lambda: None, True)
-    sample.measure.rounds([bar], 3, 2, 1)
-    assert len(bar.steps) == 3
+# The inputs.
 
 
 def test_exact_data_is_exact_for_every_beta_that_is_checked(sample):

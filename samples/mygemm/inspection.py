@@ -87,12 +87,10 @@ def inspect(args, queue, limits, about, problem, rungs):
 
 def _launch(gemm):
     """Launch it once: PoCL compiles a kernel for its work-group only then."""
-    matrices = runner.Matrices(gemm.queue, gemm.problem)
+    lane = runner.Lane(gemm.queue, gemm.problem)
     for number in range(3):
-        matrices.write(number, 1)
-    gemm.set_up(matrices, runner.Scratch(gemm.queue.context), 1, 0)
-    gemm.enqueue()
-    gemm.queue.finish()
+        lane.matrices.write(number, 1)
+    gemm.set_up(lane, 1, 0).enqueue()[-1].wait()
 
 
 def _numbers(gemm):

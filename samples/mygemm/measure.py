@@ -6,51 +6,68 @@ the ratios within the rounds.
 
 import os
 import time
+from operator import itemgetter
 from statistics import fmean, median
+from typing import NamedTuple
 
 import pyopencl as cl
+from runner import finish
 
+from common.device import type_of
 from common.errors import SampleError
 from common.timing import Timing, elapsed, stamps
 
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
 _MOST_IN_FLIGHT = 100
+_MOST_LANES = 8
 
 
 class Bar:
     """A kernel or a library that takes its turn.
 
-    `enqueue()` launches it; with `events` it returns those of its steps. `finish()` waits. After
-    each turn the round pauses for `settle` seconds.
+    `launcher(lane)` returns a function that launches it once in a lane; with `events` that returns
+    those of its steps. `finish(lanes)` waits. After each turn the round pauses for `settle`
+    seconds.
     """
 
-    def __init__(self, name, enqueue, finish, events=False, settle=0):
-        self.name, self._enqueue, self._finish = name, enqueue, finish
+    def __init__(self, name, launcher, finish, events=False, settle=0):
+        self.name, self._launcher, self._finish = name, launcher, finish
         self._events, self.settle = events, settle
         self.error = None  # what ended its turns
         self.steps = []  # of each turn: the seconds of each step of a launch
+        self._lanes, self._launchers = [], []
 
-    def try_to_take(self, in_flight):
-        """Return take()'s times, or None where the bar fails now or has failed before."""
+    def enter(self, lane):
+        """Take a further lane. Raises what the launcher raises."""
+        self._launchers.append(self._launcher(lane))
+        self._lanes.append(lane)
+
+    def leave(self):
+        """Let go of all lanes, and of their buffers."""
+        self._lanes, self._launchers = [], []
+
+    def try_to(self, do, *args):
+        """Return what one of the other methods returns; None if the bar fails now or has before."""
         try:
-            return None if self.error else self.take(in_flight)
+            return None if self.error else do(*args)
         except (SampleError, cl.Error) as error:
             self.error = error
             return None
 
     def take(self, in_flight):
-        """Launch it `in_flight` times back to back; return the seconds of one.
+        """Launch it `in_flight` times back to back, spread over its lanes; return the times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
         first launch to the end of the last, and the host's time until all are done. Short ones are
         launched twice, and the second time counts: cores that slept are slow at first, whosever
         turn it is.
         """
+        every = [self._launchers[n % len(self._lanes)] for n in range(in_flight)]
         for _ in range(1 if in_flight == 1 else 2):
             start = time.perf_counter()
-            launches = [self._enqueue() for _ in range(in_flight)]
-            self._finish()
+            launches = [launch() for launch in every]
+            self._finish(self._lanes)
         host = (time.perf_counter() - start) / in_flight
         if not self._events:
             return 0, 0, 0, host
@@ -58,15 +75,54 @@ class Bar:
         self.steps.append([
             fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*marks)
         ])  # fmt: skip
-        queued, submit, begin, _ = marks[0][0]
-        *_, end = marks[-1][-1]
+        queued, submit, begin, _ = min((launch[0] for launch in marks), key=itemgetter(2))
+        end = max(launch[-1][-1] for launch in marks)
         run = elapsed(begin, end) / in_flight
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
 
+def of_gemm(name, gemm, args):
+    """Return the Bar of a runner.Gemm, with the alpha and beta of the command line."""
+
+    def launcher(lane):
+        return gemm.set_up(lane, args.alpha, args.beta).enqueue
+
+    return Bar(name, launcher, finish, True)
+
+
+class Rounds(NamedTuple):
+    """What rounds were like: launches in a turn, and lanes that these were spread over."""
+
+    in_flight: int
+    lanes: int
+
+
+def race(bars, lane, args):
+    """Time the bars in turns; return (their Timings by their names, the Rounds).
+
+    Short ones are launched several times in a turn: on a CPU in as many lanes as it has cores,
+    since a core that waits for another one falls asleep. `args` are those of the command line,
+    `lane` the one to begin with.
+    """
+    for bar in bars:
+        bar.try_to(bar.enter, lane)
+    in_flight = args.in_flight or enough_in_flight(bars)
+    device = lane.queue.device
+    cores = min(device.max_compute_units, _MOST_LANES) if type_of(device) == "cpu" else 1
+    lanes = [lane]
+    while len(lanes) < min(in_flight, args.queues or cores):
+        lanes.append(lane.beside())
+        for bar in bars:
+            bar.try_to(bar.enter, lanes[-1])
+    times = rounds(bars, args.repeat, args.warmup, in_flight)
+    for bar in bars:
+        bar.leave()
+    return times, Rounds(in_flight, len(lanes))
+
+
 def enough_in_flight(bars):
     """Return how many launches back to back hide what a single launch costs the fastest bar."""
-    turns = [bar.try_to_take(1) for bar in bars for _ in range(2)]
+    turns = [bar.try_to(bar.take, 1) for bar in bars for _ in range(2)]
     fastest = min((times[-1] for times in turns if times), default=_TURN)
     return max(1, min(_MOST_IN_FLIGHT, round(_TURN / fastest)))
 
@@ -81,7 +137,7 @@ def rounds(bars, repeat, warmup, in_flight):
         for bar in bars:
             if number == 0:
                 bar.steps.clear()
-            times = bar.try_to_take(in_flight)
+            times = bar.try_to(bar.take, in_flight)
             if times and number >= 0:
                 taken[bar.name].append(times)
             time.sleep(bar.settle)

@@ -16,15 +16,15 @@ _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
 class Result:
     """What became of one kernel (`gemm`, a runner.Gemm) or one peer (`version`) at one size.
 
-    `times` is its Timing, with `in_flight` launches back to back in each. `ratios` says how many
-    times as fast as others it was, and which share of the ceiling it reached.
+    `times` is its Timing, of `rounds` as measure.Rounds says. `ratios` says how many times as fast
+    as others it was, and which share of the ceiling it reached.
     """
 
     def __init__(self, problem, name):
         self.problem, self.name = problem, name
         self.gemm = self.version = self.bar = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.in_flight = 1
+        self.rounds = measure.Rounds(1, 1)
 
     @contextmanager
     def going_on(self, alone=False):
@@ -82,7 +82,7 @@ class Result:
         params |= more or {}
         timing, metrics = {}, {}
         if self.times:
-            timing = asdict(self.times) | {"in_flight": self.in_flight}
+            timing = asdict(self.times) | self.rounds._asdict()
             metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops

@@ -1,7 +1,7 @@
 """Other libraries' GEMM, to compare with in the same run: each is optional, and named by version.
 
 Every peer computes C = A * B on what the kernels compute on, in the same precision. numpy runs on
-the host, CLBlast on the same queue, cuBLAS on the same GPU through PyTorch or CuPy.
+the host, CLBlast on the same queues, cuBLAS on the same GPU through PyTorch or CuPy.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import os
 import re
 
 import numpy as np
+from runner import finish
 
 from common.errors import OpenCLFailure, Unsupported
 
@@ -22,46 +23,54 @@ _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 class Peer:
     """A library that is here. `version` is its name in full.
 
-    `enqueue()` starts one GEMM, `finish()` waits for all, `result()` returns C. `spins`: threads
-    of it go on for a while when it has returned.
+    `launcher(lane)` returns a function that starts one GEMM, `finish(lanes)` waits for all,
+    `result(lane)` returns C. Only what runs on OpenCL's queues makes use of the lane. `spins`:
+    threads of it go on for a while when it has returned.
     """
 
     spins = False
 
-    def __init__(self, name, version, enqueue, finish, result):
+    def __init__(self, name, version, launcher, finish, result):
         self.name, self.version = name, version
-        self.enqueue, self.finish, self.result = map(self._guarded, (enqueue, finish, result))
+        self.launcher = lambda lane: self._guarded(launcher(lane))
+        self.finish, self.result = self._guarded(finish), self._guarded(result)
 
     def _guarded(self, call):
         """Return `call` with what CUDA raises, such as too little memory, as an OpenCLFailure."""
 
-        def guarded():
+        def guarded(*args):
             try:
-                return call()
+                return call(*args)
             except RuntimeError as error:
                 raise OpenCLFailure(f"{self.name}: {' '.join(str(error).split())}") from error
 
         return guarded
 
 
-def find(names, queue, problem, matrices, inputs):
+def _elsewhere(name, version, multiply, finish, result):
+    """Return a Peer that has matrices of its own, and no use for lanes."""
+    return Peer(name, version, lambda lane: multiply, lambda lanes: finish(), lambda lane: result())
+
+
+def find(names, device, problem, inputs):
     """Return (peers, reasons): the named ones that are here, and why the others are not."""
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     found, reasons = [], {}
     for name in names:
         try:
-            found.append(makers[name](queue, problem, matrices, inputs))
+            found.append(makers[name](device, problem, inputs))
         except Unsupported as missing:
             reasons[name] = str(missing)
     return found, reasons
 
 
-def _numpy(_queue, problem, _matrices, inputs):
+def _numpy(_device, problem, inputs):
     if problem.dtype == np.float16:
         raise Unsupported("numpy has no BLAS for half precision")
     A, B, _ = inputs
     C = np.empty((problem.size.M, problem.size.N), problem.dtype)
-    peer = Peer("numpy", _numpys_blas(), lambda: np.matmul(A, B, out=C), lambda: None, lambda: C)
+    multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
+    peer = _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
     peer.spins = True
     return peer
 
@@ -82,7 +91,7 @@ def _numpys_blas():
     return f"{name}, {loaded[0] if loaded else 'BLAS unknown'}"
 
 
-def _clblast(queue, problem, matrices, _inputs):
+def _clblast(_device, problem, _inputs):
     file = ctypes.util.find_library("clblast")
     if file is None:
         raise Unsupported("libclblast is not installed (Debian: libclblast1)")
@@ -98,22 +107,22 @@ def _clblast(queue, problem, matrices, _inputs):
     function.argtypes += [pointer, pointer]
     (M, N, K), one = problem.size, problem.dtype.type(1)
     one = int(one.view(np.uint16)) if letter == "H" else float(one)
-    a, b, c = (
-        (buffer.device.int_ptr, 0, ld) for buffer, ld in zip(matrices.buffers, matrices.strides)
-    )
-    own = pointer(queue.int_ptr)
 
-    def enqueue():
-        status = function(
-            _ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, one, *a, *b, 0, *c, ctypes.byref(own), None
+    def launcher(lane):
+        matrices, queue = lane.matrices, pointer(lane.queue.int_ptr)
+        a, b, c = (
+            (buffer.device.int_ptr, 0, ld) for buffer, ld in zip(matrices.buffers, matrices.strides)
         )
-        if status:
-            raise OpenCLFailure(f"CLBlast fails with status {status}")
+        sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
 
-    version = _version(os.path.realpath(_mapped(file)))
-    return Peer(
-        "clblast", f"CLBlast {version}", enqueue, queue.finish, lambda: matrices.result()[0]
-    )
+        def enqueue():
+            if status := function(*sizes, one, *a, *b, 0, *c, own, None):
+                raise OpenCLFailure(f"CLBlast fails with status {status}")
+
+        return enqueue
+
+    version = f"CLBlast {_version(os.path.realpath(_mapped(file)))}"
+    return Peer("clblast", version, launcher, finish, lambda lane: lane.matrices.result()[0])
 
 
 def _mapped(file):
@@ -131,8 +140,8 @@ def _version(path):
     return found[1] if found else "of unknown version"
 
 
-def _cublas(queue, problem, _matrices, inputs):
-    if "nvidia" not in queue.device.vendor.lower():
+def _cublas(device, _problem, inputs):
+    if "nvidia" not in device.vendor.lower():
         raise Unsupported("cuBLAS is for NVIDIA's GPUs")
     broken = []
     for make in (_by_torch, _by_cupy):
@@ -166,7 +175,8 @@ def _by_torch(inputs):
     C = torch.empty((A.shape[0], B.shape[1]), dtype=A.dtype, device=A.device)
     version = f"cuBLAS of CUDA {torch.version.cuda} through PyTorch {torch.__version__}"
     finish = torch.cuda.synchronize
-    return Peer("cublas", version, lambda: torch.mm(A, B, out=C), finish, lambda: C.cpu().numpy())
+    multiply = lambda: torch.mm(A, B, out=C)  # noqa: E731
+    return _elsewhere("cublas", version, multiply, finish, lambda: C.cpu().numpy())
 
 
 def _by_cupy(inputs):
@@ -178,6 +188,5 @@ def _by_cupy(inputs):
     number = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
     version = f"cuBLAS {number} through CuPy {cupy.__version__}"
     finish = cupy.cuda.runtime.deviceSynchronize
-    return Peer(
-        "cublas", version, lambda: cupy.matmul(A, B, out=C), finish, lambda: cupy.asnumpy(C)
-    )
+    multiply = lambda: cupy.matmul(A, B, out=C)  # noqa: E731
+    return _elsewhere("cublas", version, multiply, finish, lambda: cupy.asnumpy(C))

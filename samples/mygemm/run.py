@@ -53,7 +53,7 @@ def main(args):
         rungs = named or command.best(args, problems[0], chosen, about, limits)
         do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
         return do(args, queue, limits, about, problems[0], rungs)
-    scratch, roof = runner.Scratch(queue.context), None
+    roof = None
     if not args.check_only:
         print(measure.busy() or "", end="")
         dtype = problems[0].dtype
@@ -73,37 +73,34 @@ def main(args):
 
         # Make the inputs, on the host and on the device, and what they must give.
         expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
-        matrices = runner.Matrices(queue, problem)
+        lane = runner.Lane(queue, problem)
         for number in range(2):
-            matrices.write(number, expected.inputs[number])
+            lane.matrices.write(number, expected.inputs[number])
 
         # Run each kernel once and check every element.
         for result in kernels:
 
             def launch_once(beta):
-                result.gemm.set_up(matrices, scratch, args.alpha, beta)
-                result.gemm.enqueue()[-1].wait()
+                result.gemm.set_up(lane, args.alpha, beta).enqueue()[-1].wait()
 
             if result.status == "passed":
                 with result.going_on(alone):
-                    result.checked(*expected.check(launch_once, matrices))
+                    result.checked(*expected.check(launch_once, lane.matrices))
 
         # Time what is right in turns, libraries as well.
         libraries, missing, peak = [], {}, None
         if not args.check_only:
-            found, missing = peers.find(args.peers, queue, problem, matrices, expected.inputs)
-            libraries = [check_peer(problem, expected, peer) for peer in found]
+            found, missing = peers.find(args.peers, chosen, problem, expected.inputs)
+            libraries = [check_peer(problem, expected, peer, lane) for peer in found]
         results = [*kernels, *libraries]
-        for result in kernels:
-            if result.status == "passed":
-                result.gemm.set_up(matrices, scratch, args.alpha, args.beta)
-                result.bar = measure.Bar(result.name, result.gemm.enqueue, queue.finish, True)
         if not args.check_only:
-            bars = [result.bar for result in results if result.status == "passed"]
-            in_flight = args.in_flight or measure.enough_in_flight(bars)
-            times = measure.rounds(bars, args.repeat, args.warmup, in_flight)
-            for result in results:
-                result.times, result.in_flight = times.get(result.name), in_flight
+            racing = [result for result in results if result.status == "passed"]
+            for result in racing:
+                if result.gemm:
+                    result.bar = measure.of_gemm(result.name, result.gemm, args)
+            times, rounds = measure.race([result.bar for result in racing], lane, args)
+            for result in racing:
+                result.times, result.rounds = times.get(result.name), rounds
                 with result.going_on(alone and not libraries):
                     result.require_no_error()
             peak, why = roofline.attempt(roof.peak, problem) if roof else (None, no_roof)
@@ -123,16 +120,16 @@ def main(args):
     return exit_status(everything)
 
 
-def check_peer(problem, expected, peer):
+def check_peer(problem, expected, peer, lane):
     """Return the Result of a library, run and checked once."""
     result = Result(problem, peer.name)
     result.version = peer.version
     settle = measure.SETTLE if peer.spins else 0
-    result.bar = measure.Bar(peer.name, peer.enqueue, peer.finish, settle=settle)
+    result.bar = measure.Bar(peer.name, peer.launcher, peer.finish, settle=settle)
     with result.going_on():
-        peer.enqueue()
-        peer.finish()
-        product = peer.result()
+        peer.launcher(lane)()
+        peer.finish([lane])
+        product = peer.result(lane)
         result.checked(expected.check_host(product), product)
     return result
 

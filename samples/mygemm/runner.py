@@ -1,8 +1,13 @@
-"""Makes a plan's kernels and buffers, and launches them: copies before and after, and the GEMM."""
+"""Makes a plan's kernels and buffers, and launches them: copies before and after, and the GEMM.
+
+What is launched at the same time must not share what it writes: a Lane is a queue that has a C and
+room for copies of its own.
+"""
 
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -24,14 +29,14 @@ class Matrices:
     a number that no kernel may change.
     """
 
-    def __init__(self, queue, problem):
+    def __init__(self, queue, problem, inputs=()):
+        """Make the buffers; `inputs` are those of A and B where others have them already."""
         (M, N, K), self.dtype = problem.size, problem.dtype
         self.shapes = ((M, K), (K, N), (M, N))
         self.strides = (problem.lda, problem.ldb, problem.ldc)
-        self.buffers = [
-            GuardedBuffer(queue, (rows, ld), problem.dtype)
-            for (rows, _), ld in zip(self.shapes, self.strides)
-        ]
+        new = list(zip(self.shapes, self.strides))[len(inputs) :]
+        made = [GuardedBuffer(queue, (rows, ld), problem.dtype) for (rows, _), ld in new]
+        self.buffers = [*inputs, *made]
 
     def write(self, number, values):
         """Fill matrix 0, 1 or 2 (A, B, C) from an array, or with one value."""
@@ -62,11 +67,57 @@ class Scratch:
         return self._buffers[role]
 
 
-class Gemm:
-    """One rung, built for one problem. `steps` are its launches, set_up() makes them.
+class Lane:
+    """A queue with the matrices of a problem, and room for copies of them.
 
-    A step is (what it does, kernel, global size, local size).
+    What is launched in a lane comes one after the other. Lanes do not wait for each other.
     """
+
+    def __init__(self, queue, problem, inputs=()):
+        self.queue, self._problem = queue, problem
+        self.matrices = Matrices(queue, problem, inputs)
+        self.scratch = Scratch(queue.context)
+
+    def beside(self):
+        """Return another lane on the same device: A and B are shared, C and copies are not."""
+        queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
+        return Lane(queue, self._problem, self.matrices.buffers[:2])
+
+
+def finish(lanes):
+    """Wait until all that was launched in the lanes is done."""
+    for lane in lanes:
+        lane.queue.flush()
+    for lane in lanes:
+        lane.queue.finish()
+
+
+class Step(NamedTuple):
+    """A launch of one kernel, whose arguments are set, and what it is for."""
+
+    what: str
+    kernel: cl.Kernel
+    global_size: tuple
+    local_size: tuple
+
+
+class Launch:
+    """One GEMM: its steps, one after the other on a queue."""
+
+    def __init__(self, queue, steps, kept):
+        self._queue, self._steps = queue, steps
+        self._kept = kept  # a set argument does not keep its buffer alive
+
+    def enqueue(self):
+        """Launch every step; return their events."""
+        return [
+            cl.enqueue_nd_range_kernel(self._queue, kernel, total, local)
+            for _, kernel, total, local in self._steps
+        ]
+
+
+class Gemm:
+    """One rung, built for one problem. `steps` says what the launches of the last set_up() do."""
 
     def __init__(self, queue, limits, rung, choice, problem, options=()):
         """Plan and build with the Choice of parameters, and with further build options."""
@@ -79,20 +130,16 @@ class Gemm:
         options = (*self.plan.options, *options)
         self.program = build(queue.context, rung.file, self.plan.defines, options)
         self.kernel = cl.Kernel(self.program, "gemm")
-        self._extra = [(extra, cl.Kernel(self.program, extra.entry)) for extra in self.plan.extra]
 
     def group_limit(self):
         """Return how many work-items a work-group of the built kernel may have."""
         info = cl.kernel_work_group_info.WORK_GROUP_SIZE
         return self.kernel.get_work_group_info(info, self.queue.device)
 
-    def set_up(self, matrices, scratch, alpha, beta):
-        """Choose the launches for `matrices`, and set all arguments.
-
-        With beta = 0 no kernel reads C, so it is not copied in either.
-        """
-        P, plan, dtype = padded(self.problem.size, self.plan.multiple), self.plan, matrices.dtype
-        before, after, self._kept = [], [], [matrices]
+    def set_up(self, lane, alpha, beta):
+        """Return the Launch for the matrices of a lane. With beta = 0 no kernel reads C."""
+        P, plan, matrices = padded(self.problem.size, self.plan.multiple), self.plan, lane.matrices
+        dtype, before, after = matrices.dtype, [], []
         wanted = ((P.K, P.M) if plan.transpose_a else (P.M, P.K), (P.K, P.N), (P.M, P.N))
         given, taken = [], []
         for n, (name, want) in enumerate(zip("ABC", wanted)):
@@ -102,7 +149,7 @@ class Gemm:
             copy = own
             if not fits:
                 size = want[0] * want[1] * dtype.itemsize
-                copy = (scratch.get(name, size), *want, want[1])
+                copy = (lane.scratch.get(name, size), *want, want[1])
                 if name != "C" or beta:
                     before.append(self._copy("transpose" if turned else "pad", name, own, copy))
             given.append(own)
@@ -113,37 +160,37 @@ class Gemm:
         args = [*map(np.int32, P), dtype.type(alpha), a, np.int32(lda), b, np.int32(ldb)]
         args += [dtype.type(beta), c, np.int32(ldc)]
         if plan.work_bytes:
-            args.append(scratch.get("work", plan.work_bytes))
-        self.steps = before + self._main(args) + after
-
-    def enqueue(self):
-        """Launch every step; return their events."""
-        return [
-            cl.enqueue_nd_range_kernel(self.queue, kernel, total, local)
-            for _, kernel, total, local in self.steps
-        ]
+            args.append(lane.scratch.get("work", plan.work_bytes))
+        steps = before + self._main(args) + after
+        self.steps = [step.what for step in steps]
+        return Launch(lane.queue, steps, (matrices, args))
 
     def _main(self, args):
-        steps = [("gemm", self.kernel, self.plan.global_size, self.plan.local_size)]
-        for extra, kernel in self._extra:
-            step = (extra.entry, kernel, extra.global_size, extra.local_size)
-            steps.insert(len(steps) if extra.when == "after" else 0, step)
-        for _, kernel, *_ in steps:
-            kernel.set_args(*args)
-        self._kept.append(args)  # a set argument does not keep its buffer alive
+        plan = self.plan
+        steps = [self._step("gemm", "gemm", plan.global_size, plan.local_size, args)]
+        for extra in plan.extra:
+            entry, *sizes, when = extra
+            steps.insert(
+                len(steps) if when == "after" else 0, self._step(entry, entry, *sizes, args)
+            )
         return steps
 
+    def _step(self, what, entry, global_size, local_size, args):
+        """Return a Step whose kernel is its own: arguments that are set belong to one lane."""
+        kernel = cl.Kernel(self.program, entry)
+        kernel.set_args(*args)
+        return Step(what, kernel, global_size, local_size)
+
     def _copy(self, what, name, have, want):
-        """Return the step that copies a matrix; each is (buffer, rows, columns, ld)."""
+        """Return the Step that copies a matrix; each is (buffer, rows, columns, ld)."""
         device = self.queue.device
         side = min(self.limits.fit((_SIDE, _SIDE), device.max_work_group_size))
         entry = "transpose" if what == "transpose" else "pad"
         kernel = _copier(self.queue.context, entry, REAL[self.problem.dtype], side)
         sizes = [*map(np.int32, have[1:]), *map(np.int32, want[1:])]
         kernel.set_args(*sizes[:2], have[0], *sizes[2:5], want[0], sizes[5])
-        self._kept.append((have, want))
         total = tuple(-(-n // side) * side for n in (want[2], want[1]))
-        return f"{what} {name}", kernel, total, (side, side)
+        return Step(f"{what} {name}", kernel, total, (side, side))
 
 
 def _copier(context, entry, real, side):

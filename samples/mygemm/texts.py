@@ -56,8 +56,11 @@ def table(results, args, first, peers):
             f"* {best.version}, the best peer here. Rates of kernels are by the device's clock, of",
             "  libraries by the host's, and so are the ratios: medians over the rounds.",
         ]
-    if (count := max(r.in_flight for r in results)) > 1:
+    count, lanes = max(r.rounds for r in results)
+    if count > 1:
         notes.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    if lanes > 1:
+        notes.append(f"They are spread over {lanes} command queues, each with a C of its own.")
     return [*columns(head, rows), *notes]
 
 
@@ -76,8 +79,10 @@ def remarks(results, missing, peak, ceiling, verbose=False):
         if r.reason:
             lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
         elif r.gemm and r.times and len(r.gemm.steps) > 1:
-            taken = zip((what for what, *_ in r.gemm.steps), zip(*r.bar.steps))
-            parts = [f"{what} {milliseconds(median(times))}" for what, times in taken]
+            parts = [
+                f"{what} {milliseconds(median(times))}"
+                for what, times in zip(r.gemm.steps, zip(*r.bar.steps))
+            ]
             lines.append(f"{r.name}: {', '.join(parts)}")
         if r.times and verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")

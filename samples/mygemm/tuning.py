@@ -41,10 +41,9 @@ class Evaluation:
         self.args, self.queue, self.limits, self.about = args, queue, limits, about
         self.rung, self.problem = rung, problem
         self.expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
-        self.matrices = runner.Matrices(queue, problem)
-        self.scratch = runner.Scratch(queue.context)
+        self.lane = runner.Lane(queue, problem)
         for number in range(2):
-            self.matrices.write(number, self.expected.inputs[number])
+            self.lane.matrices.write(number, self.expected.inputs[number])
 
     def prepare(self, params):
         """Return the Result of a configuration: built and checked, with a bar to time it by."""
@@ -55,30 +54,25 @@ class Evaluation:
             result.gemm = gemm
             if prod(gemm.plan.local_size) > (most := gemm.group_limit()):
                 raise UsageError(f"a work-group of the built kernel has at most {most}")
-            result.checked(*self.expected.check(lambda beta: self._once(gemm, beta), self.matrices))
-            gemm.set_up(self.matrices, self.scratch, self.args.alpha, self.args.beta)
-            name = texts.parameters(params)
-            result.bar = measure.Bar(name, gemm.enqueue, self.queue.finish, True)
+            result.checked(*self.expected.check(self._once(gemm), self.lane.matrices))
+            result.bar = measure.of_gemm(texts.parameters(params), gemm, self.args)
         return result
 
-    def _once(self, gemm, beta):
-        gemm.set_up(self.matrices, self.scratch, self.args.alpha, beta)
-        gemm.enqueue()[-1].wait()
+    def _once(self, gemm):
+        """Return a function that runs a kernel with the beta that it is given, and waits."""
+        return lambda beta: gemm.set_up(self.lane, self.args.alpha, beta).enqueue()[-1].wait()
 
     def time(self, results):
         """Time Results that are right, in turns."""
-        args = self.args
-        bars = [result.bar for result in results]
-        in_flight = args.in_flight or measure.enough_in_flight(bars)
-        times = measure.rounds(bars, args.repeat, args.warmup, in_flight)
+        times, rounds = measure.race([result.bar for result in results], self.lane, self.args)
         for result in results:
             result.require_no_error()
-            result.times, result.in_flight = times[result.bar.name], in_flight
+            result.times, result.rounds = times[result.bar.name], rounds
 
     def lost_device(self):
         """Return an OpenCLFailure where the device does not answer any more, else None."""
         try:
-            self.matrices.write(2, 0)
+            self.lane.matrices.write(2, 0)
             self.queue.finish()
         except cl.Error as error:
             text = f"the device does not answer any more ({' '.join(str(error).split())})"
@@ -192,7 +186,7 @@ def _search(args, evaluation, values):
 def _cache(args, evaluation):
     """Return the path of the cache: of another one where kernel, driver or options are others."""
     about, rung, size = evaluation.about, evaluation.rung, evaluation.problem.size
-    names = ("precision", "alpha", "beta", "lda", "ldb", "ldc", "in_flight", "limits")
+    names = ("precision", "alpha", "beta", "lda", "ldb", "ldc", "in_flight", "queues", "limits")
     key = [about["driver"], about["platform_version"], *(getattr(args, name) for name in names)]
     key.append(rung.file.read_text(encoding="utf-8"))
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
