@@ -19,7 +19,7 @@ from common.timing import Timing, elapsed, stamps
 
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
-_MOST_IN_FLIGHT = 100
+_MOST_IN_FLIGHT = 200
 _MOST_LANES = 8
 
 

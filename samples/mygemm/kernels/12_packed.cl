@@ -107,8 +107,8 @@ VEC load(__global const REAL *from, int count)
 void pack_B(int kc, int columns, __global const REAL *B, int ldb,
             __local VEC (*panels)[KC][VECTORS])
 {
-    for (int p = 0; p * NR < columns; p++)
-        for (int k = 0; k < kc; k++)
+    for (int k = 0; k < kc; k++)
+        for (int p = 0; p * NR < columns; p++)
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 const int j = p * NR + v * WIDTH;
@@ -127,8 +127,8 @@ void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*pan
     }
 }
 
-/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. All loops but the one over k are
- * unrolled, so that each c is a register; sums is memory where a compiler calls this function
+/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are unrolled
+ * in full, so that each c is a register; sums is memory where a compiler calls this function
  * instead of putting it in line. `soon` is a row of A that will be packed next. */
 void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS],
                   __global const REAL *soon, VEC sums[MR][VECTORS])
@@ -140,6 +140,7 @@ void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS]
         for (int v = 0; v < VECTORS; v++)
             c[i][v] = 0;
 
+#pragma unroll 2
     for (int k = 0; k < kc; k++) {
         PREFETCH_READ(soon + k);
         VEC b[VECTORS];
