@@ -214,6 +214,18 @@ def test_a_library_that_is_not_there_is_said(sample, queue, monkeypatch):
     assert "cuBLAS" in reasons["cublas"]
 
 
+def test_numpys_matrices_begin_on_cache_lines(sample, queue):
+    problem = sample.launch.Problem(Size(5, 7, 3), np.dtype(np.float64), 3, 7, 7)
+    rng = np.random.default_rng(1)
+    inputs = [rng.random(shape) for shape in ((5, 3), (3, 7), (5, 7))]
+    for copies in zip(*(map(sample.peers._on_cache_lines, inputs) for _ in range(9))):
+        assert {copy.ctypes.data % 64 for copy in copies} == {0}
+    (peer,), _ = sample.peers.find(("numpy",), queue.device, problem, inputs)
+    peer.launcher(None)()
+    assert peer.result(None) == pytest.approx(inputs[0] @ inputs[1])
+    assert (inputs[2] < 1).all()  # left as it was
+
+
 class Torch(SimpleNamespace):
     """As much of PyTorch as is used, on the host."""
 

@@ -15,6 +15,7 @@ from runner import finish
 from common.errors import OpenCLFailure, Unsupported
 
 NAMES = ("numpy", "clblast", "cublas")
+_LINE = 64  # bytes
 _ROW_MAJOR, _AS_IT_IS = 101, 111  # CLBlastLayoutRowMajor, CLBlastTransposeNo
 _LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.float16): "H"}
 _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
@@ -67,12 +68,20 @@ def find(names, device, problem, inputs):
 def _numpy(_device, problem, inputs):
     if problem.dtype == np.float16:
         raise Unsupported("numpy has no BLAS for half precision")
-    A, B, _ = inputs
-    C = np.empty((problem.size.M, problem.size.N), problem.dtype)
+    A, B, C = map(_on_cache_lines, inputs)
     multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
     peer = _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
     peer.spins = True
     return peer
+
+
+def _on_cache_lines(matrix):
+    """Return a copy that begins on a cache line, where a BLAS is up to 1.5 times as fast."""
+    room = np.empty(matrix.nbytes + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    copy = room[start : start + matrix.nbytes].view(matrix.dtype).reshape(matrix.shape)
+    copy[...] = matrix
+    return copy
 
 
 def _numpys_blas():
