@@ -16,7 +16,7 @@ _NUMBERS, _TEXT = "a list of numbers", "a text"
 _NUMBER, _TABLE = "a number", "an object"
 _KNOWN = {
     "timing": {"queued_s": _NUMBERS, "wait_s": _NUMBERS, "run_s": _NUMBERS, "host_s": _NUMBERS,
-               "warmup": _NUMBER, "in_flight": _NUMBER, "lanes": _NUMBER, "build_s": _NUMBER,
+               "warmup": _NUMBER, "in_flight": _NUMBER, "queues": _NUMBER, "build_s": _NUMBER,
                "upload_s": _NUMBER, "download_s": _NUMBER},
     "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT,
                 "peak_gflops": _NUMBER, "peak_gbytes_per_s": _NUMBER, "near_gbytes_per_s": _NUMBER,

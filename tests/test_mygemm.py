@@ -134,7 +134,8 @@ def test_every_file_ships():
 
 
 def test_the_table_and_the_records(mygemm):
-    args = ("--size", 64, "--repeat", 3, "--warmup", 1, "--in-flight", 4)
+    args = ("--size", 64, "--repeat", 3, "--warmup", 1, "--in-flight", 4,
+            "--queues", 2)  # fmt: skip
     done, records = mygemm("--kernel", "1,4,6", *args)
     assert done.returncode == 0, done.stdout + done.stderr
     by_name = {item.variant: item for item in records}
@@ -143,7 +144,7 @@ def test_the_table_and_the_records(mygemm):
     head = next(line for line in lines if line.startswith("median of 3"))
     columns = ["time", "GFLOPS", "best", "to 01", "to numpy", "of ceiling", "error/bound"]
     assert [name for name in columns if name in head] == columns
-    assert any(re.match(r"06_registers: transpose A \S+ ms, pad B \S+ ms, gemm", line)
+    assert any(re.match(r"06_registers, alone: transpose A \S+ ms, pad B \S+ ms, gemm", line)
                for line in lines)  # fmt: skip
     assert "numpy" in by_name["numpy"].params["peer"]
     for item in records:
@@ -155,7 +156,10 @@ def test_the_table_and_the_records(mygemm):
         assert item.metrics["peak_gbytes_per_s"] > 0.1
         assert {"01_naive", "numpy", "ceiling"} <= set(item.metrics["ratios"])
         assert item.timing["in_flight"] == 4
+        assert item.timing["queues"] == (1 if item.variant == "numpy" else 2)
     assert "Each time is of 4 launches back to back, divided by 4." in lines
+    assert any(line.startswith("Those of kernels") and "2 command queues" in line for line in lines)
+    assert "Those of numpy follow one another." in lines
     assert by_name["01_naive"].metrics["ratios"]["01_naive"] == 1
     assert by_name["06_registers"].params["local"] == "16x16"
 

@@ -40,14 +40,14 @@ def run(sample, queue):
         limits = device.limits(queue.device, profile)
         gemm = sample.runner.prepare(queue, limits, rung, params, problem)
         expected = sample.checking.Expected(problem, data, 1, alpha, beta)
-        lane = sample.runner.Lane(queue, problem)
+        stream = sample.runner.Stream(queue, problem)
         for n in range(2):
-            lane.matrices.write(n, expected.inputs[n])
+            stream.matrices.write(n, expected.inputs[n])
 
         def launch_once(each):
-            gemm.set_up(lane, alpha, each).enqueue()[-1].wait()
+            gemm.set_up(stream, alpha, each).enqueue()[-1].wait()
 
-        return expected.check(launch_once, lane.matrices)[0], gemm
+        return expected.check(launch_once, stream.matrices)[0], gemm
 
     return run_kernel
 

@@ -1,9 +1,10 @@
-"""samples/mygemm: kernels and libraries that take turns, round after round, in one lane or more."""
+"""samples/mygemm: kernels and libraries that take turns, round after round, in some streams."""
 
-import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 from conftest import modules_of
 
@@ -11,7 +12,7 @@ from common import device
 from common.errors import OpenCLFailure
 from common.gemm import Size
 
-NAMES = ("checking", "ladder", "launch", "measure", "peers", "runner")
+NAMES = ("checking", "ladder", "launch", "measure", "runner")
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +24,12 @@ def sample():
 
 @pytest.fixture
 def make_bar(sample):
-    """Return a Bar that has entered one lane, or several: `do(lane)` is a launch."""
+    """Return a Bar that has entered one stream, or several: `do(stream)` is a launch."""
 
-    def make(name, do, finish=lambda lanes: None, lanes=(0,), **more):
-        bar = sample.measure.Bar(name, lambda lane: lambda: do(lane), finish, **more)
-        for lane in lanes:
-            bar.enter(lane)
+    def make(name, do, finish=lambda streams: None, streams=(0,), **more):
+        bar = sample.measure.Bar(name, lambda stream: lambda: do(stream), finish, **more)
+        for stream in streams:
+            bar.enter(stream)
         return bar
 
     return make
@@ -41,8 +42,10 @@ def test_rounds_take_turns_and_pause(sample, make_bar, monkeypatch):
     said, slept = [], []
     monkeypatch.setattr(sample.measure.time, "sleep", slept.append)
     bars = [
-        make_bar("a", lambda lane: said.append("a"), lambda lanes: said.append("|")),
-        make_bar("b", lambda lane: said.append("b"), lambda lanes: said.append("|"), settle=0.15),
+        make_bar("a", lambda stream: said.append("a"), lambda streams: said.append("|")),
+        make_bar(
+            "b", lambda stream: said.append("b"), lambda streams: said.append("|"), settle=0.15
+        ),
     ]
     times = sample.measure.rounds(bars, repeat=2, warmup=1, in_flight=2)
     assert "".join(said) == "aa|aa|bb|bb|" * 3  # short ones twice: the second time counts
@@ -57,12 +60,12 @@ def test_rounds_take_turns_and_pause(sample, make_bar, monkeypatch):
 def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample, make_bar):
     said = []
 
-    def fail(lane):
+    def fail(stream):
         said.append("b")
         if said.count("b") == 2:
             raise OpenCLFailure("it is broken")
 
-    bars = [make_bar("a", lambda lane: said.append("a")), make_bar("b", fail)]
+    bars = [make_bar("a", lambda stream: said.append("a")), make_bar("b", fail)]
     times = sample.measure.rounds(bars, repeat=4, warmup=0, in_flight=1)
     assert "".join(said) == "ababaa"
     assert list(times) == ["a"]
@@ -71,226 +74,216 @@ def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample, make_bar):
     assert sample.measure.enough_in_flight(bars) >= 1
 
 
-def test_a_library_that_fails_is_a_failure_of_it_alone(sample):
-    def fail(*lane):
-        raise RuntimeError("CUDA out of\n memory")
-
-    peer = sample.peers.Peer("cublas", "1", lambda lane: fail, fail, fail)
-    for call in (peer.launcher(0), lambda: peer.finish([0]), lambda: peer.result(0)):
-        with pytest.raises(OpenCLFailure, match="cublas: CUDA out of memory"):
-            call()
-
-
 def test_a_ratio_compares_within_rounds(sample):
     slow, fast = (SimpleNamespace(host_s=s) for s in ([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]))
     assert sample.measure.ratio(fast, slow) == 2
     assert sample.measure.ratio(slow, fast) == 0.5
 
 
-def test_the_steps_of_warm_up_turns_do_not_count(sample, make_bar):
-    def stage(at):
-        return SimpleNamespace(queued=at, submit=at, start=at, end=at + 1)
+def test_what_a_bar_launched_before_it_failed_does_not_run_in_the_next_turn(sample, make_bar):
+    said = []
 
-    events = [SimpleNamespace(profile=stage(0))]
-    bar = make_bar("x", lambda lane: events, events=True)
+    def fail(stream):
+        said.append("b")
+        if said.count("b") == 3:
+            raise OpenCLFailure("it is broken")
+
+    finish = lambda streams: said.append("|")  # noqa: E731
+    bars = [make_bar("b", fail, finish), make_bar("a", lambda stream: said.append("a"), finish)]
+    times = sample.measure.rounds(bars, repeat=1, warmup=0, in_flight=2)
+    assert "".join(said) == "bb|b|aa|aa|"
+    assert list(times) == ["a"]
+
+
+# What a device says.
+
+
+def event(start=1, end=2, queued=1, submit=1, status=0):
+    """Return an event that is done, or that failed with a status below 0."""
+
+    def wait():
+        if status < 0:
+            raise cl.RuntimeError("it failed")
+
+    stage = SimpleNamespace(queued=queued, submit=submit, start=start, end=end)
+    return SimpleNamespace(profile=stage, wait=wait)
+
+
+def test_the_steps_of_warm_up_turns_do_not_count(sample, make_bar):
+    bar = make_bar("x", lambda stream: [event()], events=True)
     sample.measure.rounds([bar], 3, 2, 1)
     assert len(bar.steps) == 3
 
 
-# Lanes.
+def test_one_stamp_that_is_left_out_leaves_the_hosts_clock(make_bar):
+    launches = iter([[event()], [event()], [event(5, 9)], [event(0, 0)]])
+    bar = make_bar("x", lambda stream: next(launches), events=True)
+    *by_device, host = bar.take(2)
+    assert by_device == [0, 0, 0]
+    assert host > 0
 
 
-def test_launches_are_spread_over_the_lanes(make_bar):
+def test_a_launch_that_fails_behind_the_hosts_back_ends_its_turns(sample, make_bar):
+    launches = iter([[event()], [event()], [event(status=-5)]])
+    bar = make_bar("x", lambda stream: next(launches), events=True)
+    assert sample.measure.rounds([bar], 3, 0, 1) == {}
+    assert "it failed" in str(bar.error)
+
+
+# Streams.
+
+
+def test_launches_are_spread_over_the_streams(make_bar):
     said, ends = [], []
-    bar = make_bar("a", said.append, ends.append, lanes="xyz")
+    bar = make_bar("a", said.append, ends.append, streams="xyz")
     bar.take(5)
     assert "".join(said) == "xyzxy" * 2
     assert ends == [["x", "y", "z"]] * 2
     said.clear()
     bar.take(1)
     assert said == ["x"]
+
+
+def test_a_bar_that_leaves_keeps_no_buffers(make_bar):
+    class Stream:
+        pass
+
+    stream = Stream()
+    bar, kept = make_bar("a", lambda stream: None, streams=[stream]), weakref.ref(stream)
+    del stream
+    assert kept() is not None
     bar.leave()
-    with pytest.raises(ZeroDivisionError):  # not a time of nothing
-        bar.take(1)
+    assert kept() is None
 
 
-def test_the_time_of_launches_in_lanes_is_from_the_first_start_to_the_last_end(make_bar):
-    def event(start, end):
-        return [SimpleNamespace(profile=SimpleNamespace(queued=1, submit=2, start=start, end=end))]
-
-    launches = iter([event(0, 0), event(0, 0), event(50, 70), event(10, 90)])
-    bar = make_bar("a", lambda lane: next(launches), lanes="xy", events=True)
+def test_the_time_of_launches_that_overlap_is_from_the_first_start_to_the_last_end(make_bar):
+    overlapping = [[event(50, 70, 1, 2)], [event(10, 90, 1, 2)]]
+    alone = [[event(100, 104), event(104, 105)]]
+    launches = iter([[event()], [event()], *overlapping, *alone])
+    bar = make_bar("a", lambda stream: next(launches), streams="xy", events=True)
     queued, wait, run, _ = bar.take(2)
     assert (queued, wait, run) == pytest.approx((1e-9, 8e-9, 40e-9))
+    assert bar.steps == [pytest.approx([4e-9, 1e-9])]  # not those that overlap
 
 
-class Lane:
-    """A lane that counts those beside it."""
+class Stream:
+    """A stream that counts those beside it, on a device with a memory of 1000 bytes."""
 
-    def __init__(self, kind, cores=4):
-        self.made = 1
-        kind = getattr(device.cl.device_type, kind)
-        one = SimpleNamespace(type=kind, max_compute_units=cores)
+    def __init__(self, kind="CPU", cores=4, own=1, most=99):
+        self.made, self._own, self._most = 1, own, most
+        kind = getattr(cl.device_type, kind)
+        one = SimpleNamespace(type=kind, max_compute_units=cores, global_mem_size=1000)
         self.queue = SimpleNamespace(device=one)
 
+    def own_bytes(self):
+        return self._own
+
     def beside(self):
+        if self.made == self._most:
+            raise cl.MemoryError("no room for it")
         self.made += 1
         return self
 
 
+def options(in_flight=20, queues=None):
+    return SimpleNamespace(in_flight=in_flight, queues=queues, repeat=1, warmup=0)
+
+
 @pytest.mark.parametrize(
-    ("kind", "cores", "in_flight", "queues", "lanes"),
+    ("stream", "args", "queues"),
     [
-        ("CPU", 4, 20, None, 4),
-        ("CPU", 64, 20, None, 8),
-        ("CPU", 4, 3, None, 3),
-        ("CPU", 4, 1, None, 1),
-        ("CPU", 4, 20, 1, 1),
-        ("GPU", 64, 20, None, 1),
-        ("GPU", 64, 20, 3, 3),
-        ("GPU", 64, 2, 3, 2),
+        (Stream("CPU"), options(), 4),
+        (Stream("CPU", 64), options(), 8),
+        (Stream("CPU"), options(3), 3),
+        (Stream("CPU"), options(1), 1),
+        (Stream("CPU"), options(1, 4), 1),
+        (Stream("CPU"), options(20, 1), 1),
+        (Stream("GPU", 64), options(), 1),
+        (Stream("GPU", 64), options(20, 3), 3),
+        (Stream("GPU", 64), options(2, 3), 2),
+        (Stream(own=250), options(), 2),  # half of the memory
+        (Stream(own=600), options(), 1),
+        (Stream(most=3), options(), 3),
     ],
 )
-def test_how_many_lanes(sample, make_bar, kind, cores, in_flight, queues, lanes):
-    lane, used = Lane(kind, cores), []
-    args = SimpleNamespace(in_flight=in_flight, queues=queues, repeat=1, warmup=0)
-    bar = make_bar("a", lambda lane: None, lambda lanes: used.append(len(lanes)), lanes=())
-    times, rounds = sample.measure.race([bar], lane, args)
-    assert rounds == (in_flight, lanes)
-    assert lane.made == used[-1] == lanes
+def test_how_many_queues(sample, make_bar, stream, args, queues):
+    used = []
+    bar = make_bar("a", lambda stream: None, lambda streams: used.append(len(streams)), streams=())
+    times, turns = sample.measure.race([bar], stream, args)
+    assert turns == {"a": (args.in_flight, queues)}
+    assert stream.made == used[-1] == queues
     assert len(times["a"].host_s) == 1
 
 
-def test_a_kernel_that_cannot_enter_a_lane_is_left_out(sample, make_bar):
-    def launcher(lane):
+def test_what_is_not_in_queues_has_one_turn_after_the_other(sample, make_bar):
+    bars = [make_bar(name, lambda stream: None, streams=(), queued=name == "a") for name in "ab"]
+    _, turns = sample.measure.race(bars, Stream(), options())
+    assert turns == {"a": (20, 4), "b": (20, 1)}
+
+
+def test_launches_of_a_turn_that_is_not_asked_for_are_as_many_in_each_queue(sample, make_bar):
+    bar = make_bar("a", lambda stream: sample.measure.time.sleep(5e-4), streams=())
+    _, turns = sample.measure.race([bar], Stream(cores=3), options(None))
+    in_flight, queues = turns["a"]
+    assert queues == 3
+    assert in_flight % 3 == 0
+    assert 3 <= in_flight <= 24
+    like = sample.measure.Turn(7, 2)
+    assert sample.measure.race([bar], Stream(), options(None), like)[1] == {"a": like}
+
+
+def test_a_kernel_that_cannot_enter_the_first_stream_is_left_out(sample, make_bar):
+    def launcher(stream):
         raise OpenCLFailure("no room for it")
 
-    broken = sample.measure.Bar("b", launcher, lambda lanes: None)
-    args = SimpleNamespace(in_flight=2, queues=None, repeat=2, warmup=0)
-    bars = [make_bar("a", lambda lane: None, lanes=()), broken]
-    times, _ = sample.measure.race(bars, Lane("CPU"), args)
+    broken = sample.measure.Bar("b", launcher, lambda streams: None)
+    bars = [make_bar("a", lambda stream: None, streams=()), broken]
+    times, _ = sample.measure.race(bars, Stream(), options())
     assert list(times) == ["a"]
     assert "no room" in str(broken.error)
 
 
+def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all(sample, make_bar):
+    made = []
+
+    def launcher(stream):
+        made.append(stream)
+        if len(made) == 3:
+            raise OpenCLFailure("no room for it")
+        return lambda: None
+
+    bars = [make_bar("a", lambda stream: None, streams=()),
+            sample.measure.Bar("b", launcher, lambda streams: None)]  # fmt: skip
+    times, turns = sample.measure.race(bars, Stream(), options())
+    assert turns == {"a": (20, 2), "b": (20, 2)}
+    assert list(times) == ["a", "b"]
+
+
 @pytest.mark.parametrize("number", [2, 12])
-def test_what_runs_in_two_lanes_at_once_is_right_in_both(sample, queue, number):
-    """Kernel 2 makes copies at this size, which the lanes must not share either."""
+def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number):
+    """Kernel 2 makes copies at this size, which the streams must not share either."""
     problem = sample.launch.Problem(Size(70, 45, 33), np.dtype(np.float32), 33, 45, 45)
     rung = next(r for r in sample.ladder.RUNGS if r.number == number)
     gemm = sample.runner.prepare(queue, device.limits(queue.device), rung, {}, problem)
     expected = sample.checking.Expected(problem, "integer", 1, 1.0, 0.0)
-    lanes = [sample.runner.Lane(queue, problem)]
-    lanes.append(lanes[0].beside())
+    streams = [sample.runner.Stream(queue, problem)]
+    streams.append(streams[0].beside())
     for n in range(2):
-        lanes[0].matrices.write(n, expected.inputs[n])
-    assert lanes[1].matrices.buffers[:2] == lanes[0].matrices.buffers[:2]
+        streams[0].matrices.write(n, expected.inputs[n])
+    assert streams[1].matrices.buffers[:2] == streams[0].matrices.buffers[:2]
 
     def launch(beta):
-        lanes[0].matrices.write(2, 7)
-        launches = [gemm.set_up(lane, alpha, beta) for alpha, lane in zip((2, 1), lanes)]
+        streams[0].matrices.write(2, 7)
+        launches = [gemm.set_up(stream, alpha, beta) for alpha, stream in zip((2, 1), streams)]
+        own = [set(map(id, stream.scratch._buffers.values())) for stream in streams]
+        assert not own[0] & own[1]
+        assert all(own) == (number == 2)
         for each in launches * 5 if beta == 0 else launches:
             each.enqueue()
-        sample.runner.finish(lanes)
+        sample.runner.finish(streams)
 
-    check, product = expected.check(launch, lanes[1].matrices)
+    check, product = expected.check(launch, streams[1].matrices)
     assert check.reason is None
-    doubled, clean = lanes[0].matrices.result()
+    doubled, clean = streams[0].matrices.result()
     assert clean
     assert (doubled == 2 * product + 7).all()  # of the check with beta 1, the last
-
-
-# Libraries.
-
-
-def test_a_library_that_is_not_there_is_said(sample, queue, monkeypatch):
-    monkeypatch.setattr(sample.peers.ctypes.util, "find_library", lambda name: None)
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float16), 4, 4, 4)
-    inputs = [np.ones((4, 4), np.float16)] * 3
-    found, reasons = sample.peers.find(sample.peers.NAMES, queue.device, problem, inputs)
-    assert found == []
-    assert reasons["numpy"] == "numpy has no BLAS for half precision"
-    assert reasons["clblast"] == "libclblast is not installed (Debian: libclblast1)"
-    assert "cuBLAS" in reasons["cublas"]
-
-
-def test_numpys_matrices_begin_on_cache_lines(sample, queue):
-    problem = sample.launch.Problem(Size(5, 7, 3), np.dtype(np.float64), 3, 7, 7)
-    rng = np.random.default_rng(1)
-    inputs = [rng.random(shape) for shape in ((5, 3), (3, 7), (5, 7))]
-    for copies in zip(*(map(sample.peers._on_cache_lines, inputs) for _ in range(9))):
-        assert {copy.ctypes.data % 64 for copy in copies} == {0}
-    (peer,), _ = sample.peers.find(("numpy",), queue.device, problem, inputs)
-    peer.launcher(None)()
-    assert peer.result(None) == pytest.approx(inputs[0] @ inputs[1])
-    assert (inputs[2] < 1).all()  # left as it was
-
-
-class Torch(SimpleNamespace):
-    """As much of PyTorch as is used, on the host."""
-
-    def __init__(self, available, gpus):
-        class Tensor(np.ndarray):
-            device = "cuda"
-
-            def cuda(self):
-                assert available, "Torch not compiled with CUDA enabled"
-                return self
-
-            def cpu(self):
-                return self
-
-            def numpy(self):
-                return np.asarray(self)
-
-        super().__init__(
-            __version__="2.0",
-            version=SimpleNamespace(cuda="13.0"),
-            backends=SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace())),
-            cuda=SimpleNamespace(
-                is_available=lambda: available,
-                device_count=lambda: gpus,
-                synchronize=lambda: None,
-            ),
-            from_numpy=lambda matrix: matrix.view(Tensor),
-            empty=lambda shape, dtype, device: np.empty(shape, dtype).view(Tensor),
-            mm=lambda A, B, out: np.matmul(A, B, out=out),
-        )
-
-
-@pytest.mark.parametrize(
-    ("available", "gpus", "reason"),
-    [
-        (True, 1, None),
-        (True, 2, "CUDA sees 2 GPUs: leave one with CUDA_VISIBLE_DEVICES"),
-        (False, 0, "PyTorch is built without CUDA, or finds no GPU"),
-    ],
-)
-def test_cublas_through_a_stand_in_for_pytorch(sample, monkeypatch, available, gpus, reason):
-    gpu = SimpleNamespace(vendor="NVIDIA Corporation")
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float32), 4, 4, 4)
-    inputs = [np.full((4, 4), 2, np.float32)] * 3
-    torch = Torch(available, gpus)
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    found, reasons = sample.peers.find(("cublas",), gpu, problem, inputs)
-    if reason:
-        assert reasons["cublas"] == f"CUDA does not work here: {reason}"
-        return
-    assert found[0].version == "cuBLAS of CUDA 13.0 through PyTorch 2.0"
-    assert torch.backends.cuda.matmul.allow_tf32 is False
-    found[0].launcher(None)()
-    found[0].finish([])
-    assert (found[0].result(None) == 16).all()
-
-
-def test_cublas_is_asked_for_on_nvidias_gpus_only(sample, queue, monkeypatch):
-    gpu = SimpleNamespace(vendor="NVIDIA Corporation")
-    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float32), 4, 4, 4)
-    inputs = [np.full((4, 4), 2, np.float32)] * 3
-    for name in ("torch", "cupy"):
-        monkeypatch.setitem(sys.modules, name, None)
-    _, reasons = sample.peers.find(("cublas",), gpu, problem, inputs)
-    assert reasons["cublas"] == "cuBLAS needs PyTorch or CuPy, which are not installed"
-    _, reasons = sample.peers.find(("cublas",), queue.device, problem, inputs)
-    assert reasons["cublas"] == "cuBLAS is for NVIDIA's GPUs"

@@ -13,7 +13,7 @@ from common.errors import OpenCLFailure, UsageError
 from common.gemm import Size
 
 NAMES = (
-    "checking", "ladder", "launch", "measure", "roofline", "sizes", "tuned", "tuning",
+    "checking", "ladder", "launch", "measure", "outcome", "roofline", "sizes", "tuned", "tuning",
 )  # fmt: skip
 
 
@@ -213,6 +213,30 @@ def test_the_configuration_that_loses_the_device_is_kept(sample, monkeypatch, ca
     assert capsys.readouterr().out == "--TS 8: CL_OUT_OF_RESOURCES\n"
     with pytest.raises(OpenCLFailure, match="does not answer any more"):
         view.compile_and_benchmark(None, None, {"TS": 16}, None, None)
+
+
+def test_a_configuration_that_fails_while_it_is_timed_is_an_error_of_its_own(sample):
+    def launcher(stream):
+        raise OpenCLFailure("CL_OUT_OF_RESOURCES")
+
+    evaluation = sample.tuning.Evaluation.__new__(sample.tuning.Evaluation)
+    evaluation.stream = SimpleNamespace(
+        queue=SimpleNamespace(
+            device=SimpleNamespace(type=0, max_compute_units=1, global_mem_size=0)
+        )
+    )
+    evaluation.args = SimpleNamespace(in_flight=1, queues=1, repeat=2, warmup=0)
+    evaluation.turn = None
+    results = []
+    for launcher_of in (launcher, lambda stream: lambda: None):
+        result = sample.outcome.Result(None, "x")
+        result.bar = sample.measure.Bar(f"x{len(results)}", launcher_of, lambda streams: None)
+        results.append(result)
+    evaluation.time(results)
+    assert [result.status for result in results] == ["error", "passed"]
+    assert results[0].reason == "CL_OUT_OF_RESOURCES"
+    assert results[0].times is None
+    assert len(results[1].times.host_s) == 2
 
 
 # Sizes.

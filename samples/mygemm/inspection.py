@@ -87,10 +87,10 @@ def inspect(args, queue, limits, about, problem, rungs):
 
 def _launch(gemm):
     """Launch it once: PoCL compiles a kernel for its work-group only then."""
-    lane = runner.Lane(gemm.queue, gemm.problem)
+    stream = runner.Stream(gemm.queue, gemm.problem)
     for number in range(3):
-        lane.matrices.write(number, 1)
-    gemm.set_up(lane, 1, 0).enqueue()[-1].wait()
+        stream.matrices.write(number, 1)
+    gemm.set_up(stream, 1, 0).enqueue()[-1].wait()
 
 
 def _numbers(gemm):

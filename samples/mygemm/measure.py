@@ -6,6 +6,8 @@ the ratios within the rounds.
 
 import os
 import time
+from contextlib import suppress
+from itertools import cycle, islice
 from operator import itemgetter
 from statistics import fmean, median
 from typing import NamedTuple
@@ -20,110 +22,166 @@ from common.timing import Timing, elapsed, stamps
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
 _MOST_IN_FLIGHT = 200
-_MOST_LANES = 8
+_MOST_QUEUES = 8
+_NO_TIMES = 0, 0, 0
 
 
 class Bar:
     """A kernel or a library that takes its turn.
 
-    `launcher(lane)` returns a function that launches it once in a lane; with `events` that returns
-    those of its steps. `finish(lanes)` waits. After each turn the round pauses for `settle`
-    seconds.
+    `launcher(stream)` returns a function that launches it once there; with `events` it returns
+    those of its steps. `finish(streams)` waits. What is not `queued` does not run on OpenCL's
+    queues, and its launches follow one another whatever the streams. After each turn the round
+    pauses for `settle` seconds.
     """
 
-    def __init__(self, name, launcher, finish, events=False, settle=0):
-        self.name, self._launcher, self._finish = name, launcher, finish
-        self._events, self.settle = events, settle
+    def __init__(self, name, launcher, finish, events=False, queued=True, settle=0):
+        self.name, self.launcher, self._finish = name, launcher, finish
+        self._events, self._queued, self.settle = events, queued, settle
         self.error = None  # what ended its turns
-        self.steps = []  # of each turn: the seconds of each step of a launch
-        self._lanes, self._launchers = [], []
+        self.steps = []  # of each turn: the seconds of each step of a launch that is alone
+        self._streams, self._launchers = [], []
 
-    def enter(self, lane):
-        """Take a further lane. Raises what the launcher raises."""
-        self._launchers.append(self._launcher(lane))
-        self._lanes.append(lane)
+    def enter(self, stream, launcher=None):
+        """Take a further stream. Raises what making a launcher raises."""
+        self._launchers.append(launcher or self.launcher(stream))
+        self._streams.append(stream)
 
     def leave(self):
-        """Let go of all lanes, and of their buffers."""
-        self._lanes, self._launchers = [], []
+        """Let go of all streams, and of their buffers."""
+        self._streams, self._launchers = [], []
 
-    def try_to(self, do, *args):
-        """Return what one of the other methods returns; None if the bar fails now or has before."""
-        try:
-            return None if self.error else do(*args)
-        except (SampleError, cl.Error) as error:
-            self.error = error
+    @property
+    def queues(self):
+        """Over how many command queues its launches are spread."""
+        return len(self._streams) if self._queued else 1
+
+    def attempt(self, do, *args):
+        """Return what another method returns; None if the bar fails now or has failed before."""
+        if self.error:
             return None
+        try:
+            return do(*args)
+        except (SampleError, cl.Error) as error:
+            self.error = error.with_traceback(None)  # whose frames would keep the buffers
+        with suppress(SampleError, cl.Error):
+            self._finish(self._streams)  # what it launched is not to run in the turn of another
+        return None
 
     def take(self, in_flight):
-        """Launch it `in_flight` times back to back, spread over its lanes; return the times of one.
+        """Launch it `in_flight` times back to back, spread over its streams; return times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
         first launch to the end of the last, and the host's time until all are done. Short ones are
         launched twice, and the second time counts: cores that slept are slow at first, whosever
-        turn it is.
+        turn it is. Raises cl.Error for a launch that failed.
         """
-        every = [self._launchers[n % len(self._lanes)] for n in range(in_flight)]
         for _ in range(1 if in_flight == 1 else 2):
             start = time.perf_counter()
-            launches = [launch() for launch in every]
-            self._finish(self._lanes)
+            launches = self._launch(in_flight)
         host = (time.perf_counter() - start) / in_flight
         if not self._events:
-            return 0, 0, 0, host
-        marks = [[stamps(event) for event in launch] for launch in launches]
+            return *_NO_TIMES, host
+        marks = _marks(launches)
+        # Launches that overlap have steps that wait for cores.
+        lone = marks if self.queues == 1 else _marks(self._launch(1))
+        if not (marks and lone):
+            return *_NO_TIMES, host
         self.steps.append([
-            fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*marks)
+            fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*lone)
         ])  # fmt: skip
         queued, submit, begin, _ = min((launch[0] for launch in marks), key=itemgetter(2))
         end = max(launch[-1][-1] for launch in marks)
         run = elapsed(begin, end) / in_flight
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
+    def _launch(self, count):
+        every = islice(cycle(self._launchers), count)
+        launches = [launch() for launch in every]
+        self._finish(self._streams)
+        return launches
+
+
+def _marks(launches):
+    """Return the stamps of each step of each launch; nothing where a driver leaves some out."""
+    for launch in launches:
+        for event in launch:
+            event.wait()  # it is done; but this raises where it failed
+    marks = [[stamps(event) for event in launch] for launch in launches]
+    return marks if all(begin and end for steps in marks for *_, begin, end in steps) else []
+
 
 def of_gemm(name, gemm, args):
     """Return the Bar of a runner.Gemm, with the alpha and beta of the command line."""
 
-    def launcher(lane):
-        return gemm.set_up(lane, args.alpha, args.beta).enqueue
+    def launcher(stream):
+        return gemm.set_up(stream, args.alpha, args.beta).enqueue
 
-    return Bar(name, launcher, finish, True)
+    return Bar(name, launcher, finish, events=True)
 
 
-class Rounds(NamedTuple):
-    """What rounds were like: launches in a turn, and lanes that these were spread over."""
+class Turn(NamedTuple):
+    """What a turn is made of: launches back to back, and command queues that they are spread over.
+
+    With several queues launches overlap, and the time of one is what one more of them takes.
+    """
 
     in_flight: int
-    lanes: int
+    queues: int
 
 
-def race(bars, lane, args):
-    """Time the bars in turns; return (their Timings by their names, the Rounds).
+def race(bars, stream, args, like=None):
+    """Time the bars in turns, from `stream` on; return (their Timings by their names, the Turn).
 
-    Short ones are launched several times in a turn: on a CPU in as many lanes as it has cores,
-    since a core that waits for another one falls asleep. `args` are those of the command line,
-    `lane` the one to begin with.
+    Short ones are launched several times in a turn: on a CPU in as many queues as it has cores,
+    since a core that waits for another one falls asleep. `args` are those of the command line;
+    `like` is the Turn of another race, to take the same.
     """
     for bar in bars:
-        bar.try_to(bar.enter, lane)
-    in_flight = args.in_flight or enough_in_flight(bars)
-    device = lane.queue.device
-    cores = min(device.max_compute_units, _MOST_LANES) if type_of(device) == "cpu" else 1
-    lanes = [lane]
-    while len(lanes) < min(in_flight, args.queues or cores):
-        lanes.append(lane.beside())
-        for bar in bars:
-            bar.try_to(bar.enter, lanes[-1])
+        bar.attempt(bar.enter, stream)
+    wanted = like or _wanted(bars, stream.queue.device, args)
+    queues = 1 + spread(bars, stream, wanted.queues - 1)
+    in_flight = wanted.in_flight
+    if not (like or args.in_flight):  # as long a turn as in one queue, and as many in each
+        in_flight = min(in_flight * queues, _MOST_IN_FLIGHT) // queues * queues
     times = rounds(bars, args.repeat, args.warmup, in_flight)
+    turns = {bar.name: Turn(in_flight, bar.queues) for bar in bars}
     for bar in bars:
         bar.leave()
-    return times, Rounds(in_flight, len(lanes))
+    return times, turns
+
+
+def _wanted(bars, device, args):
+    """Return the Turn to aim at."""
+    in_flight = args.in_flight or enough_in_flight(bars)
+    cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
+    return Turn(in_flight, min(in_flight, args.queues or cores))
+
+
+def spread(bars, stream, count):
+    """Let the bars enter up to `count` further streams, as many as there is room for; return it."""
+    room = stream.queue.device.global_mem_size // 2  # the rest is for A, B and others
+    for entered in range(count):
+        if (entered + 2) * stream.own_bytes() > room:
+            return entered
+        try:
+            another = stream.beside()
+            launchers = [(bar, bar.launcher(another)) for bar in bars if not bar.error]
+        except (SampleError, cl.Error):
+            return entered
+        for bar, launcher in launchers:
+            bar.enter(another, launcher)
+    return count
 
 
 def enough_in_flight(bars):
     """Return how many launches back to back hide what a single launch costs the fastest bar."""
-    turns = [bar.try_to(bar.take, 1) for bar in bars for _ in range(2)]
-    fastest = min((times[-1] for times in turns if times), default=_TURN)
+    fastest = _TURN
+    for bar in bars:
+        for _ in range(2):
+            if times := bar.attempt(bar.take, 1):
+                fastest = min(fastest, times[-1])
+            time.sleep(bar.settle)
     return max(1, min(_MOST_IN_FLIGHT, round(_TURN / fastest)))
 
 
@@ -137,7 +195,7 @@ def rounds(bars, repeat, warmup, in_flight):
         for bar in bars:
             if number == 0:
                 bar.steps.clear()
-            times = bar.try_to(bar.take, in_flight)
+            times = bar.attempt(bar.take, in_flight)
             if times and number >= 0:
                 taken[bar.name].append(times)
             time.sleep(bar.settle)

@@ -16,7 +16,7 @@ _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
 class Result:
     """What became of one kernel (`gemm`, a runner.Gemm) or one peer (`version`) at one size.
 
-    `times` is its Timing, of `rounds` as measure.Rounds says. `ratios` says how many times as fast
+    `times` is its Timing, each of a measure.Turn, `turn`. `ratios` says how many times as fast
     as others it was, and which share of the ceiling it reached.
     """
 
@@ -24,7 +24,7 @@ class Result:
         self.problem, self.name = problem, name
         self.gemm = self.version = self.bar = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.rounds = measure.Rounds(1, 1)
+        self.turn = measure.Turn(1, 1)
 
     @contextmanager
     def going_on(self, alone=False):
@@ -61,6 +61,10 @@ class Result:
         """Return the median, lowest and highest rate in GFLOPS."""
         return self.times.rate(self.problem.size.flop() / 1e9)
 
+    def release(self):
+        """Let go of C, and of the buffers of a library: there may be further sizes to come."""
+        self.bar = self.output = None
+
     def compare(self, others, ceiling):
         """Note the ratios to other Results that have times, and to the Ceiling, if it is known."""
         if self.times is None:
@@ -82,7 +86,7 @@ class Result:
         params |= more or {}
         timing, metrics = {}, {}
         if self.times:
-            timing = asdict(self.times) | self.rounds._asdict()
+            timing = asdict(self.times) | self.turn._asdict()
             metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops

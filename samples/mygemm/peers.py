@@ -24,16 +24,16 @@ _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 class Peer:
     """A library that is here. `version` is its name in full.
 
-    `launcher(lane)` returns a function that starts one GEMM, `finish(lanes)` waits for all,
-    `result(lane)` returns C. Only what runs on OpenCL's queues makes use of the lane. `spins`:
-    threads of it go on for a while when it has returned.
+    `launcher(stream)` returns a function that starts one GEMM, `finish(streams)` waits for all,
+    `result(stream)` returns (C, whether what is around C is as it was). Only what is `queued`, in
+    OpenCL's queues, makes use of the stream. `spins`: threads of it go on when it has returned.
     """
 
-    spins = False
+    queued, spins = True, False
 
     def __init__(self, name, version, launcher, finish, result):
         self.name, self.version = name, version
-        self.launcher = lambda lane: self._guarded(launcher(lane))
+        self.launcher = lambda stream: self._guarded(launcher(stream))
         self.finish, self.result = self._guarded(finish), self._guarded(result)
 
     def _guarded(self, call):
@@ -49,8 +49,10 @@ class Peer:
 
 
 def _elsewhere(name, version, multiply, finish, result):
-    """Return a Peer that has matrices of its own, and no use for lanes."""
-    return Peer(name, version, lambda lane: multiply, lambda lanes: finish(), lambda lane: result())
+    """Return a Peer that has matrices of its own, and no use for streams."""
+    peer = Peer(name, version, lambda _: multiply, lambda _: finish(), lambda _: (result(), True))
+    peer.queued = False
+    return peer
 
 
 def find(names, device, problem, inputs):
@@ -117,21 +119,21 @@ def _clblast(_device, problem, _inputs):
     (M, N, K), one = problem.size, problem.dtype.type(1)
     one = int(one.view(np.uint16)) if letter == "H" else float(one)
 
-    def launcher(lane):
-        matrices, queue = lane.matrices, pointer(lane.queue.int_ptr)
+    def launcher(stream):
+        matrices, queue = stream.matrices, pointer(stream.queue.int_ptr)
         a, b, c = (
             (buffer.device.int_ptr, 0, ld) for buffer, ld in zip(matrices.buffers, matrices.strides)
         )
         sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
 
-        def enqueue():
+        def enqueue(kept=matrices):  # of which the library has but addresses
             if status := function(*sizes, one, *a, *b, 0, *c, own, None):
                 raise OpenCLFailure(f"CLBlast fails with status {status}")
 
         return enqueue
 
     version = f"CLBlast {_version(os.path.realpath(_mapped(file)))}"
-    return Peer("clblast", version, launcher, finish, lambda lane: lane.matrices.result()[0])
+    return Peer("clblast", version, launcher, finish, lambda stream: stream.matrices.result())
 
 
 def _mapped(file):

@@ -187,4 +187,4 @@ def _seconds(enqueue, count):
     host = time.perf_counter() - start
     *_, begin, _ = stamps(events[0])
     *_, end = stamps(events[-1])
-    return elapsed(begin, end) or host
+    return (elapsed(begin, end) if begin else 0) or host

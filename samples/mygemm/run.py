@@ -20,6 +20,7 @@ try:
     import inspection
     import launch
     import measure
+    import numpy as np
     import peers
     import roofline
     import runner
@@ -73,34 +74,34 @@ def main(args):
 
         # Make the inputs, on the host and on the device, and what they must give.
         expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
-        lane = runner.Lane(queue, problem)
+        stream = runner.Stream(queue, problem)
         for number in range(2):
-            lane.matrices.write(number, expected.inputs[number])
+            stream.matrices.write(number, expected.inputs[number])
 
         # Run each kernel once and check every element.
         for result in kernels:
 
             def launch_once(beta):
-                result.gemm.set_up(lane, args.alpha, beta).enqueue()[-1].wait()
+                result.gemm.set_up(stream, args.alpha, beta).enqueue()[-1].wait()
 
             if result.status == "passed":
                 with result.going_on(alone):
-                    result.checked(*expected.check(launch_once, lane.matrices))
+                    result.checked(*expected.check(launch_once, stream.matrices))
 
         # Time what is right in turns, libraries as well.
         libraries, missing, peak = [], {}, None
         if not args.check_only:
             found, missing = peers.find(args.peers, chosen, problem, expected.inputs)
-            libraries = [check_peer(problem, expected, peer, lane) for peer in found]
+            libraries = [check_peer(problem, expected, peer, stream) for peer in found]
         results = [*kernels, *libraries]
         if not args.check_only:
             racing = [result for result in results if result.status == "passed"]
             for result in racing:
                 if result.gemm:
                     result.bar = measure.of_gemm(result.name, result.gemm, args)
-            times, rounds = measure.race([result.bar for result in racing], lane, args)
+            times, turns = measure.race([result.bar for result in racing], stream, args)
             for result in racing:
-                result.times, result.rounds = times.get(result.name), rounds
+                result.times, result.turn = times.get(result.name), turns[result.name]
                 with result.going_on(alone and not libraries):
                     result.require_no_error()
             peak, why = roofline.attempt(roof.peak, problem) if roof else (None, no_roof)
@@ -114,23 +115,28 @@ def main(args):
         print("\n" + "\n".join(texts.table(results, args, kernels[0], libraries)))
         for line in texts.remarks(results, missing, peak, ceiling, args.verbose):
             print(line, flush=True)
+        for result in results:
+            result.release()
         everything += results
     if len(problems) > 1:
         print("\n".join(texts.by_size([p.size for p in problems], everything)))
     return exit_status(everything)
 
 
-def check_peer(problem, expected, peer, lane):
+def check_peer(problem, expected, peer, stream):
     """Return the Result of a library, run and checked once."""
     result = Result(problem, peer.name)
     result.version = peer.version
     settle = measure.SETTLE if peer.spins else 0
-    result.bar = measure.Bar(peer.name, peer.launcher, peer.finish, settle=settle)
+    result.bar = measure.Bar(
+        peer.name, peer.launcher, peer.finish, queued=peer.queued, settle=settle
+    )
     with result.going_on():
-        peer.launcher(lane)()
-        peer.finish([lane])
-        product = peer.result(lane)
-        result.checked(expected.check_host(product), product)
+        stream.matrices.write(2, np.nan)  # not the result of a kernel
+        peer.launcher(stream)()
+        peer.finish([stream])
+        product, clean = peer.result(stream)
+        result.checked(expected.check_host(product, clean), product)
     return result
 
 

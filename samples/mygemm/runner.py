@@ -1,7 +1,7 @@
 """Makes a plan's kernels and buffers, and launches them: copies before and after, and the GEMM.
 
-What is launched at the same time must not share what it writes: a Lane is a queue that has a C and
-room for copies of its own.
+What is launched at the same time must not share what it writes: a Stream is a queue that has a C
+and room for copies of its own.
 """
 
 from dataclasses import replace
@@ -66,11 +66,15 @@ class Scratch:
             self._buffers[role] = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
         return self._buffers[role]
 
+    def bytes(self):
+        """Return how many bytes its buffers have."""
+        return sum(buffer.size for buffer in self._buffers.values())
 
-class Lane:
+
+class Stream:
     """A queue with the matrices of a problem, and room for copies of them.
 
-    What is launched in a lane comes one after the other. Lanes do not wait for each other.
+    What is launched in a stream comes one after the other. Streams do not wait for each other.
     """
 
     def __init__(self, queue, problem, inputs=()):
@@ -78,18 +82,22 @@ class Lane:
         self.matrices = Matrices(queue, problem, inputs)
         self.scratch = Scratch(queue.context)
 
+    def own_bytes(self):
+        """Return how many bytes it has that others do not share: of C and of copies."""
+        return self.matrices.buffers[2].device.size + self.scratch.bytes()
+
     def beside(self):
-        """Return another lane on the same device: A and B are shared, C and copies are not."""
+        """Return another stream on the same device: A and B are shared, C and copies are not."""
         queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
-        return Lane(queue, self._problem, self.matrices.buffers[:2])
+        return Stream(queue, self._problem, self.matrices.buffers[:2])
 
 
-def finish(lanes):
-    """Wait until all that was launched in the lanes is done."""
-    for lane in lanes:
-        lane.queue.flush()
-    for lane in lanes:
-        lane.queue.finish()
+def finish(streams):
+    """Wait until all that was launched in the streams is done."""
+    for stream in streams:
+        stream.queue.flush()
+    for stream in streams:
+        stream.queue.finish()
 
 
 class Step(NamedTuple):
@@ -136,9 +144,13 @@ class Gemm:
         info = cl.kernel_work_group_info.WORK_GROUP_SIZE
         return self.kernel.get_work_group_info(info, self.queue.device)
 
-    def set_up(self, lane, alpha, beta):
-        """Return the Launch for the matrices of a lane. With beta = 0 no kernel reads C."""
-        P, plan, matrices = padded(self.problem.size, self.plan.multiple), self.plan, lane.matrices
+    def set_up(self, stream, alpha, beta):
+        """Return the Launch for the matrices of a stream. With beta = 0 no kernel reads C."""
+        P, plan, matrices = (
+            padded(self.problem.size, self.plan.multiple),
+            self.plan,
+            stream.matrices,
+        )
         dtype, before, after = matrices.dtype, [], []
         wanted = ((P.K, P.M) if plan.transpose_a else (P.M, P.K), (P.K, P.N), (P.M, P.N))
         given, taken = [], []
@@ -149,7 +161,7 @@ class Gemm:
             copy = own
             if not fits:
                 size = want[0] * want[1] * dtype.itemsize
-                copy = (lane.scratch.get(name, size), *want, want[1])
+                copy = (stream.scratch.get(name, size), *want, want[1])
                 if name != "C" or beta:
                     before.append(self._copy("transpose" if turned else "pad", name, own, copy))
             given.append(own)
@@ -160,23 +172,21 @@ class Gemm:
         args = [*map(np.int32, P), dtype.type(alpha), a, np.int32(lda), b, np.int32(ldb)]
         args += [dtype.type(beta), c, np.int32(ldc)]
         if plan.work_bytes:
-            args.append(lane.scratch.get("work", plan.work_bytes))
+            args.append(stream.scratch.get("work", plan.work_bytes))
         steps = before + self._main(args) + after
         self.steps = [step.what for step in steps]
-        return Launch(lane.queue, steps, (matrices, args))
+        return Launch(stream.queue, steps, (matrices, args))
 
     def _main(self, args):
         plan = self.plan
         steps = [self._step("gemm", "gemm", plan.global_size, plan.local_size, args)]
-        for extra in plan.extra:
-            entry, *sizes, when = extra
-            steps.insert(
-                len(steps) if when == "after" else 0, self._step(entry, entry, *sizes, args)
-            )
+        for entry, *sizes, when in plan.extra:
+            step = self._step(entry, entry, *sizes, args)
+            steps.insert(len(steps) if when == "after" else 0, step)
         return steps
 
     def _step(self, what, entry, global_size, local_size, args):
-        """Return a Step whose kernel is its own: arguments that are set belong to one lane."""
+        """Return a Step with a kernel of its own: arguments that are set belong to one stream."""
         kernel = cl.Kernel(self.program, entry)
         kernel.set_args(*args)
         return Step(what, kernel, global_size, local_size)
@@ -186,16 +196,12 @@ class Gemm:
         device = self.queue.device
         side = min(self.limits.fit((_SIDE, _SIDE), device.max_work_group_size))
         entry = "transpose" if what == "transpose" else "pad"
-        kernel = _copier(self.queue.context, entry, REAL[self.problem.dtype], side)
+        program = _copy_program(self.queue.context, entry, REAL[self.problem.dtype], side)
+        kernel = cl.Kernel(program, entry)
         sizes = [*map(np.int32, have[1:]), *map(np.int32, want[1:])]
         kernel.set_args(*sizes[:2], have[0], *sizes[2:5], want[0], sizes[5])
         total = tuple(-(-n // side) * side for n in (want[2], want[1]))
         return Step(f"{what} {name}", kernel, total, (side, side))
-
-
-def _copier(context, entry, real, side):
-    """Return a kernel of its own: arguments that are set belong to one step."""
-    return cl.Kernel(_copy_program(context, entry, real, side), entry)
 
 
 @lru_cache(maxsize=8)

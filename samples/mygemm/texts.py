@@ -56,12 +56,24 @@ def table(results, args, first, peers):
             f"* {best.version}, the best peer here. Rates of kernels are by the device's clock, of",
             "  libraries by the host's, and so are the ratios: medians over the rounds.",
         ]
-    count, lanes = max(r.rounds for r in results)
+    return [*columns(head, rows), *notes, *_turns([r for r in results if r.times])]
+
+
+def _turns(results):
+    """Return the lines that say what a time is made of, where it is not that of one launch."""
+    count, queues = (max(counts) for counts in zip(*(r.turn for r in results)))
+    lines = []
     if count > 1:
-        notes.append(f"Each time is of {count} launches back to back, divided by {count}.")
-    if lanes > 1:
-        notes.append(f"They are spread over {lanes} command queues, each with a C of its own.")
-    return [*columns(head, rows), *notes]
+        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    if queues > 1:
+        named = [r.name for r in results if r.version and r.turn.queues > 1]
+        lines.append(
+            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
+            "queues, each with a C of its own."
+        )
+        if named := [r.name for r in results if r.turn.queues == 1]:
+            lines.append(f"Those of {' and '.join(named)} follow one another.")
+    return lines
 
 
 def error(result):
@@ -83,7 +95,8 @@ def remarks(results, missing, peak, ceiling, verbose=False):
                 f"{what} {milliseconds(median(times))}"
                 for what, times in zip(r.gemm.steps, zip(*r.bar.steps))
             ]
-            lines.append(f"{r.name}: {', '.join(parts)}")
+            alone = ", alone" if r.turn.queues > 1 else ""
+            lines.append(f"{r.name}{alone}: {', '.join(parts)}")
         if r.times and verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
     lines += [f"no {name}: {reason}" for name, reason in missing.items()]

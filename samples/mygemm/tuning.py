@@ -41,9 +41,9 @@ class Evaluation:
         self.args, self.queue, self.limits, self.about = args, queue, limits, about
         self.rung, self.problem = rung, problem
         self.expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
-        self.lane = runner.Lane(queue, problem)
+        self.stream, self.turn = runner.Stream(queue, problem), None
         for number in range(2):
-            self.lane.matrices.write(number, self.expected.inputs[number])
+            self.stream.matrices.write(number, self.expected.inputs[number])
 
     def prepare(self, params):
         """Return the Result of a configuration: built and checked, with a bar to time it by."""
@@ -54,25 +54,29 @@ class Evaluation:
             result.gemm = gemm
             if prod(gemm.plan.local_size) > (most := gemm.group_limit()):
                 raise UsageError(f"a work-group of the built kernel has at most {most}")
-            result.checked(*self.expected.check(self._once(gemm), self.lane.matrices))
+            result.checked(*self.expected.check(self._once(gemm), self.stream.matrices))
             result.bar = measure.of_gemm(texts.parameters(params), gemm, self.args)
         return result
 
     def _once(self, gemm):
         """Return a function that runs a kernel with the beta that it is given, and waits."""
-        return lambda beta: gemm.set_up(self.lane, self.args.alpha, beta).enqueue()[-1].wait()
+        return lambda beta: gemm.set_up(self.stream, self.args.alpha, beta).enqueue()[-1].wait()
 
     def time(self, results):
         """Time Results that are right, in turns."""
-        times, rounds = measure.race([result.bar for result in results], self.lane, self.args)
+        bars = [result.bar for result in results]
+        times, turns = measure.race(bars, self.stream, self.args, self.turn)
         for result in results:
-            result.require_no_error()
-            result.times, result.rounds = times[result.bar.name], rounds
+            result.turn = turns[result.bar.name]
+            with result.going_on():
+                result.require_no_error()
+                result.times = times[result.bar.name]
+                self.turn = result.turn
 
     def lost_device(self):
         """Return an OpenCLFailure where the device does not answer any more, else None."""
         try:
-            self.lane.matrices.write(2, 0)
+            self.stream.matrices.write(2, 0)
             self.queue.finish()
         except cl.Error as error:
             text = f"the device does not answer any more ({' '.join(str(error).split())})"
@@ -232,6 +236,9 @@ def _finish(args, evaluation, found, start):
         raise OpenCLFailure(f"{rung.label}: no configuration gives the right result")
     usual = _usual(args, evaluation)
     evaluation.time([*results, *usual])
+    results, usual = ([r for r in those if r.times] for those in (results, usual))
+    if not results:
+        raise OpenCLFailure(f"{rung.label}: no configuration could be timed again")
     ratios = {
         result: measure.ratio(result.times, results[0].times) for result in [*results, *usual]
     }

@@ -98,7 +98,8 @@ VEC load(__global const REAL *from, int count)
     return VLOAD(0, filled);
 }
 
-/* Copy kc rows of B, `columns` wide, into panels. With NR = 2, for the sake of the picture:
+/* Copy kc rows of B, `columns` wide, into panels, row by row: to go down a panel would be a step
+ * into another page each time. With NR = 2, for the sake of the picture:
  *
  *     0  1 | 2  3
  *     4  5 | 6  7    is stored as panel 0: 0 1 4 5 8 9, and panel 1: 2 3 6 7 10 11
@@ -128,7 +129,8 @@ void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*pan
 }
 
 /* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are unrolled
- * in full, so that each c is a register; sums is memory where a compiler calls this function
+ * in full, so that each c is a register, and k takes two steps at a time: its own additions and
+ * jumps compete with fma for the CPU's ports. sums is memory where a compiler calls this function
  * instead of putting it in line. `soon` is a row of A that will be packed next. */
 void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS],
                   __global const REAL *soon, VEC sums[MR][VECTORS])
