@@ -10,6 +10,8 @@ from common.sysfs import SYSFS
 # show a percent of jitter; sensors jump by a few degrees as soon as there is load.
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
+# How the names of variables begin that tell drivers and libraries how to run.
+_SETTINGS = ("POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "OMP_", "OPENBLAS_")
 
 
 def environment(tree=SYSFS):
@@ -22,6 +24,16 @@ def environment(tree=SYSFS):
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
         "governors": sysfs.governors(tree),
+        "variables": settings(os.environ),
+    }
+
+
+def settings(variables):
+    """Return the environment variables that change how fast a driver runs; paths are left out."""
+    return {
+        name: value
+        for name, value in sorted(variables.items())
+        if name.startswith(_SETTINGS) and "/" not in value
     }
 
 

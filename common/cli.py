@@ -96,13 +96,15 @@ def add_output(group):
     )
 
 
-def count(least):
-    """Return the argparse type of the whole numbers from `least` up."""
+def count(least, most=None):
+    """Return the argparse type of the whole numbers from `least` up, or up to `most`."""
+    upto = "up" if most is None else f"to {most}"
 
     def parse(text):
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} up")
-        return int(text)
+        value = int(text) if text.isascii() and text.isdigit() else -1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} {upto}")
+        return value
 
     return parse
 
@@ -131,8 +133,9 @@ def run(main, options, argv=None):
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record.
     """
-    if sys.stdout is None:  # closed by whoever started this
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None,

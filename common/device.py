@@ -180,7 +180,10 @@ def _pick(items, wanted, what):
         for item in items:
             if wanted.lower() in item.name.lower():
                 return item
-    have = ", ".join(f"[{n}] {item.name.strip()}" for n, item in enumerate(items))
+    names = [item.name.strip() for item in items]
+    if len({*names}) < len(names):
+        names = [f"{name} ({item.version.strip()})" for name, item in zip(names, items)]
+    have = ", ".join(f"[{n}] {name}" for n, name in enumerate(names))
     raise UsageError(f"no {what} '{wanted}', there is: {have}")
 
 

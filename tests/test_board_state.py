@@ -178,3 +178,10 @@ def test_a_clock_that_never_could_be_read_did_not_move():
 def test_this_machines_own_sys_can_be_read():
     assert set(board.state()) == {"clocks_hz", "temperatures_c", "power_w", "energy_j"}
     assert board.environment()["cpus"] == os.cpu_count()
+
+
+def test_what_drivers_and_libraries_are_told_is_kept(monkeypatch):
+    monkeypatch.setenv("POCL_AFFINITY", "1")
+    assert board.environment()["variables"]["POCL_AFFINITY"] == "1"
+    given = {"OMP_NUM_THREADS": "1", "OCL_ICD_VENDORS": "/home/me", "TOKEN": "x", "CL_X": "y"}
+    assert board.settings(given) == {"CL_X": "y", "OMP_NUM_THREADS": "1"}

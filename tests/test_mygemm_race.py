@@ -48,11 +48,12 @@ def test_rounds_take_turns_and_pause(sample, make_bar, monkeypatch):
         ),
     ]
     times = sample.measure.rounds(bars, repeat=2, warmup=1, in_flight=2)
-    assert "".join(said) == "aa|aa|bb|bb|" * 3  # short ones twice: the second time counts
+    assert "".join(said) == "aa|aa|bb|bb|" * 3  # short turns twice: the second time counts
     assert slept == [0, 0.15] * 3
     assert len(times["a"].host_s) == len(times["b"].host_s) == 2
     assert times["a"].warmup == 1
     said.clear()
+    monkeypatch.setattr(sample.measure, "_SHORT", 0)
     sample.measure.rounds(bars, repeat=1, warmup=0, in_flight=1)
     assert "".join(said) == "a|b|"
 
@@ -62,12 +63,12 @@ def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample, make_bar):
 
     def fail(stream):
         said.append("b")
-        if said.count("b") == 2:
+        if said.count("b") == 3:
             raise OpenCLFailure("it is broken")
 
     bars = [make_bar("a", lambda stream: said.append("a")), make_bar("b", fail)]
     times = sample.measure.rounds(bars, repeat=4, warmup=0, in_flight=1)
-    assert "".join(said) == "ababaa"
+    assert "".join(said) == "aabbaabaaaa"
     assert list(times) == ["a"]
     assert len(times["a"].host_s) == 4
     assert "it is broken" in str(bars[1].error)
@@ -124,7 +125,7 @@ def test_one_stamp_that_is_left_out_leaves_the_hosts_clock(make_bar):
 
 
 def test_a_launch_that_fails_behind_the_hosts_back_ends_its_turns(sample, make_bar):
-    launches = iter([[event()], [event()], [event(status=-5)]])
+    launches = iter([[event()], [event()], [event()], [event(status=-5)]])
     bar = make_bar("x", lambda stream: next(launches), events=True)
     assert sample.measure.rounds([bar], 3, 0, 1) == {}
     assert "it failed" in str(bar.error)
@@ -141,7 +142,7 @@ def test_launches_are_spread_over_the_streams(make_bar):
     assert ends == [["x", "y", "z"]] * 2
     said.clear()
     bar.take(1)
-    assert said == ["x"]
+    assert said == ["x", "x"]
 
 
 def test_a_bar_that_leaves_keeps_no_buffers(make_bar):
@@ -219,6 +220,28 @@ def test_what_is_not_in_queues_has_one_turn_after_the_other(sample, make_bar):
     bars = [make_bar(name, lambda stream: None, streams=(), queued=name == "a") for name in "ab"]
     _, turns = sample.measure.race(bars, Stream(), options())
     assert turns == {"a": (20, 4), "b": (20, 1)}
+
+
+def test_a_turn_of_the_fastest_is_long_enough(sample, make_bar, monkeypatch):
+    clock, said = [0.0], []
+    monkeypatch.setattr(sample.measure.time, "perf_counter", lambda: clock[0])
+
+    def launching(name, seconds, first):
+        """A launch after a wait takes `first` seconds more, as a core that slept does."""
+
+        def do(stream):
+            said.append(name)
+            clock[0] += seconds + (first if said[-2:-1] != [name] else 0)
+
+        return do
+
+    slow = make_bar("s", launching("s", 0.5, 0))
+    assert sample.measure.enough_in_flight([slow]) == 1
+    assert len(said) == 1  # not twice: it is long
+    fast = make_bar("f", launching("f", 1e-4, 1e-3), lambda streams: said.append("|"))
+    assert sample.measure.enough_in_flight([slow, fast]) == 30  # 1e-3 + 30 * 1e-4 seconds
+    fastest = make_bar("z", launching("z", 1e-9, 0))
+    assert sample.measure.enough_in_flight([fastest]) == 200
 
 
 def test_launches_of_a_turn_that_is_not_asked_for_are_as_many_in_each_queue(sample, make_bar):

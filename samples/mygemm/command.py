@@ -35,9 +35,9 @@ def options(description):
     add("--data", choices=checking.INPUTS, default="sdk", help="integer: exact results")
     add("--peers", type=sizes.some_of(peers.NAMES), default="all", metavar="NAMES",
         help=f"{', '.join(peers.NAMES)} between commas, all (default) or none")  # fmt: skip
-    add("--in-flight", type=cli.count(1), metavar="N",
+    add("--in-flight", type=cli.count(1, 10_000), metavar="N",
         help="launches back to back for each time taken (default: several short ones)")  # fmt: skip
-    add("--queues", type=cli.count(1), metavar="N",
+    add("--queues", type=cli.count(1, 64), metavar="N",
         help="command queues for these (default: 1, but on a CPU one a core, up to 8)")  # fmt: skip
     add("--check-only", action="store_true", help="take no times")
     add("--tuned", type=Path, default=tuned.FOLDER, metavar="FOLDER",
@@ -74,6 +74,8 @@ def rungs(args):
 
 def best(args, problem, device, about, limits):
     """Return [(rung, parameters)] of the kernel that `--kernel best` means; says which it is."""
+    if args.do == "run" and args.tuned != tuned.FOLDER and not args.tuned.is_dir():
+        raise UsageError(f"--tuned {args.tuned}: there is no such folder")
     best = tuned.find(RUNGS, problem, args.precision, device, about, limits, args.tuned)
     print(f"best: {best.rung.label}, {best.why}", flush=True)
     return [(best.rung, best.params)]

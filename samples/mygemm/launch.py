@@ -253,7 +253,10 @@ def require_memory(problem, plan, limits):
         most = f"has {size_text(limits.global_mem_size)}"
     else:
         return
-    raise UsageError(f"{problem.size}: {text}, but the device {most}: choose a smaller size")
+    smaller = "a smaller size"
+    if problem[2:] != (K, problem.size.N, problem.size.N):
+        smaller += ", or smaller leading dimensions"
+    raise UsageError(f"{problem.size}: {text}, but the device {most}: choose {smaller}")
 
 
 def needs_copy(problem, plan):

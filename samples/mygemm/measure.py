@@ -21,6 +21,7 @@ from common.timing import Timing, elapsed, stamps
 
 SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
+_SHORT = 0.1  # seconds of a turn to which it matters that cores slept before
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _NO_TIMES = 0, 0, 0
@@ -72,19 +73,19 @@ class Bar:
         """Launch it `in_flight` times back to back, spread over its streams; return times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
-        first launch to the end of the last, and the host's time until all are done. Short ones are
-        launched twice, and the second time counts: cores that slept are slow at first, whosever
+        first launch to the end of the last, and the host's time until all are done. A short turn
+        is taken twice, and the second time counts: cores that slept are slow at first, whosever
         turn it is. Raises cl.Error for a launch that failed.
         """
-        for _ in range(1 if in_flight == 1 else 2):
-            start = time.perf_counter()
-            launches = self._launch(in_flight)
-        host = (time.perf_counter() - start) / in_flight
+        launches, host = self._launch(in_flight)
+        if host < _SHORT:
+            launches, host = self._launch(in_flight)
+        host /= in_flight
         if not self._events:
             return *_NO_TIMES, host
         marks = _marks(launches)
         # Launches that overlap have steps that wait for cores.
-        lone = marks if self.queues == 1 else _marks(self._launch(1))
+        lone = marks if self.queues == 1 else _marks(self._launch(1)[0])
         if not (marks and lone):
             return *_NO_TIMES, host
         self.steps.append([
@@ -96,10 +97,11 @@ class Bar:
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
     def _launch(self, count):
-        every = islice(cycle(self._launchers), count)
-        launches = [launch() for launch in every]
+        """Return what `count` launches return, and the host's seconds until all are done."""
+        start = time.perf_counter()
+        launches = [launch() for launch in islice(cycle(self._launchers), count)]
         self._finish(self._streams)
-        return launches
+        return launches, time.perf_counter() - start
 
 
 def _marks(launches):
@@ -175,14 +177,19 @@ def spread(bars, stream, count):
 
 
 def enough_in_flight(bars):
-    """Return how many launches back to back hide what a single launch costs the fastest bar."""
-    fastest = _TURN
-    for bar in bars:
-        for _ in range(2):
-            if times := bar.attempt(bar.take, 1):
-                fastest = min(fastest, times[-1])
-            time.sleep(bar.settle)
-    return max(1, min(_MOST_IN_FLIGHT, round(_TURN / fastest)))
+    """Return how many launches back to back make the turn of the fastest bar long enough."""
+    return max((_enough(bar) for bar in bars), default=1)
+
+
+def _enough(bar):
+    count = 1
+    while times := bar.attempt(bar.take, count):
+        time.sleep(bar.settle)
+        enough = min(_MOST_IN_FLIGHT, round(_TURN / times[-1]))
+        if enough <= count:
+            return max(1, enough)
+        count = min(2 * count, enough)
+    return 1
 
 
 def rounds(bars, repeat, warmup, in_flight):

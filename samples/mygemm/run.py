@@ -52,6 +52,8 @@ def main(args):
         if len(problems) > 1:
             raise UsageError(f"--size: {args.do} takes one size, not {len(problems)}")
         rungs = named or command.best(args, problems[0], chosen, about, limits)
+        if args.do == "tune" and not named:
+            rungs = [(rungs[0][0], {})]  # its parameters are what is searched for
         do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
         return do(args, queue, limits, about, problems[0], rungs)
     roof = None

@@ -53,8 +53,9 @@ def table(results, args, first, peers):
     notes = []
     if best in compared:
         notes = [
-            f"* {best.version}, the best peer here. Rates of kernels are by the device's clock, of",
-            "  libraries by the host's, and so are the ratios: medians over the rounds.",
+            f"* {best.version}, the best peer here",
+            "Times of kernels are by the device's clock, of libraries by the host's. Ratios are by",
+            "the host's, which counts the launching as well: medians over the rounds.",
         ]
     return [*columns(head, rows), *notes, *_turns([r for r in results if r.times])]
 
@@ -99,6 +100,9 @@ def remarks(results, missing, peak, ceiling, verbose=False):
             lines.append(f"{r.name}{alone}: {', '.join(parts)}")
         if r.times and verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
+            if r.times.seconds() is not r.times.host_s:
+                host = " ".join(map(milliseconds, r.times.host_s))
+                lines.append(f"{r.name}, by the host's clock: {host}")
     lines += [f"no {name}: {reason}" for name, reason in missing.items()]
     if peak:
         lines.append(f"Ceiling: {ceiling}. Measured: {peak}")
