@@ -116,7 +116,7 @@ def test_a_missing_package(run_sample, project, tmp_path, missing):
 
 def test_output_that_cannot_be_written(run_sample):
     command = f"{sys.executable} samples/sgemm/run.py --size 4"
-    for redirection, status in ((">/dev/full", 2), (">&-", 0)):
+    for redirection, status in ((">/dev/full", 2), (">&-", 0), ("2>&-", 0)):
         done = subprocess.run(
             ["bash", "-c", f"{command} {redirection}"], cwd=ROOT, capture_output=True, text=True,
             check=False, timeout=60,

@@ -82,6 +82,13 @@ class TestChoose:
         with pytest.raises(UsageError, match=message):
             device.choose(**options)
 
+    def test_platforms_of_one_name_are_told_apart(self, monkeypatch):
+        found = [platform("Portable Computing Language", fake("cpu", CPU)) for _ in range(2)]
+        found[1].version = "OpenCL 3.0 PoCL 3.1"
+        monkeypatch.setattr(device, "platforms", lambda: found)
+        with pytest.raises(UsageError, match=r"\(OpenCL 1.2\), .*\(OpenCL 3.0 PoCL 3.1\)"):
+            device.choose(platform="nvidia")
+
     def test_the_listing_numbers_as_the_options_count(self):
         lines = device.listing()
         assert lines[0] == "Platforms (2):"

@@ -167,8 +167,9 @@ def test_the_table_and_the_records(mygemm):
 def test_a_ratio_is_the_median_of_the_rounds(mygemm):
     args = ("--size", 96, "--repeat", 5, "--peers", "numpy,numpy", "--verbose")
     done, (kernel, library) = mygemm("--kernel", "4", *args)
-    each = next(line for line in done.stdout.splitlines() if line.startswith("numpy, each time: "))
-    assert each.count(" ms") == 5
+    for start in ("numpy, each time: ", "04_wide, each time: ", "04_wide, by the host's clock: "):
+        each = next(line for line in done.stdout.splitlines() if line.startswith(start))
+        assert each.count(" ms") == 5
     pairs = zip(kernel.timing["host_s"], library.timing["host_s"])
     ratios = sorted(theirs / ours for ours, theirs in pairs)
     assert kernel.metrics["ratios"]["numpy"] == pytest.approx(ratios[2])
@@ -243,6 +244,10 @@ REFUSED = {
     "exact": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha and --beta"),
     "memory": (["--size", "1000000"], "but the device allocates at most"),
     "what": (["bench"], "invalid choice: 'bench'"),
+    "in flight": (["--in-flight", "10001"], "'10001' is not a whole number from 1 to 10000"),
+    "queues": (["--queues", "0"], "'0' is not a whole number from 1 to 64"),
+    "tuned": (["--tuned", "/nowhere"], "--tuned /nowhere: there is no such folder"),
+    "strides": (["--kernel", "1", "--size", "9", "--ldc", "9999999999"], "or smaller leading dim"),
 }  # fmt: skip
 
 
@@ -329,6 +334,15 @@ def test_tune_stores_what_best_takes(mygemm, tmp_path):
     done, (item,) = mygemm(*args, "--peers", "none")
     assert "best: 03_more_work, tuned for this device" in done.stdout
     assert {name: item.params[name] for name in ("TS", "WPT")} == entry["params"]
+
+
+@needs_tuner
+def test_tune_without_a_kernel_searches_the_best_one(mygemm, tmp_path):
+    args = ("--size", 20, "--repeat", 1, "--budget", 3, "--tuned", tmp_path, "--in-flight", 1)
+    done, records = mygemm("tune", *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = {tuple(item.params[name] for name in ("MR", "NR", "KC", "NC")) for item in records}
+    assert len(tried) > 1
 
 
 @needs_tuner
