@@ -11,7 +11,18 @@ from common.sysfs import SYSFS
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 # How the names of variables begin that tell drivers and libraries how to run.
-_SETTINGS = ("POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "OMP_", "OPENBLAS_")
+_SETTINGS = (
+    "POCL_",
+    "OCL_",
+    "CL_",
+    "RUSTICL_",
+    "MALI_",
+    "CUDA_",
+    "NVIDIA_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+)
 
 
 def environment(tree=SYSFS):

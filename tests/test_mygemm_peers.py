@@ -20,9 +20,10 @@ def sample():
         yield SimpleNamespace(**{name: module(name) for name in NAMES})
 
 
-def test_a_library_that_fails_is_a_failure_of_it_alone(sample):
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
+def test_a_library_that_fails_is_a_failure_of_it_alone(sample, kind):
     def fail(*stream):
-        raise RuntimeError("CUDA out of\n memory")
+        raise kind("CUDA out of\n memory")
 
     peer = sample.peers.Peer("cublas", "1", lambda stream: fail, fail, fail)
     for call in (peer.launcher(0), lambda: peer.finish([0]), lambda: peer.result(0)):

@@ -237,6 +237,10 @@ def test_a_configuration_that_fails_while_it_is_timed_is_an_error_of_its_own(sam
     assert results[0].reason == "CL_OUT_OF_RESOURCES"
     assert results[0].times is None
     assert len(results[1].times.host_s) == 2
+    assert evaluation.turn == (1, 1)
+    evaluation.turn, evaluation.args.in_flight = sample.measure.Turn(3, 1), None
+    evaluation.time(results[1:])
+    assert results[1].turn == evaluation.turn == (3, 1)  # as it was the first time
 
 
 # Sizes.

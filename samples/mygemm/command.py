@@ -74,7 +74,7 @@ def rungs(args):
 
 def best(args, problem, device, about, limits):
     """Return [(rung, parameters)] of the kernel that `--kernel best` means; says which it is."""
-    if args.do == "run" and args.tuned != tuned.FOLDER and not args.tuned.is_dir():
+    if args.do != "tune" and args.tuned != tuned.FOLDER and not args.tuned.is_dir():
         raise UsageError(f"--tuned {args.tuned}: there is no such folder")
     best = tuned.find(RUNGS, problem, args.precision, device, about, limits, args.tuned)
     print(f"best: {best.rung.label}, {best.why}", flush=True)

@@ -54,8 +54,8 @@ class Bar:
 
     @property
     def queues(self):
-        """Over how many command queues its launches are spread."""
-        return len(self._streams) if self._queued else 1
+        """Over how many command queues its launches are spread; 0 for a library without any."""
+        return len(self._streams) if self._queued else 0
 
     def attempt(self, do, *args):
         """Return what another method returns; None if the bar fails now or has failed before."""
@@ -64,7 +64,8 @@ class Bar:
         try:
             return do(*args)
         except (SampleError, cl.Error) as error:
-            self.error = error.with_traceback(None)  # whose frames would keep the buffers
+            self.error = error.with_traceback(None)  # its frames would keep the buffers
+            error.__cause__ = error.__context__ = None
         with suppress(SampleError, cl.Error):
             self._finish(self._streams)  # what it launched is not to run in the turn of another
         return None
@@ -125,7 +126,7 @@ def of_gemm(name, gemm, args):
 class Turn(NamedTuple):
     """What a turn is made of: launches back to back, and command queues that they are spread over.
 
-    With several queues launches overlap, and the time of one is what one more of them takes.
+    With several queues launches overlap; the time of one is that of all, divided by their number.
     """
 
     in_flight: int
@@ -133,7 +134,7 @@ class Turn(NamedTuple):
 
 
 def race(bars, stream, args, like=None):
-    """Time the bars in turns, from `stream` on; return (their Timings by their names, the Turn).
+    """Time the bars in turns, from `stream` on; return (their Timings, their Turns) by their names.
 
     Short ones are launched several times in a turn: on a CPU in as many queues as it has cores,
     since a core that waits for another one falls asleep. `args` are those of the command line;
@@ -144,10 +145,10 @@ def race(bars, stream, args, like=None):
     wanted = like or _wanted(bars, stream.queue.device, args)
     queues = 1 + spread(bars, stream, wanted.queues - 1)
     in_flight = wanted.in_flight
-    if not (like or args.in_flight):  # as long a turn as in one queue, and as many in each
+    if not (like or args.in_flight):  # at least as many in each queue as one queue needs
         in_flight = min(in_flight * queues, _MOST_IN_FLIGHT) // queues * queues
     times = rounds(bars, args.repeat, args.warmup, in_flight)
-    turns = {bar.name: Turn(in_flight, bar.queues) for bar in bars}
+    turns = {bar.name: Turn(in_flight, max(bar.queues, 1)) for bar in bars}
     for bar in bars:
         bar.leave()
     return times, turns
@@ -161,7 +162,9 @@ def _wanted(bars, device, args):
 
 
 def spread(bars, stream, count):
-    """Let the bars enter up to `count` further streams, as many as there is room for; return it."""
+    """Let the bars enter `count` further streams, or as many as have room; return how many."""
+    if not any(bar.queues for bar in bars if not bar.error):
+        return 0
     room = stream.queue.device.global_mem_size // 2  # the rest is for A, B and others
     for entered in range(count):
         if (entered + 2) * stream.own_bytes() > room:
@@ -182,10 +185,11 @@ def enough_in_flight(bars):
 
 
 def _enough(bar):
-    count = 1
+    count, least = 1, _TURN
     while times := bar.attempt(bar.take, count):
         time.sleep(bar.settle)
-        enough = min(_MOST_IN_FLIGHT, round(_TURN / times[-1]))
+        least = min(least, times[-1])  # a turn that is disturbed says too little
+        enough = min(_MOST_IN_FLIGHT, round(_TURN / least))
         if enough <= count:
             return max(1, enough)
         count = min(2 * count, enough)

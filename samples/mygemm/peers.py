@@ -42,7 +42,7 @@ class Peer:
         def guarded(*args):
             try:
                 return call(*args)
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 raise OpenCLFailure(f"{self.name}: {' '.join(str(error).split())}") from error
 
         return guarded
@@ -160,7 +160,7 @@ def _cublas(device, _problem, inputs):
             return make(inputs[:2])
         except ImportError:
             continue
-        except (OSError, RuntimeError, Unsupported) as error:
+        except (OSError, RuntimeError, MemoryError, Unsupported) as error:
             broken.append(" ".join(str(error).split()))
     if broken:
         raise Unsupported(f"CUDA does not work here: {'; '.join(broken)}")

@@ -39,7 +39,9 @@ class Matrices:
         self.buffers = [*inputs, *made]
 
     def write(self, number, values):
-        """Fill matrix 0, 1 or 2 (A, B, C) from an array, or with one value."""
+        """Fill matrix 0, 1 or 2 (A, B, C) from an array, or with one value; mend guard bands."""
+        for each in self.buffers:  # what one kernel damaged is no fault of the next
+            each.guard()
         buffer = self.buffers[number]
         whole = np.full(buffer.shape, _GAP if number == 2 else np.nan, self.dtype)
         whole[:, : self.shapes[number][1]] = values

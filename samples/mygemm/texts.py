@@ -54,10 +54,16 @@ def table(results, args, first, peers):
     if best in compared:
         notes = [
             f"* {best.version}, the best peer here",
-            "Times of kernels are by the device's clock, of libraries by the host's. Ratios are by",
-            "the host's, which counts the launching as well: medians over the rounds.",
+            f"Times of kernels are by the {_clock(results)}'s clock, of libraries by the host's.",
+            "Ratios are by the host's, which counts launching as well: medians over the rounds.",
         ]
     return [*columns(head, rows), *notes, *_turns([r for r in results if r.times])]
+
+
+def _clock(results):
+    """Return whose clock gave the times of the kernels: the device's, if its driver has one."""
+    times = [r.times for r in results if r.gemm and r.times]
+    return "device" if all(each.seconds() is each.run_s for each in times) else "host"
 
 
 def _turns(results):
@@ -91,7 +97,7 @@ def remarks(results, missing, peak, ceiling, verbose=False):
     for r in results:
         if r.reason:
             lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
-        elif r.gemm and r.times and len(r.gemm.steps) > 1:
+        elif r.gemm and r.bar and r.bar.steps and len(r.gemm.steps) > 1:
             parts = [
                 f"{what} {milliseconds(median(times))}"
                 for what, times in zip(r.gemm.steps, zip(*r.bar.steps))

@@ -63,7 +63,7 @@ class Evaluation:
         return lambda beta: gemm.set_up(self.stream, self.args.alpha, beta).enqueue()[-1].wait()
 
     def time(self, results):
-        """Time Results that are right, in turns."""
+        """Time Results that are right, in turns such as the first time's."""
         bars = [result.bar for result in results]
         times, turns = measure.race(bars, self.stream, self.args, self.turn)
         for result in results:
@@ -71,7 +71,7 @@ class Evaluation:
             with result.going_on():
                 result.require_no_error()
                 result.times = times[result.bar.name]
-                self.turn = result.turn
+                self.turn = self.turn or result.turn
 
     def lost_device(self):
         """Return an OpenCLFailure where the device does not answer any more, else None."""
@@ -141,6 +141,8 @@ def tune(args, queue, limits, about, problem, rungs):
         rung.plan(problem, start, limits, queue.device)  # what the device lacks is said at once
         print(f"\n{rung.label}, {problem.size}, {args.precision} precision")
         evaluation = Evaluation(args, queue, limits, about, rung, problem)
+        if (first := evaluation.prepare(start)).status == "passed":
+            evaluation.time([first])  # as it is timed, so are all
         results = _search(args, evaluation, values)
         _finish(args, evaluation, results, start)
     return 0
@@ -235,19 +237,23 @@ def _finish(args, evaluation, found, start):
     if not results:
         raise OpenCLFailure(f"{rung.label}: no configuration gives the right result")
     usual = _usual(args, evaluation)
+    evaluation.turn = None  # of the fastest now, not of the first choice
     evaluation.time([*results, *usual])
+    for lost in (r for r in [*results, *usual] if not r.times):
+        print(f"{lost.bar.name}: {lost.reason}")
     results, usual = ([r for r in those if r.times] for those in (results, usual))
     if not results:
         raise OpenCLFailure(f"{rung.label}: no configuration could be timed again")
-    ratios = {
-        result: measure.ratio(result.times, results[0].times) for result in [*results, *usual]
-    }
+    compared = results[0]
+    ratios = {result: measure.ratio(result.times, compared.times) for result in [*results, *usual]}
     results.sort(key=ratios.get, reverse=True)
     rows = [
         [r.bar.name, figures(r.gflops), figures(r.rates()[2]), f"{ratios[r]:.2f}"]
         for r in [*results, *usual]
     ]
-    head = ["timed again, side by side", "GFLOPS", "best", "to the first choice"]
+    first = compared.gemm.choice.params == start
+    head = ["timed again, side by side", "GFLOPS", "best"]
+    head.append(f"to {'the first choice' if first else compared.bar.name}")
     print("\n" + "\n".join(texts.columns(head, rows)))
     winner, about = results[0], evaluation.about
     faster = next((other.name for other in usual if ratios[other] > ratios[winner]), None)
