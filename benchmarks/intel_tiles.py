@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from common import device, icd, record
+from common.timing import figures
 
 # kernel, tile M, group M, tile N, group N, tile K
 CHOICES = (
@@ -53,7 +54,7 @@ def main():
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for choice in CHOICES:
-        measured = [f"{median(rates[choice, short]):.1f}" for short in runtimes]
+        measured = [figures(median(rates[choice, short])) for short in runtimes]
         cells = [*map(str, choice[:-1]), "" if choice[0] == "nt" else str(choice[-1]), *measured]
         print("| " + " | ".join(cells) + " |")
 
