@@ -60,7 +60,7 @@ def pack(folder, board, path):
 
     Raises ReportError where the folder holds no whole run.
     """
-    plan = _object(folder / "plan.json")
+    plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise ReportError(f"{folder} holds no run that has ended: `fab collect` fetches them")
     plan = {key: plan[key] for key in _PLAN if key in plan}
@@ -75,7 +75,7 @@ def pack(folder, board, path):
             records += own
             files[name] = "".join(item.to_line() + "\n" for item in own).encode()
         elif file.name.endswith(".outcome.json"):
-            outcome = _object(file)
+            outcome = object_in(file)
             outcome["argv"] = plain_argv(outcome.get("argv", []), file.parent.name)
             files[name] = _json(outcome)
         else:
@@ -240,7 +240,8 @@ def _json(value):
     return json.dumps(value, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def _object(path):
+def object_in(path):
+    """Return the JSON object of a file; an empty one where there is none that can be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

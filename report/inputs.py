@@ -142,15 +142,7 @@ def _newest(sources, named):
 
 def _given_up(source):
     """Tell whether a person stopped the run before this case was through: it says nothing then."""
-    if not _object(source.run.folder / "ended.json").get("stopped"):
+    if not archive.object_in(source.run.folder / "ended.json").get("stopped"):
         return False
-    outcome = _object(source.path.with_suffix(".outcome.json"))
+    outcome = archive.object_in(source.path.with_suffix(".outcome.json"))
     return not outcome or outcome.get("reason") == "stopped"
-
-
-def _object(path):
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
