@@ -1,5 +1,7 @@
 """samples/mygemm: other libraries, where they are, what they are given and how they are checked."""
 
+import argparse
+import ctypes
 import sys
 from types import SimpleNamespace
 
@@ -54,6 +56,77 @@ def test_numpys_matrices_begin_on_cache_lines(sample, queue):
     assert product == pytest.approx(inputs[0] @ inputs[1])
     assert clean
     assert (inputs[2] < 1).all()  # left as it was
+
+
+LIBBLAS = "libblas.so.3"  # comes with Debian's numpy; whichever BLAS that is, it has CBLAS
+
+
+def load_libblas(sample):
+    """Return it as a Cblas."""
+    try:
+        return sample.peers.cblas(LIBBLAS)
+    except argparse.ArgumentTypeError as missing:
+        pytest.skip(f"{missing} (Debian: libblas3)")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_library_with_the_interface_cblas(sample, queue, dtype):
+    library = load_libblas(sample)
+    problem = sample.launch.Problem(Size(5, 7, 3), np.dtype(dtype), 3, 7, 7)
+    rng = np.random.default_rng(1)
+    inputs = [rng.random(shape).astype(dtype) for shape in ((5, 3), (3, 7), (5, 7))]
+    (peer,), reasons = sample.peers.find((), queue.device, problem, inputs, library)
+    assert (peer.name, reasons) == ("libblas", {})
+    assert peer.version.startswith("lib")
+    assert "/" not in peer.version.split(",")[0]
+    assert not peer.queued
+    assert peer.settle > 0.2
+    peer.launcher(None)()
+    product, clean = peer.result(None)
+    assert product == pytest.approx(inputs[0] @ inputs[1])
+    assert clean
+    assert (inputs[2] < 1).all()  # left as it was
+
+
+def test_cblas_knows_no_half_precision(sample, queue):
+    problem = sample.launch.Problem(Size(4, 4, 4), np.dtype(np.float16), 4, 4, 4)
+    inputs = [np.ones((4, 4), np.float16)] * 3
+    library = sample.peers.Cblas("libblis", "libblis.so.4", None)
+    found, reasons = sample.peers.find((), queue.device, problem, inputs, library)
+    assert (found, reasons) == ([], {"libblis": "CBLAS has no half precision"})
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("/nowhere/libblis.so.4", "/nowhere/libblis.so.4: cannot open shared object file"),
+        ("libm.so.6", "libm.so.6 has no cblas_sgemm"),
+    ],
+)
+def test_what_is_no_library_with_the_interface_cblas(sample, file, message):
+    with pytest.raises(argparse.ArgumentTypeError, match=message):
+        sample.peers.cblas(file)
+
+
+def test_a_blas_says_its_version(sample):
+    class Function:
+        def __call__(self):
+            return b"0.9.0 "
+
+    class Blis(dict):
+        """As much of ctypes.CDLL as is used."""
+
+        bli_info_get_version_str = Function()
+
+    class Mkl:
+        def MKL_Get_Version_String(self, text, length):  # noqa: N802
+            text.value = b"Math Kernel Library 2026".ljust(length - 1)
+
+    blis = Blis(bli_info_get_version_str=Function())
+    assert list(sample.peers._own_words(blis)) == ["0.9.0"]
+    assert blis["bli_info_get_version_str"].restype is ctypes.c_char_p
+    assert list(sample.peers._own_words(Mkl())) == ["Math Kernel Library 2026"]
+    assert list(sample.peers._own_words(ctypes.CDLL("libm.so.6"))) == []
 
 
 class Torch(SimpleNamespace):

@@ -19,7 +19,6 @@ from common.device import type_of
 from common.errors import SampleError
 from common.timing import Timing, elapsed, stamps
 
-SETTLE = 0.15  # seconds for which a host BLAS's threads spin on, and slow what comes next
 _TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
 _SHORT = 0.1  # seconds of a turn to which it matters that cores slept before
 _MOST_IN_FLIGHT = 200

@@ -1,13 +1,17 @@
 """Other libraries' GEMM, to compare with in the same run: each is optional, and named by version.
 
-Every peer computes C = A * B on what the kernels compute on, in the same precision. numpy runs on
-the host, CLBlast on the same queues, cuBLAS on the same GPU through PyTorch or CuPy.
+Every peer computes C = A * B on what the kernels compute on, in the same precision. numpy and what
+has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on the same GPU through
+PyTorch or CuPy.
 """
 
+import argparse
 import ctypes
 import ctypes.util
 import os
 import re
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from runner import finish
@@ -16,7 +20,8 @@ from common.errors import OpenCLFailure, Unsupported
 
 NAMES = ("numpy", "clblast", "cublas")
 _LINE = 64  # bytes
-_ROW_MAJOR, _AS_IT_IS = 101, 111  # CLBlastLayoutRowMajor, CLBlastTransposeNo
+_ROW_MAJOR, _AS_IT_IS = 101, 111  # CBLAS's numbers of layouts and transposes, and CLBlast's
+_SETTLE = 0.25  # seconds: OpenMP's threads spin on for 0.2 when there is nothing to do
 _LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.float16): "H"}
 _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 
@@ -26,10 +31,11 @@ class Peer:
 
     `launcher(stream)` returns a function that starts one GEMM, `finish(streams)` waits for all,
     `result(stream)` returns (C, whether what is around C is as it was). Only what is `queued`, in
-    OpenCL's queues, makes use of the stream. `spins`: threads of it go on when it has returned.
+    OpenCL's queues, makes use of the stream. `settle`: for so many seconds after a launch threads
+    of it may spin on, and slow what comes next.
     """
 
-    queued, spins = True, False
+    queued, settle = True, 0
 
     def __init__(self, name, version, launcher, finish, result):
         self.name, self.version = name, version
@@ -55,9 +61,50 @@ def _elsewhere(name, version, multiply, finish, result):
     return peer
 
 
-def find(names, device, problem, inputs):
-    """Return (peers, reasons): the named ones that are here, and why the others are not."""
+class Cblas(NamedTuple):
+    """A library with the interface CBLAS: its name in tables, its name in full, itself."""
+
+    name: str
+    version: str
+    handle: ctypes.CDLL
+
+
+def cblas(file):
+    """Load the library with the interface CBLAS that a command line names: an argparse type."""
+    try:
+        handle = ctypes.CDLL(file)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    for function in ("cblas_sgemm", "cblas_dgemm"):
+        if not hasattr(handle, function):
+            raise argparse.ArgumentTypeError(f"{file} has no {function}")
+    name = Path(file).name
+    version = (Path(os.path.realpath(_mapped(name))).name, *_own_words(handle))
+    return Cblas(name.split(".so")[0], ", ".join(version), handle)
+
+
+def _own_words(handle):
+    """Yield what a BLAS says of its version; nothing where it is none of those that do."""
+    for name in ("openblas_get_config", "bli_info_get_version_str"):
+        if hasattr(handle, name):
+            function = handle[name]
+            function.restype = ctypes.c_char_p
+            yield function().decode(errors="replace").strip()
+    if hasattr(handle, "MKL_Get_Version_String"):
+        text = ctypes.create_string_buffer(200)
+        handle.MKL_Get_Version_String(text, len(text))
+        yield text.value.decode(errors="replace").strip()
+
+
+def find(names, device, problem, inputs, library=None):
+    """Return (peers, reasons): the named ones that are here, and why the others are not.
+
+    `library` is a Cblas that is a peer as well.
+    """
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
+    if library:
+        makers[library.name] = lambda *args: _of_cblas(library, *args)
+        names = (*names, library.name)
     found, reasons = [], {}
     for name in names:
         try:
@@ -73,7 +120,29 @@ def _numpy(_device, problem, inputs):
     A, B, C = map(_on_cache_lines, inputs)
     multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
     peer = _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
-    peer.spins = True
+    peer.settle = _SETTLE
+    return peer
+
+
+def _of_cblas(library, _device, problem, inputs):
+    letter = _LETTERS[problem.dtype]
+    if letter == "H":
+        raise Unsupported("CBLAS has no half precision")
+    function, real = library.handle[f"cblas_{letter.lower()}gemm"], _REALS[letter]
+    # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
+    integer, pointer = ctypes.c_ssize_t, ctypes.c_void_p
+    function.argtypes = [ctypes.c_int] * 3 + [integer] * 3 + [real, *[pointer, integer] * 2]
+    function.argtypes += [real, pointer, integer]
+    function.restype = None
+    A, B, C = map(_on_cache_lines, inputs)
+    M, N, K = problem.size
+    a, b, c = (matrix.ctypes.data for matrix in (A, B, C))
+
+    def multiply(kept=(A, B)):  # of which the library has but addresses
+        function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, a, K, b, N, 0, c, N)
+
+    peer = _elsewhere(library.name, library.version, multiply, lambda: None, lambda: C)
+    peer.settle = _SETTLE
     return peer
 
 

@@ -93,7 +93,7 @@ def main(args):
         # Time what is right in turns, libraries as well.
         libraries, missing, peak = [], {}, None
         if not args.check_only:
-            found, missing = peers.find(args.peers, chosen, problem, expected.inputs)
+            found, missing = peers.find(args.peers, chosen, problem, expected.inputs, args.blas)
             libraries = [check_peer(problem, expected, peer, stream) for peer in found]
         results = [*kernels, *libraries]
         if not args.check_only:
@@ -129,9 +129,8 @@ def check_peer(problem, expected, peer, stream):
     """Return the Result of a library, run and checked once."""
     result = Result(problem, peer.name)
     result.version = peer.version
-    settle = measure.SETTLE if peer.spins else 0
     result.bar = measure.Bar(
-        peer.name, peer.launcher, peer.finish, queued=peer.queued, settle=settle
+        peer.name, peer.launcher, peer.finish, queued=peer.queued, settle=peer.settle
     )
     with result.going_on():
         stream.matrices.write(2, np.nan)  # not the result of a kernel
