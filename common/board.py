@@ -12,16 +12,8 @@ CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 # How the names of variables begin that tell drivers and libraries how to run.
 _SETTINGS = (
-    "POCL_",
-    "OCL_",
-    "CL_",
-    "RUSTICL_",
-    "MALI_",
-    "CUDA_",
-    "NVIDIA_",
-    "OMP_",
-    "OPENBLAS_",
-    "MKL_",
+    *("POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_"),
+    *("OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_"),
 )
 
 

@@ -72,7 +72,10 @@ def ladder(where, of, steps):
     GFLOPS.
     """
     peers = [gemm for gemm in steps if gemm.is_peer]
-    best = max(peers or steps, key=lambda gemm: gemm.rate.median)
+    best = max(
+        peers or steps,
+        key=lambda gemm: (_timed_beside(gemm, steps) if peers else 0, gemm.rate.median),
+    )
     against = f"{best.name}" if peers else "the fastest"
     size = steps[0].size_text
     shares = [_in_turns(gemm, best) if peers else 100 * gemm.rate.median / best.rate.median
@@ -113,6 +116,11 @@ def ladder(where, of, steps):
     else:
         note += f"Percent of {against}."
     return _plot(where, _title(of, f"the ladder at {size}"), note, columns, rows, paint)
+
+
+def _timed_beside(peer, steps):
+    """Return how many of the steps were: with a peer that one of them met, others compare ill."""
+    return sum(_in_turns(gemm, peer) is not None for gemm in steps)
 
 
 def _in_turns(gemm, best):

@@ -183,5 +183,5 @@ def test_this_machines_own_sys_can_be_read():
 def test_what_drivers_and_libraries_are_told_is_kept(monkeypatch):
     monkeypatch.setenv("POCL_AFFINITY", "1")
     assert board.environment()["variables"]["POCL_AFFINITY"] == "1"
-    given = {"OMP_NUM_THREADS": "1", "OCL_ICD_VENDORS": "/home/me", "TOKEN": "x", "CL_X": "y"}
-    assert board.settings(given) == {"CL_X": "y", "OMP_NUM_THREADS": "1"}
+    kept = {"CL_X": "y", "OMP_NUM_THREADS": "1", "BLIS_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}
+    assert board.settings(kept | {"OCL_ICD_VENDORS": "/home/me", "TOKEN": "x"}) == kept

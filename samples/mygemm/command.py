@@ -35,8 +35,8 @@ def options(description):
     add("--data", choices=checking.INPUTS, default="sdk", help="integer: exact results")
     add("--peers", type=sizes.some_of(peers.NAMES), default="all", metavar="NAMES",
         help=f"{', '.join(peers.NAMES)} between commas, all (default) or none")  # fmt: skip
-    add("--blas", type=peers.cblas, metavar="FILE",
-        help="a further one that has the interface CBLAS, such as libblis.so.4")  # fmt: skip
+    add("--blas", metavar="FILE",
+        help="a further library, with the interface CBLAS: libopenblas.so.0, ...")  # fmt: skip
     add("--in-flight", type=cli.count(1, 10_000), metavar="N",
         help="launches back to back for each time taken (default: several short ones)")  # fmt: skip
     add("--queues", type=cli.count(1, 64), metavar="N",

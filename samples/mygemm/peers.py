@@ -5,15 +5,12 @@ has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on t
 PyTorch or CuPy.
 """
 
-import argparse
 import ctypes
 import ctypes.util
-import os
 import re
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from loading import file_of, version_in
 from runner import finish
 
 from common.errors import OpenCLFailure, Unsupported
@@ -61,41 +58,6 @@ def _elsewhere(name, version, multiply, finish, result):
     return peer
 
 
-class Cblas(NamedTuple):
-    """A library with the interface CBLAS: its name in tables, its name in full, itself."""
-
-    name: str
-    version: str
-    handle: ctypes.CDLL
-
-
-def cblas(file):
-    """Load the library with the interface CBLAS that a command line names: an argparse type."""
-    try:
-        handle = ctypes.CDLL(file)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    for function in ("cblas_sgemm", "cblas_dgemm"):
-        if not hasattr(handle, function):
-            raise argparse.ArgumentTypeError(f"{file} has no {function}")
-    name = Path(file).name
-    version = (Path(os.path.realpath(_mapped(name))).name, *_own_words(handle))
-    return Cblas(name.split(".so")[0], ", ".join(version), handle)
-
-
-def _own_words(handle):
-    """Yield what a BLAS says of its version; nothing where it is none of those that do."""
-    for name in ("openblas_get_config", "bli_info_get_version_str"):
-        if hasattr(handle, name):
-            function = handle[name]
-            function.restype = ctypes.c_char_p
-            yield function().decode(errors="replace").strip()
-    if hasattr(handle, "MKL_Get_Version_String"):
-        text = ctypes.create_string_buffer(200)
-        handle.MKL_Get_Version_String(text, len(text))
-        yield text.value.decode(errors="replace").strip()
-
-
 def find(names, device, problem, inputs, library=None):
     """Return (peers, reasons): the named ones that are here, and why the others are not.
 
@@ -127,18 +89,18 @@ def _numpy(_device, problem, inputs):
 def _of_cblas(library, _device, problem, inputs):
     letter = _LETTERS[problem.dtype]
     if letter == "H":
-        raise Unsupported("CBLAS has no half precision")
-    function, real = library.handle[f"cblas_{letter.lower()}gemm"], _REALS[letter]
+        raise Unsupported("CBLAS is asked for single and double precision only")
+    function, real = getattr(library.handle, f"cblas_{letter.lower()}gemm"), _REALS[letter]
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
-    integer, pointer = ctypes.c_ssize_t, ctypes.c_void_p
-    function.argtypes = [ctypes.c_int] * 3 + [integer] * 3 + [real, *[pointer, integer] * 2]
-    function.argtypes += [real, pointer, integer]
+    size = ctypes.c_ssize_t
+    matrix = (ctypes.c_void_p, size)  # elements, ld
+    function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
     function.restype = None
     A, B, C = map(_on_cache_lines, inputs)
     M, N, K = problem.size
     a, b, c = (matrix.ctypes.data for matrix in (A, B, C))
 
-    def multiply(kept=(A, B)):  # of which the library has but addresses
+    def multiply(kept=(A, B, C)):  # of which the library has but addresses
         function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, a, K, b, N, 0, c, N)
 
     peer = _elsewhere(library.name, library.version, multiply, lambda: None, lambda: C)
@@ -201,23 +163,8 @@ def _clblast(_device, problem, _inputs):
 
         return enqueue
 
-    version = f"CLBlast {_version(os.path.realpath(_mapped(file)))}"
+    version = f"CLBlast {version_in(file_of(function)) or 'of unknown version'}"
     return Peer("clblast", version, launcher, finish, lambda stream: stream.matrices.result())
-
-
-def _mapped(file):
-    """Return the path of a library that is loaded, or its name where that is not known."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            return next((p for p in re.findall(r"(/\S+)$", maps.read(), re.M) if file in p), file)
-    except OSError:
-        return file
-
-
-def _version(path):
-    """Return the version that the name of a shared library ends in."""
-    found = re.search(r"\.so\.([\d.]+)$", path)
-    return found[1] if found else "of unknown version"
 
 
 def _cublas(device, _problem, inputs):

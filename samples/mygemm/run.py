@@ -10,6 +10,7 @@ python samples/mygemm/run.py tune --kernel 6 --budget 100         search for bet
 """
 
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -19,6 +20,7 @@ try:
     import command
     import inspection
     import launch
+    import loading
     import measure
     import numpy as np
     import peers
@@ -56,8 +58,9 @@ def main(args):
             rungs = [(rungs[0][0], {})]  # its parameters are what is searched for
         do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
         return do(args, queue, limits, about, problems[0], rungs)
-    roof = None
+    roof = blas = None
     if not args.check_only:
+        blas = None if args.blas is None else loading.cblas(args.blas)
         print(measure.busy() or "", end="")
         dtype = problems[0].dtype
         roof, no_roof = roofline.attempt(roofline.Roofline, queue, limits, dtype)
@@ -93,7 +96,7 @@ def main(args):
         # Time what is right in turns, libraries as well.
         libraries, missing, peak = [], {}, None
         if not args.check_only:
-            found, missing = peers.find(args.peers, chosen, problem, expected.inputs, args.blas)
+            found, missing = peers.find(args.peers, chosen, problem, expected.inputs, blas)
             libraries = [check_peer(problem, expected, peer, stream) for peer in found]
         results = [*kernels, *libraries]
         if not args.check_only:
@@ -138,6 +141,7 @@ def check_peer(problem, expected, peer, stream):
         peer.finish([stream])
         product, clean = peer.result(stream)
         result.checked(expected.check_host(product, clean), product)
+        time.sleep(peer.settle)
     return result
 
 

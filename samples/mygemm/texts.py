@@ -38,7 +38,8 @@ def table(results, args, first, peers):
     compared = [r for r in (first, *peers) if r and r.times and len(results) > 1]
     marks = {r.name: "*" if r is best else "" for r in compared}
     head = [f"median of {args.repeat}", "time", "GFLOPS", "lowest", "best"]
-    head += [f"to {r.name.split('_')[0]}{marks[r.name]}" for r in compared]
+    short = {r.name: r.name.split("_")[0] if r.gemm else r.name for r in compared}
+    head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
     rows = []
     for r in results:
