@@ -72,10 +72,10 @@ def ladder(where, of, steps):
     GFLOPS.
     """
     peers = [gemm for gemm in steps if gemm.is_peer]
-    best = max(
-        peers or steps,
-        key=lambda gemm: (_timed_beside(gemm, steps) if peers else 0, gemm.rate.median),
-    )
+    if peers:
+        best = max(peers, key=lambda peer: (_timed_beside(peer, steps), peer.rate.median))
+    else:
+        best = max(steps, key=lambda gemm: gemm.rate.median)
     against = f"{best.name}" if peers else "the fastest"
     size = steps[0].size_text
     shares = [_in_turns(gemm, best) if peers else 100 * gemm.rate.median / best.rate.median
@@ -119,7 +119,7 @@ def ladder(where, of, steps):
 
 
 def _timed_beside(peer, steps):
-    """Return how many of the steps were: with a peer that one of them met, others compare ill."""
+    """Return how many of the steps were: nothing can be said of the others."""
     return sum(_in_turns(gemm, peer) is not None for gemm in steps)
 
 

@@ -12,7 +12,7 @@ from common import device
 from common.errors import OpenCLFailure
 from common.gemm import Size
 
-NAMES = ("checking", "ladder", "launch", "measure", "runner")
+NAMES = ("checking", "ladder", "launch", "measure", "peers", "run", "runner")
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,17 @@ def make_bar(sample):
         return bar
 
     return make
+
+
+def third_fails(said):
+    """Return a launch that says b, and fails when it does so for the third time."""
+
+    def launch(stream):
+        said.append("b")
+        if said.count("b") == 3:
+            raise OpenCLFailure("it is broken")
+
+    return launch
 
 
 # Rounds.
@@ -58,15 +69,23 @@ def test_rounds_take_turns_and_pause(sample, make_bar, monkeypatch):
     assert "".join(said) == "a|b|"
 
 
+def test_a_library_that_spins_on_is_followed_by_a_pause(sample, queue, monkeypatch):
+    slept = []
+    monkeypatch.setattr(sample.run.time, "sleep", slept.append)
+    problem = sample.launch.Problem(Size(4, 5, 6), np.dtype(np.float32), 6, 5, 5)
+    expected = sample.checking.Expected(problem, "sdk", 1, 1.0, 0.0)
+    stream = sample.runner.Stream(queue, problem)
+    (peer,), _ = sample.peers.find(("numpy",), queue.device, problem, expected.inputs)
+    peer.settle = 0.3
+    result = sample.run.check_peer(problem, expected, peer, stream)
+    assert (result.status, slept) == ("passed", [0.3])
+    sample.measure.rounds([result.bar], repeat=1, warmup=0, in_flight=1)
+    assert slept == [0.3, 0.3]
+
+
 def test_a_bar_that_fails_is_left_out_and_the_others_go_on(sample, make_bar):
     said = []
-
-    def fail(stream):
-        said.append("b")
-        if said.count("b") == 3:
-            raise OpenCLFailure("it is broken")
-
-    bars = [make_bar("a", lambda stream: said.append("a")), make_bar("b", fail)]
+    bars = [make_bar("a", lambda stream: said.append("a")), make_bar("b", third_fails(said))]
     times = sample.measure.rounds(bars, repeat=4, warmup=0, in_flight=1)
     assert "".join(said) == "aabbaabaaaa"
     assert list(times) == ["a"]
@@ -84,14 +103,11 @@ def test_a_ratio_compares_within_rounds(sample):
 
 def test_what_a_bar_launched_before_it_failed_does_not_run_in_the_next_turn(sample, make_bar):
     said = []
-
-    def fail(stream):
-        said.append("b")
-        if said.count("b") == 3:
-            raise OpenCLFailure("it is broken")
-
     finish = lambda streams: said.append("|")  # noqa: E731
-    bars = [make_bar("b", fail, finish), make_bar("a", lambda stream: said.append("a"), finish)]
+    bars = [
+        make_bar("b", third_fails(said), finish),
+        make_bar("a", lambda stream: said.append("a"), finish),
+    ]
     times = sample.measure.rounds(bars, repeat=1, warmup=0, in_flight=2)
     assert "".join(said) == "bb|b|aa|aa|"
     assert list(times) == ["a"]

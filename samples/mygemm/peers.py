@@ -109,7 +109,7 @@ def _of_cblas(library, _device, problem, inputs):
 
 
 def _on_cache_lines(matrix):
-    """Return a copy that begins on a cache line, where a BLAS is up to 1.5 times as fast."""
+    """Return a copy that begins on a cache line: else chance says where, and a BLAS's rate."""
     room = np.empty(matrix.nbytes + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE
     copy = room[start : start + matrix.nbytes].view(matrix.dtype).reshape(matrix.shape)
