@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
 ARCH := arm64
 
-.PHONY: run test board board-stop test-arm64 test-armhf intel tune screenshots lint format lock clean
+.PHONY: run test board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -26,11 +26,6 @@ board-stop: $(READY)
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)
 	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/test_emulated.py
-
-# A second OpenCL driver for the CPU, Intel's, from PyPI.
-intel: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check \
-	    intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0
 
 # Kernel Tuner, for samples/mygemm/run.py tune.
 tune: $(READY)
@@ -59,7 +54,9 @@ $(READY): requirements.lock
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m deploy.slim
 	touch $(READY)
+	@$(BIN)/python samples/sgemm/run.py --list
 
 # Update every version in requirements.lock, from pyproject.toml.
 lock: $(READY)

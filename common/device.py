@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyopencl as cl
 
-from common import icd
+from common import drivers
+from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
 
 TYPES = {
@@ -31,6 +32,7 @@ NOTABLE_EXTENSIONS = (
 
 # Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
 _contexts = []
+_passed_over = {}  # by choose(): why, by platform and device
 
 
 @dataclass(frozen=True)
@@ -101,32 +103,13 @@ def limits(device, profile=None):
     )
 
 
-def platforms():
-    """Return all platforms, or raise OpenCLFailure where the loader finds none.
-
-    Intel's runtime from pip, which nobody installed for the whole machine, comes last.
-    """
-    try:
-        with icd.pip_drivers() as added:
-            found = cl.get_platforms()
-        found.sort(key=lambda platform: added and platform.name.strip() == icd.PLATFORM)
-    except cl.Error as error:
-        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
-            raise
-        found = []
-    if not found:
-        vendors = os.environ.get("OCL_ICD_VENDORS")
-        where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
-        raise OpenCLFailure(f"no OpenCL platform ({where}): `fab doctor` tells what is missing")
-    return found
-
-
 def choose(platform=None, device=None, type_name=None):
     """Return the device that the options name; each is None, a number or part of a name.
 
     Without a platform and a device, PYOPENCL_CTX (`platform[:device]`) is asked; without that, the
-    first GPU of any platform is taken, else the first accelerator, else the first device. Raises
-    UsageError where there is no such device, OpenCLFailure where a platform fails that was asked.
+    first GPU of any platform is taken, else the first accelerator, else the first device, of those
+    whose driver works: passed_over() tells of the others. Raises UsageError where there is no such
+    device, OpenCLFailure where the platform fails that was asked for, or none works.
     """
     if platform is None and device is None:
         chosen = os.environ.get("PYOPENCL_CTX", "").split(":")
@@ -139,24 +122,54 @@ def choose(platform=None, device=None, type_name=None):
         found = [_pick(found, platform, "platform")]
     elif len(found) > 1 and _is_number(device):
         raise UsageError(f"device {device} of which platform? Add -p, see --list")
-    candidates = [d for p in found for d in devices(p, type_name)]
+    candidates = [d for p in found for d in _devices_or_none(p, type_name, len(found) == 1)]
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
-        raise UsageError(f"no device of type {type_name or 'all'} on {names}: see --list")
+        why = "".join(f"; {text}" for text in passed_over())
+        raise UsageError(f"no device of type {type_name or 'all'} on {names}{why}: see --list")
     if device is not None:
         return _pick(candidates, device, "device")
-    for wanted in (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.ALL):
-        for candidate in candidates:
-            if candidate.type & wanted:
-                return candidate
-    return candidates[0]
+    candidates.sort(key=_rank)
+    return candidates[0] if platform is not None else _first_that_works(candidates)
+
+
+def _devices_or_none(platform, type_name, only):
+    """Return the devices of a platform. One that fails is passed over if it is not the only one."""
+    try:
+        return devices(platform, type_name)
+    except OpenCLFailure as error:
+        if only:
+            raise
+        _passed_over[platform.name.strip()] = str(error)
+        return []
+
+
+def _rank(device):
+    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.ALL)
+    return next(rank for rank, kind in enumerate(kinds) if device.type & kind)
+
+
+def _first_that_works(candidates):
+    for candidate in candidates:
+        problem = drivers.problem(candidate)
+        if problem is None:
+            return candidate
+        name = candidate.platform.name.strip()
+        _passed_over[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
+    raise OpenCLFailure(f"no driver works: {'; '.join(passed_over())}; -p takes one all the same")
+
+
+def passed_over():
+    """Return what choose() passed over in this process, and why: a text for each driver."""
+    unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
+    return [*unloadable, *dict.fromkeys(_passed_over.values())]
 
 
 def devices(platform, type_name=None):
     """Return the platform's devices of the named type; an empty list where it has none.
 
-    Raises OpenCLFailure where the platform fails. That is no reason to take another platform's
-    device in silence: a driver that does not fit the kernel shows itself so.
+    Raises OpenCLFailure where the platform fails: a driver that does not fit the kernel shows
+    itself so.
     """
     try:
         return platform.get_devices(TYPES[type_name or "all"])
@@ -164,7 +177,7 @@ def devices(platform, type_name=None):
         if error.code == cl.status_code.DEVICE_NOT_FOUND:
             return []
         name = platform.name.strip()
-        text = f"platform {name} fails: {error}; -p takes another one"
+        text = f"platform {name} fails: {error}"
         raise OpenCLFailure(text) from error
 
 
@@ -218,6 +231,7 @@ def describe(device, limit):
         "compute_units": device.max_compute_units,
         "preferred_vector_widths": _vector_widths(device),
         "extensions": sorted(limit.extensions),
+        "passed_over": passed_over(),
         "limits": {
             "profile": limit.profile,
             "max_work_group_size": limit.max_work_group_size,
@@ -255,6 +269,7 @@ def summary(about):
         f" one allocation {size_text(limit['max_mem_alloc_size'])}",
         f"  extensions       {' '.join(have) or 'none of note'}",
         f"  not there        {' '.join(lack) or 'nothing of note'}",
+        *(f"  passed over      {text}" for text in about["passed_over"]),
     ]
 
 
@@ -267,18 +282,49 @@ def size_text(count):
     return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
 
 
+def survey():
+    """Return all drivers with what is wrong with each, looked at anew: plain data.
+
+    A list of {"name", "version", "problem", "devices"}, of platforms in the order of -p, then of
+    ICD files whose driver cannot be loaded. A device is {"name", "type", "problem"}. A problem is
+    None where there is none.
+    """
+    found = []
+    for platform in platforms():
+        about = {"name": platform.name.strip(), "version": platform.version.strip()}
+        try:
+            here, problem = devices(platform), None
+        except OpenCLFailure as error:
+            here, problem = [], str(error)
+        listed = [
+            {
+                "name": item.name.strip(),
+                "type": type_of(item),
+                "problem": drivers.problem(item, anew=True),
+            }
+            for item in here
+        ]
+        found.append({**about, "problem": problem, "devices": listed})
+    for file, why in drivers.unloadable().items():
+        found.append({"name": file, "version": "", "problem": why, "devices": []})
+    return found
+
+
 def listing():
     """Return the lines of --list: platforms, and each one's devices, as -p and -d count them."""
-    found = platforms()
-    lines = [f"Platforms ({len(found)}):"]
+    found = survey()
+    lines = [f"Platforms ({len([platform for platform in found if platform['version']])}):"]
     for number, platform in enumerate(found):
-        lines.append(f"    [{number}] {platform.name.strip()}, {platform.version.strip()}")
-        try:
-            here = devices(platform)
-        except OpenCLFailure as error:
-            lines.append(f"        {error}")
+        if not platform["version"]:
+            lines.append(f"    left out: {platform['name']}: its driver {platform['problem']}")
             continue
-        lines.append(f"        Devices ({len(here)}):")
-        for index, item in enumerate(here):
-            lines.append(f"            [{index}] {item.name.strip()} ({type_of(item)})")
+        lines.append(f"    [{number}] {platform['name']}, {platform['version']}")
+        if platform["problem"]:
+            lines.append(f"        {platform['problem']}")
+            continue
+        lines.append(f"        Devices ({len(platform['devices'])}):")
+        for index, item in enumerate(platform["devices"]):
+            lines.append(f"            [{index}] {item['name']} ({item['type']})")
+            if item["problem"]:
+                lines.append(f"                not the default: its driver {item['problem']}")
     return lines

@@ -1,4 +1,4 @@
-"""Let the OpenCL loader find Intel's CPU runtime where pip put it.
+"""Which drivers the OpenCL loader finds: the system's, and Intel's CPU runtime where pip put it.
 
 The wheel intel-opencl-rt installs lib/libintelocl.so into the environment, and an ICD file that
 names another, nonexistent path. The loader is given a folder of our own, with the right one.
@@ -7,6 +7,7 @@ names another, nonexistent path. The loader is given a folder of our own, with t
 import contextlib
 import os
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -17,27 +18,80 @@ _CHOICES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")  # where these are set, the
 
 def intel_library(prefix=sys.prefix):
     """Return the path of Intel's CPU runtime in the environment at `prefix`, or None."""
-    path = Path(prefix, "lib", "libintelocl.so")
-    return path if path.exists() else None
+    # Where packages were unpacked into a folder of PYTHONPATH, lib/ is beside them.
+    for folder in (prefix, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))):
+        path = Path(folder, "lib", "libintelocl.so")
+        if path.exists():
+            return path
+    return None
+
+
+def files(system=_SYSTEM):
+    """Return the paths of the ICD files that the loader reads, but for Intel's from pip.
+
+    Where the user's choice is a library itself, that is the only path.
+    """
+    chosen = next(filter(None, map(os.environ.get, _CHOICES)), None)
+    folder = Path(chosen) if chosen else system
+    return sorted(folder.glob("*.icd")) if folder.is_dir() else [folder] if chosen else []
+
+
+def libraries(prefix=sys.prefix, system=_SYSTEM):
+    """Return {path of an ICD file: path of its library}; a name that is not found stays a name."""
+    found = {}
+    for file in files(system):
+        try:
+            name = str(file)
+            if ".so" not in file.name:
+                name = file.read_text(encoding="utf-8", errors="replace").split("\n")[0].strip()
+        except OSError:
+            name = ""
+        found[str(file)] = _resolved(name)
+    library = intel_library(prefix)
+    if library and not _chosen():
+        found[str(library)] = str(library)
+    return found
+
+
+def _chosen():
+    return any(os.environ.get(name) for name in _CHOICES)
+
+
+def _resolved(name):
+    """Return where the dynamic linker finds a library, as far as its usual folders tell."""
+    machine = sysconfig.get_config_var("MULTIARCH") or ""
+    usual = [
+        f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib") for sub in (machine, "")
+    ]
+    usual += ["/usr/lib64", "/lib64"]
+    for folder in [*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), *usual]:
+        if name and folder and "/" not in name and os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    return name
 
 
 @contextlib.contextmanager
-def pip_drivers(prefix=sys.prefix, system=_SYSTEM):
+def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
     """Let a loader that starts in this block see Intel's runtime of this environment as well.
 
-    The loader reads its ICD files once, at the first question for platforms. The folder that it
-    reads then holds the system's ICD files too, and is gone afterwards. Gives whether there is one.
+    `without` names ICD files that it is not to read. The loader reads its ICD files once, at the
+    first question for platforms. The folder that it reads then is gone afterwards.
     """
     library = intel_library(prefix)
-    if library is None or any(os.environ.get(name) for name in _CHOICES):
-        yield False
+    added = library is not None and not _chosen() and str(library) not in without
+    kept = [file for file in files(system) if str(file) not in without]
+    if not added and len(kept) == len(files(system)):
+        yield
         return
+    before = {name: os.environ.pop(name, None) for name in _CHOICES}
     with tempfile.TemporaryDirectory(prefix="opencl-vendors-") as folder:
-        for file in system.glob("*.icd"):
-            Path(folder, file.name).symlink_to(file)
-        Path(folder, "pip-intel-cpu.icd").write_text(f"{library}\n", encoding="utf-8")
+        for file in kept:
+            Path(folder, file.name).symlink_to(file.resolve())
+        if added:
+            Path(folder, "pip-intel-cpu.icd").write_text(f"{library}\n", encoding="utf-8")
         os.environ["OCL_ICD_VENDORS"] = folder
         try:
-            yield True
+            yield
         finally:
             del os.environ["OCL_ICD_VENDORS"]
+            os.environ.update({name: value for name, value in before.items() if value is not None})

@@ -26,14 +26,23 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts", do="facts", icd=icd_source()).event()
+    facts = board.start("facts", do="facts", modules=modules()).event()
     reached = Finding("ok", "reachable", board.link.address)
     return show(board, [reached, *judge(facts, time.time())])
 
 
-def icd_source():
-    """Return the text of common/icd.py: the board is to find drivers as the samples do."""
-    return (ROOT / "common" / "icd.py").read_text(encoding="utf-8")
+def modules():
+    """Return the texts of what looks at drivers as the samples do, by path: the board runs it."""
+    names = (
+        "__init__.py",
+        "device.py",
+        "drivers.py",
+        "errors.py",
+        "icd.py",
+        "probe.py",
+        "probe.cl",
+    )
+    return {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
 
 
 def show(board, findings):
@@ -127,6 +136,7 @@ def _platforms(facts):
 
 def _devices(facts):
     platforms = _platforms(facts)
+    works = any(not _problem(d) for platform in platforms for d in platform["devices"])
     if not any(platform["devices"] for platform in platforms):
         todo = (
             "fix the ICD files, libraries and permissions above; -1001 is what the loader says "
@@ -142,16 +152,31 @@ def _devices(facts):
             todo = "its driver does not fit the kernel's, or may not use the device files above"
             if "rusticl" in platform["name"].lower():
                 todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
+            if not platform["version"]:  # an ICD file, whose driver cannot be loaded
+                text, todo = platform["name"], "the samples leave it out; update or remove it"
             yield Finding("FAIL", "OpenCL", f"{text}: {platform['problem'] or 'no device'}", todo)
         else:
             yield Finding("ok", "OpenCL", text)
         for device in platform["devices"]:
-            yield Finding("ok", "OpenCL", f"    {device['name']} ({device['type']})")
+            text = f"    {device['name']} ({device['type']})"
+            if problem := _problem(device):
+                level = "note" if works else "FAIL"
+                todo = (
+                    "not chosen by default, -p takes it all the same: update or remove its driver"
+                )
+                yield Finding(level, "OpenCL", f"{text}: its driver {problem}", todo)
+            else:
+                yield Finding("ok", "OpenCL", text)
     kinds = {device["type"] for platform in platforms for device in platform["devices"]}
     sound = platforms and all(platform["devices"] for platform in platforms)
     if sound and facts["nodes"] and "gpu" not in kinds:
         todo = "install the GPU's OpenCL driver: the samples would run on the CPU"
         yield Finding("note", "OpenCL", "there is a GPU's device file, but no GPU", todo)
+
+
+def _problem(device):
+    """Return what is wrong with the driver of a device, or None."""
+    return device.get("problem")
 
 
 def _governors(facts):

@@ -14,7 +14,7 @@ from deploy.errors import BoardError
 
 _WHEELS = {"numpy": "numpy", "pyopencl": "pyopencl", "PIL": "Pillow"}
 _DRIVER = "pocl-opencl-icd"  # Debian's, for the CPU
-_DRIVER_WHEEL = "pocl-binary-distribution"  # for x86_64 only
+_DRIVER_WHEELS = ("intel-opencl-rt", "intel-cmplr-lib-rt")  # for x86_64 only
 
 
 class Plan(NamedTuple):
@@ -64,7 +64,7 @@ def provision(board, system, dry_run):
 
 def _look(board):
     names = {**doctor.DEBIAN, "driver": _DRIVER}
-    session = board.start("provision", do="look", icd=doctor.icd_source(), debian=names)
+    session = board.start("provision", do="look", modules=doctor.modules(), debian=names)
     event = session.event()
     if event["event"] != "found":
         raise BoardError(f"it sends what makes no sense: {event}")
@@ -110,7 +110,7 @@ def _with_wheels(plan, found, folder):
     alone = by_wheel or earlier or len(missing) == len(_WHEELS)
     wanted = [_WHEELS[name] for name in (_WHEELS if alone else missing)] if missing else []
     if by_wheel:
-        wanted = [*_WHEELS.values(), _DRIVER_WHEEL]
+        wanted = [*_WHEELS.values(), *_DRIVER_WHEELS]
     if wanted:
         text = f"{', '.join(wanted)} for {wheels.target(found)}: downloaded here, unpacked into "
         plan.lines.append(("wheels", f"{text}{folder}/envs for later runs"))

@@ -47,6 +47,8 @@ def devices(rows):
     """Print on which device each board ran: one on the CPU must not pass for one on the GPU."""
     for board, name in sorted({(row.board, _device(row.record)) for row in rows}):
         line(f"{board} ran on {name}")
+    for board, text in sorted({(r.board, text) for r in rows for text in _passed_over(r.record)}):
+        line(f"{board} passed over {text}")
 
 
 def new(left, right):
@@ -77,6 +79,12 @@ def _console():
 
 def _device(item):
     return f"{item.device['name']} ({item.device['type']})" if item.device else "no device"
+
+
+def _passed_over(item):
+    """Return why drivers were not chosen by default, as the board says it."""
+    texts = item.device.get("passed_over")
+    return map(str, texts) if isinstance(texts, list) else []
 
 
 def _run_time(item):

@@ -12,7 +12,7 @@ CPU, GPU = cl.device_type.CPU, cl.device_type.GPU
 
 
 def fake(name, kind):
-    return SimpleNamespace(name=name, type=kind)
+    return SimpleNamespace(name=name, type=kind, driver_version="1")
 
 
 def platform(name, *items):
@@ -20,7 +20,19 @@ def platform(name, *items):
         found = [item for item in items if kind == cl.device_type.ALL or item.type & kind]
         return found
 
-    return SimpleNamespace(name=name, version="OpenCL 1.2", get_devices=get_devices)
+    made = SimpleNamespace(name=name, version="OpenCL 1.2", get_devices=get_devices)
+    for item in items:
+        item.platform = made
+    return made
+
+
+@pytest.fixture(autouse=True)
+def broken(monkeypatch):
+    """What is wrong with drivers, by the device's name: nothing, unless a test says so."""
+    problems = {}
+    monkeypatch.setattr(device.drivers, "problem", lambda item, anew=False: problems.get(item.name))
+    monkeypatch.setattr(device, "_passed_over", {})
+    return problems
 
 
 @pytest.fixture
@@ -96,17 +108,43 @@ class TestChoose:
         assert "            [1] Mali-T628 (2) (gpu)" in lines
 
 
-def test_a_platform_that_fails_is_not_passed_over_in_silence(monkeypatch):
+@pytest.mark.usefixtures("mali_board")
+class TestDriversThatDoNotWork:
+    def test_the_next_device_is_taken_and_the_reason_told(self, broken):
+        broken["Mali-T628 (4 cores)"] = broken["Mali-T628 (2)"] = "crashes"
+        assert device.choose().name == "pthread-cortex-a15"
+        assert device.passed_over() == ["ARM Platform: its driver crashes"]
+
+    def test_none_is_left(self, broken):
+        broken.update({"Mali-T628 (4 cores)": "crashes", "Mali-T628 (2)": "hangs"})
+        with pytest.raises(OpenCLFailure, match="no driver works: ARM Platform: its driver crash"):
+            device.choose(type_name="gpu")
+
+    @pytest.mark.parametrize("options", [{"platform": "arm"}, {"device": "mali"}])
+    def test_who_asks_for_it_gets_it(self, broken, options):
+        broken["Mali-T628 (4 cores)"] = "crashes"
+        assert device.choose(**options).name == "Mali-T628 (4 cores)"
+        assert device.passed_over() == []
+
+    def test_the_listing_tells_it(self, broken):
+        broken["Mali-T628 (2)"] = "crashes"
+        lines = device.listing()
+        at = lines.index("            [1] Mali-T628 (2) (gpu)")
+        assert lines[at + 1].strip() == "not the default: its driver crashes"
+
+
+def test_a_platform_that_fails_is_passed_over_with_the_reason(monkeypatch):
     def broken(kind):
         code = cl.status_code.OUT_OF_HOST_MEMORY
         raise cl.RuntimeError(cl._cl._ErrorRecord("no memory", code, "clGetDeviceIDs"))
 
     pocl = platform("PoCL", fake("pthread", CPU))
     arm = SimpleNamespace(name="ARM Platform", version="OpenCL 1.2", get_devices=broken)
-    monkeypatch.setattr(device, "platforms", lambda: [pocl, arm])
-    with pytest.raises(OpenCLFailure, match=r"platform ARM Platform fails: .*-p takes another"):
-        device.choose()
-    assert device.choose(platform="pocl").name == "pthread"
+    monkeypatch.setattr(device, "platforms", lambda: [arm, pocl])
+    assert device.choose().name == "pthread"
+    assert "platform ARM Platform fails: " in device.passed_over()[0]
+    with pytest.raises(OpenCLFailure, match="platform ARM Platform fails: "):
+        device.choose(platform="arm")
     assert any("platform ARM Platform fails" in line for line in device.listing())
 
 

@@ -60,6 +60,7 @@ def missing(name):
 
 
 NODE = {**HEALTHY["nodes"][0], "usable": False}
+CRASHES = {**MALI, "problem": "crashes while building a small program (SIGABRT)"}
 PTHREAD = {"name": "pthread-cortex-a15", "type": "cpu"}
 
 
@@ -88,6 +89,13 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
         ({"devices": {"ok": False, "text": "crashed with signal 11"}}, "FAIL", "OpenCL", "fix"),
         ({"devices": two_platforms(problem="OUT_OF_HOST_MEMORY")}, "FAIL", "OpenCL", "driver"),
         ({"devices": two_platforms(devices=[])}, "FAIL", "OpenCL", "driver"),
+        (
+            {"devices": two_platforms(devices=[CRASHES])},
+            "note",
+            "OpenCL",
+            "-p takes it all the same",
+        ),
+        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "leave it out"),
         (
             {"devices": two_platforms(name="rusticl", devices=[])},
             "FAIL",
@@ -150,8 +158,9 @@ def test_a_real_board_in_trouble(fab, odroid, boards_toml, tmp_path):
 
 
 def test_drivers_are_sought_as_the_samples_seek_them(board):
-    where = "class pip_drivers:\n    __enter__ = __exit__ = lambda *_: exit('sought')\n"
-    facts = board.start("facts", do="facts", icd=where).event()
+    texts = {"common/__init__.py": "", "common/errors.py": "class SampleError(Exception): pass\n"}
+    texts["common/device.py"] = "def survey():\n    raise SystemExit('sought')\n"
+    facts = board.start("facts", do="facts", modules=texts).event()
     assert facts["devices"] == {"ok": False, "text": "sought"}
 
 

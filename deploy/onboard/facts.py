@@ -28,21 +28,15 @@ MARK = "@@"  # before an answer: drivers print, too
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
 
 DEVICES = """
-import json, pyopencl as cl
-def kind(d):
-    names = ("CPU", "GPU", "ACCELERATOR")
-    return [n.lower() for n in names if d.type & getattr(cl.device_type, n)][:1] or ["other"]
-def describe(p):
-    version = p.version.strip().split("  ")[0]
-    about = {"name": p.name.strip(), "version": version, "devices": [], "problem": None}
-    try:
-        about["devices"] = [{"name": d.name.strip(), "type": kind(d)[0]} for d in p.get_devices()]
-    except cl.Error as error:
-        about["problem"] = str(error)
-    return about
-with pip_drivers():
-    print("@@" + json.dumps([describe(p) for p in cl.get_platforms()]))
+import json, sys
+from common import device, errors
+try:
+    print("@@" + json.dumps(device.survey()))
+except errors.SampleError as error:
+    sys.exit(str(error))
 """
+SURVEY_LIMIT = 150  # seconds: a driver that hangs takes 20 of them, or what its env allows
+BEAT = 5.0
 
 VENDORS = "/etc/OpenCL/vendors"
 
@@ -51,14 +45,17 @@ GPU_CLOCKS = ("/sys/class/devfreq/*.gpu*", "/sys/class/devfreq/*mali*")
 
 
 class Probes:
-    """Lines of Python, each in a process of its own."""
+    """Lines of Python, each in a process of its own. `beat` is called now and then."""
 
-    def __init__(self, env, python):
-        self.env, self.python = env, python
+    def __init__(self, env, python, beat=lambda: None):
+        self.env, self.python, self.beat = env, python, beat
         self.end = time.monotonic() + ALL_PROBES
 
-    def ask(self, code):
-        """Run a line of Python; return {"ok": bool, "text": what it said}."""
+    def ask(self, code, limit=None):
+        """Run a line of Python; return {"ok": bool, "text": what it said}.
+
+        It has `limit` seconds; without one, its share of ALL_PROBES.
+        """
         try:
             process = subprocess.Popen(
                 [self.python, "-c", code], env=self.env, cwd="/", universal_newlines=True,
@@ -66,12 +63,19 @@ class Probes:
             )  # fmt: skip
         except OSError as error:
             return {"ok": False, "text": "%s: %s" % (self.python, error.strerror)}
-        limit = max(1, min(PROBE_LIMIT, self.end - time.monotonic()))
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
-            return {"ok": False, "text": "no answer in %d s" % limit}
+        limit = limit or max(1, min(PROBE_LIMIT, self.end - time.monotonic()))
+        deadline = time.monotonic() + limit
+        while True:
+            try:
+                out, err = process.communicate(
+                    timeout=max(0, min(BEAT, deadline - time.monotonic()))
+                )
+                break
+            except subprocess.TimeoutExpired:
+                self.beat()
+            if time.monotonic() >= deadline:
+                process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
+                return {"ok": False, "text": "no answer in %d s" % limit}
         if process.returncode < 0:
             return {"ok": False, "text": "crashed with signal %d" % -process.returncode}
         for line in out.splitlines():
@@ -180,15 +184,33 @@ def scratch_folder():
         return None  # the disk is full or read-only: that is a finding, not an end
 
 
-def collect(request):
-    """Return the facts; request["icd"] is the text of common/icd.py, as samples find drivers."""
+def unpack(modules, folder):
+    """Write the modules that look at drivers as the samples do: texts by their path."""
+    for path, text in modules.items():
+        target = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def collect(request, beat=lambda: None):
+    """Return the facts; request["modules"] are those of common/ that look at drivers."""
     folder = request["folder"]
     env = variables(folder, request["env"])
     scratch = scratch_folder()
     cache = scratch or "/proc/nowhere"
     env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=cache, XDG_CACHE_HOME=cache)
-    probes = Probes(env, recorded(folder)["python"] or sys.executable)
+    probes = Probes(env, recorded(folder)["python"] or sys.executable, beat)
     try:
+        devices = {
+            "ok": False,
+            "text": "there is no room for a file in the folder for temporary ones",
+        }
+        if scratch:
+            unpack(request["modules"], scratch)
+            path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
+            asker = Probes(dict(env, PYTHONPATH=path), probes.python, beat)
+            devices = asker.ask(DEVICES, SURVEY_LIMIT)
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},
@@ -197,7 +219,7 @@ def collect(request):
             "bits": 8 * ctypes.sizeof(ctypes.c_void_p),
             "clock": time.time(),
             "packages": {name: probes.ask(IMPORT % name) for name in ("numpy", "pyopencl", "PIL")},
-            "devices": probes.ask(request["icd"] + DEVICES),
+            "devices": devices,
             "icd": icd_files(probes),
             "nodes": device_nodes(),
             "governors": governors(),
@@ -209,5 +231,9 @@ def collect(request):
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def answer(wire, request):
+    wire.emit("facts", **collect(request, lambda: wire.emit("beat")))
+
+
 def main():
-    serve({"facts": lambda wire, request: wire.emit("facts", **collect(request))})
+    serve({"facts": answer})

@@ -39,7 +39,7 @@ def look(wire, request):
 
     request["debian"] names Debian's package for each of Python's, and for "driver".
     """
-    found = facts.collect(request)
+    found = facts.collect(request, lambda: wire.emit("beat"))
     wire.emit("beat")
     chosen = "OCL_ICD_VENDORS" in request["env"]
     drivers = [] if chosen else unnamed(request, found["icd"]["files"])

@@ -1,0 +1,189 @@
+"""Which drivers work: each has to load, and to run a small program, in a process of its own.
+
+A driver may crash the process, hang, or compute nonsense. None is chosen by default before
+common/probe.py has run on it. The verdicts are kept in the user's cache (XDG_CACHE_HOME, else
+~/.cache, below opencl-samples/drivers), by the driver's libraries and versions, and the CPU.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import pyopencl as cl
+
+from common import icd
+from common.errors import OpenCLFailure
+
+_LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
+_SECONDS = 20
+_BAD_FOR = 24 * 3600  # seconds that a bad verdict holds: what was wrong may be mended by then
+_PROBE = Path(__file__).with_name("probe.py")
+
+
+def platforms():
+    """Return the platforms of all drivers that load, or raise OpenCLFailure where there is none.
+
+    Intel's runtime from pip, which nobody installed for the whole machine, comes last.
+    """
+    try:
+        with icd.loader(unloadable()):
+            found = cl.get_platforms()
+    except cl.Error as error:
+        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
+            raise
+        found = []
+    if found:
+        return sorted(found, key=lambda item: from_pip() and item.name.strip() == icd.PLATFORM)
+    vendors = os.environ.get("OCL_ICD_VENDORS")
+    where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
+    why = "".join(f"; {file} {reason}" for file, reason in unloadable().items())
+    todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; `fab doctor` tells more"
+    raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
+
+
+def from_pip():
+    """Tell whether Intel's runtime from pip is among the drivers."""
+    return str(icd.intel_library()) in icd.libraries()
+
+
+@lru_cache(maxsize=1)
+def unloadable():
+    """Return {ICD file: why its driver cannot be loaded}: it crashes, or hangs, and takes all else
+    with it. A library that is not there is none of these: the loader passes over it."""
+    files = icd.libraries()
+    why = _verdict({"load": "all"}, {})
+    if not why:
+        return {}
+    verdicts = {}
+    for file in files:
+        others = [other for other in files if other != file]
+        verdicts[file] = _verdict({"load": file}, {"without": others})
+    return {file: reason for file, reason in verdicts.items() if reason}
+
+
+def identity(device):
+    """Return what tells the driver of a device from others: platform, version, device, driver."""
+    texts = (device.platform.name, device.platform.version, device.name, device.driver_version)
+    return [text.strip() for text in texts]
+
+
+def problem(device, anew=False):
+    """Return why the driver of `device` is not to be trusted, or None.
+
+    The first time this takes as long as a small program does there, later no time. `anew` asks
+    again.
+    """
+    who = identity(device)
+    return _verdict({"device": who}, {"device": who, "without": [*unloadable()]}, anew) or None
+
+
+def _verdict(what, job, anew=False):
+    """Return what common/probe.py says to a job, from the cache if it was asked before."""
+    key = {"what": what, "machine": _machine()}
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    file = _cache() / f"{name}.json"
+    known = None if anew else _read(file)
+    if known is None:
+        known = _ask({"without": [], **job})
+        _write(file, {**key, "problem": known})
+    return known
+
+
+def _cache():
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home, "opencl-samples", "drivers")
+
+
+def _read(file):
+    try:
+        problem = json.loads(file.read_text(encoding="utf-8"))["problem"]
+        if problem and time.time() - file.stat().st_mtime > _BAD_FOR:
+            return None
+        return problem if isinstance(problem, str) else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _write(file, verdict):
+    # A home that cannot be written costs the next start a probe, no more.
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=file.parent, suffix=".new", delete=False
+        ) as new:
+            json.dump(verdict, new, indent=1)
+        os.replace(new.name, file)
+
+
+@lru_cache(maxsize=1)
+def _machine():
+    """Return what a verdict holds for: the libraries, the CPU, the kernel, variables of drivers."""
+    about = [[file, library, *_stamp(library)] for file, library in icd.libraries().items()]
+    settings = {n: v for n, v in os.environ.items() if n.startswith(("POCL_", "RUSTICL_", "CL_"))}
+    for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
+        settings.pop(varying, None)
+    return {"libraries": about, "cpu": _cpu(), "kernel": platform.release(), "settings": settings}
+
+
+def _stamp(library):
+    try:
+        about = os.stat(library)
+    except OSError:
+        return [None, None]
+    return [about.st_size, about.st_mtime_ns]
+
+
+def _cpu():
+    """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.read(65536).splitlines()
+    except OSError:
+        return platform.machine()
+    names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
+    kept = sorted({line for line in lines if line.startswith(names)})
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+
+
+def _ask(job):
+    """Run common/probe.py; return what is wrong, or an empty text."""
+    seconds = _limit()
+    process = subprocess.Popen(
+        [sys.executable, str(_PROBE), json.dumps({**job, "seconds": seconds})],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, late = process.communicate(timeout=seconds)[0], False
+    except subprocess.TimeoutExpired as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # And no wait for its end: a driver that hangs in the kernel cannot be killed.
+        said, late = (error.stdout or b"").decode(errors="replace"), True
+    lines = [line for line in said.splitlines() if line.strip()]
+    doing = next((line for line in reversed(lines) if not line.startswith("@")), "starting")
+    if late:
+        return f"hangs: no answer in {seconds:g} s while {doing}"
+    if answers := [line[1:] for line in lines if line.startswith("@")]:
+        return answers[-1]  # what crashes after that, at the end of the process, did its work
+    if process.returncode < 0:
+        names = {one.value: one.name for one in signal.Signals}
+        name = names.get(-process.returncode, f"signal {-process.returncode}")
+        return f"crashes while {doing} ({name})"
+    return f"ends the process with status {process.returncode} while {doing}"
+
+
+def _limit():
+    try:
+        return max(0.1, float(os.environ[_LIMIT]))
+    except (KeyError, ValueError):
+        return _SECONDS

@@ -1,0 +1,111 @@
+"""A small program on one device, in a process of its own: does the driver work at all?
+
+python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER"], "without": [],
+                  "seconds": 20}'
+
+common/drivers.py starts it. Each line that it prints says what it does next, so that the last line
+tells where a driver crashed or hung. The line that begins with `@` is the answer: what was wrong,
+or nothing after it. Without "device", the drivers are only loaded and asked for their devices.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+import pyopencl as cl
+
+from common import drivers, icd
+
+GROUPS = 16  # work-groups
+SOURCE = Path(__file__).with_name("probe.cl")
+
+
+def probe(device):
+    """Return what is wrong with the driver of `device`, or an empty text."""
+    print("opening the device", flush=True)
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
+    have = device.extensions.split()
+    options = [f"-DSIDE={side}"]
+    options += ["-DWITH_DOUBLE"] if "cl_khr_fp64" in have else []
+    options += ["-DWITH_ATOMICS"] if "cl_khr_int64_base_atomics" in have else []
+    print("building a small program", flush=True)
+    # As in common/program.py: cl.Program would add -I and cache binaries.
+    program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
+    program.build(" ".join(options).encode(), [device])
+    program = cl.Program(program)
+    print("running a small program", flush=True)
+    run = Runs(queue, program, side)
+    wrong = [run.fma("float", np.float32, 16), run.reverse()]
+    if "-DWITH_DOUBLE" in options:
+        wrong.append(run.fma("double", np.float64, 8))
+    if "-DWITH_ATOMICS" in options:
+        wrong.append(run.add_up())
+    wrong = ", ".join(filter(None, wrong))
+    return wrong and f"computes wrong results: {wrong}"
+
+
+class Runs:
+    """The kernels of probe.cl, each run once; a method returns what was wrong, or None."""
+
+    def __init__(self, queue, program, side):
+        self.queue, self.program, self.side = queue, program, side
+        self.items = GROUPS * side
+
+    def fma(self, kind, dtype, width):
+        given = np.arange(self.items * width, dtype=dtype) % 1000
+        got = self._launch(f"fma_{kind}", given, np.zeros_like(given))
+        return None if np.array_equal(got, given * given + given) else f"fma of {kind} vectors"
+
+    def reverse(self):
+        given = np.arange(self.items, dtype=np.float32)
+        got = self._launch("reverse", given, np.zeros_like(given))
+        wanted = given.reshape(GROUPS, self.side)[:, ::-1].ravel()
+        return None if np.array_equal(got, wanted) else "local memory behind a barrier"
+
+    def add_up(self):
+        got = self._launch("add_up", np.zeros(1, np.uint64))
+        wanted = sum(2**31 + i for i in range(self.items))
+        return None if int(got[0]) == wanted else "64-bit atomics"
+
+    def _launch(self, name, *arrays):
+        """Launch a kernel with a buffer for each array; return what the last one then holds."""
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffers = [cl.Buffer(self.queue.context, flags, hostbuf=array) for array in arrays]
+        kernel = cl.Kernel(self.program, name)
+        kernel.set_args(*buffers)
+        cl.enqueue_nd_range_kernel(self.queue, kernel, (self.items,), (self.side,))
+        result = np.empty_like(arrays[-1])
+        cl.enqueue_copy(self.queue, result, buffers[-1])
+        return result
+
+
+def main(job):
+    """Do the job; return what is wrong, or an empty text."""
+    print("loading the drivers", flush=True)
+    with icd.loader(job["without"]):
+        platforms = cl.get_platforms()
+    for platform in platforms:
+        try:
+            devices = platform.get_devices()
+        except cl.Error:  # that is no crash: common/device.py reports it
+            continue
+        for device in devices:
+            if drivers.identity(device) == job.get("device"):
+                return probe(device)
+    return "the device is gone" if "device" in job else ""
+
+
+if __name__ == "__main__":
+    job = json.loads(sys.argv[1])
+    signal.alarm(2 + int(job["seconds"]))  # should the parent be gone by then
+    try:
+        print(f"@{main(job)}", flush=True)
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        print(f"@fails: {text[:300]}", flush=True)

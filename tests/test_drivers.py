@@ -1,0 +1,176 @@
+"""A driver that crashes, hangs or computes nonsense is named, passed over, and costs nothing else.
+
+The drivers are ours, of fake_driver.c: a GPU, which would come before all others.
+"""
+
+import json
+import os
+import time
+
+import pytest
+from conftest import ROOT
+from fake_drivers import AT_LOAD, PATIENCE, WRONG, add_working, build
+
+from common import device, drivers, record
+
+SMALL = ("--size", "16", "--repeat", "1")
+
+
+@pytest.fixture
+def with_driver(tmp_path):
+    """Build a fake driver; gives the variables of a process that sees it beside what works."""
+
+    def make(define, alone=False):
+        vendors = build(tmp_path, define)
+        if not alone:
+            add_working(vendors)
+        return {**PATIENCE, "OCL_ICD_VENDORS": str(vendors), "XDG_CACHE_HOME": str(tmp_path)}
+
+    return make
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_it_is_passed_over_with_the_reason(run_sample, with_driver, tmp_path, how):
+    define, reason = WRONG[how]
+    env = with_driver(define)
+    path = tmp_path / "records.jsonl"
+    done = run_sample("sgemm", *SMALL, "--json", path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"  passed over      Fake: its driver {reason}" in done.stdout
+    (item,) = record.read(path)
+    assert item.device["platform"] != "Fake"
+    assert reason in item.device["passed_over"][0]
+    listed = run_sample("sgemm", "--list", env=env)
+    assert "[0] Fake, OpenCL 1.2 Fake" in listed.stdout
+    assert f"not the default: its driver {reason}" in listed.stdout
+
+
+@pytest.mark.parametrize("how", AT_LOAD)
+def test_one_that_cannot_even_be_loaded_is_left_out(run_sample, with_driver, how):
+    define, reason = AT_LOAD[how]
+    env = with_driver(define)
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"0-fake.icd: its driver {reason}" in done.stdout
+    listed = run_sample("sgemm", "--list", env=env)
+    assert "[0] Fake" not in listed.stdout
+    assert f"0-fake.icd: its driver {reason}" in listed.stdout
+    assert run_sample("sgemm", "-p", "fake", env=env).returncode == 2
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
+    define, reason = WRONG[how]
+    done = run_sample("sgemm", *SMALL, env=with_driver(define, alone=True))
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"run.py: error: no driver works: Fake: its driver {reason}")
+    assert done.stderr.endswith("-p takes one all the same\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_option_takes_it_all_the_same(run_sample, with_driver):
+    env = with_driver(WRONG["garbage"][0])
+    done = run_sample("sgemm", "-p", "fake", "--kernel", "all", *SMALL, env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("FAILED: 256 of 256 elements are wrong") == 3
+    assert "GFLOPS" not in done.stdout  # what is wrong is not timed
+
+
+def test_a_crash_of_the_one_that_was_asked_for_is_one_line(run_sample, with_driver):
+    env = with_driver(WRONG["aborts"][0])
+    done = run_sample("sgemm", "-p", "fake", *SMALL, env=env)
+    assert done.returncode == 3
+    assert done.stderr == "run.py: error: killed by SIGABRT while building sgemm.cl\n"
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_the_doctor_says_the_same(fab, with_driver, how):
+    define, reason = WRONG[how]
+    done = fab("doctor", env=with_driver(define))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"note  OpenCL         Fake GPU (gpu): its driver {reason}" in done.stdout
+
+
+def test_the_doctor_fails_a_board_where_no_driver_works(fab, with_driver):
+    done = fab("doctor", env=with_driver(WRONG["aborts"][0], alone=True))
+    assert done.returncode == 1
+    assert "FAIL  OpenCL         Fake GPU (gpu): its driver crashes" in done.stdout
+
+
+def test_the_summary_says_the_same(fab, with_driver):
+    define, reason = WRONG["aborts"]
+    env = with_driver(define)
+    assert fab("deploy").returncode == 0
+    done = fab("run", "sgemm", "--case", "documented", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"local passed over Fake: its driver {reason}" in done.stdout
+
+
+def test_the_verdict_is_asked_for_once(run_sample, with_driver):
+    env = with_driver(WRONG["hangs"][0])
+    assert run_sample("sgemm", *SMALL, env=env).returncode == 0
+    start = time.monotonic()
+    assert run_sample("sgemm", *SMALL, env={**env, "OPENCL_SAMPLES_PROBE_SECONDS": "60"})
+    assert time.monotonic() - start < 20
+
+
+def test_another_library_is_another_verdict(run_sample, with_driver, tmp_path):
+    env = with_driver(WRONG["aborts"][0])
+    assert "SIGABRT" in run_sample("sgemm", *SMALL, env=env).stdout
+    library = tmp_path / "libfake.so"
+    os.utime(library, (1, 1))
+    kept = len(list((tmp_path / "opencl-samples" / "drivers").iterdir()))
+    assert "SIGABRT" in run_sample("sgemm", *SMALL, env=env).stdout
+    assert len(list((tmp_path / "opencl-samples" / "drivers").iterdir())) > kept
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"problem": 3}', "[" * 100_000])
+def test_a_cache_that_is_spoilt_is_asked_anew(queue, tmp_path, monkeypatch, text):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert drivers.problem(queue.device) is None
+    files = list((tmp_path / "opencl-samples" / "drivers").iterdir())
+    assert files
+    for file in files:
+        file.write_text(text)
+    assert drivers.problem(queue.device) is None
+    assert all(json.loads(file.read_text())["problem"] == "" for file in files)
+
+
+def test_a_bad_verdict_is_not_for_ever(queue, tmp_path, monkeypatch):
+    """The machine may have been busy, or the device's file not ours."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(drivers, "_ask", lambda job: "hangs")
+    assert drivers.problem(queue.device) == "hangs"
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert drivers.problem(queue.device) == "hangs"
+    for file in (tmp_path / "opencl-samples" / "drivers").iterdir():
+        os.utime(file, (time.time() - 25 * 3600,) * 2)
+    assert drivers.problem(queue.device) is None
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(queue, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(drivers, "_cache", lambda: tmp_path / "file")
+    assert drivers.problem(queue.device) is None
+
+
+def test_a_probe_takes_less_than_two_seconds(queue, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        assert drivers.problem(queue.device, anew=True) is None
+        times.append(time.monotonic() - start)
+    assert min(times) < 2, times
+
+
+def test_every_driver_here_that_works_is_trusted():
+    found = device.survey()
+    assert any(not item["problem"] for about in found for item in about["devices"])
+
+
+def test_the_probe_ships_to_boards():
+    from deploy import samples
+
+    assert {"common/probe.cl", "common/probe.py"} <= set(samples.shipped(samples.load(), ROOT))
