@@ -4,16 +4,19 @@ import argparse
 import contextlib
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 
-from common import board, device, outputs, record
+from common import board, device, isolation, outputs, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
     PASSED,
+    UNSUPPORTED,
+    WRONG_RESULT,
     WRONG_USAGE,
     SampleError,
     UsageError,
@@ -22,8 +25,13 @@ from common.sysfs import SYSFS
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
-77 not supported by this device, 130 stopped by Ctrl-C.
+77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
+
+
+_EXIT_STATUS = {
+    "passed": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED, "error": OPENCL_FAILURE,
+}  # fmt: skip
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,6 +62,10 @@ def bare_parser(sample, description):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     result.set_defaults(sample=sample)
+    result.add_argument(
+        "--debug", action="store_true",
+        help="work in this process, for a debugger; show where in the code an error came from",
+    )  # fmt: skip
     return result
 
 
@@ -131,14 +143,15 @@ def run(main, options, argv=None):
 
     `argv` are the arguments, those of the program where it is None.
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
-    with --json, a record.
+    with --json, a record. It works in a child process: `args.progress` is to be told of kernels,
+    so that one that crashes the driver costs no other.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
-        list=False, output=None,
+        list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
     )  # fmt: skip
     try:
         args = options.parse_args(argv, namespace=args)
@@ -147,6 +160,8 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
+            if not args.debug:
+                _isolate(args)
             status = main(args)
         sys.stdout.flush()
     except SampleError as error:
@@ -164,7 +179,21 @@ def run(main, options, argv=None):
         status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
     except KeyboardInterrupt:
         status = _fail(args, INTERRUPTED, "error", "interrupted")
+    except Exception as error:
+        what = f"unforeseen {type(error).__name__}: {_one_line(error)}"
+        status = _fail(args, OPENCL_FAILURE, "error", f"{what} (--debug shows where)")
+    args.progress.ended(status)
     sys.exit(status)
+
+
+def _isolate(args):
+    """Return in the child process that does the work; the parent exits."""
+
+    def lost(variant, size, reason):
+        where = " ".join(filter(None, (variant, size)))
+        _fail(args, OPENCL_FAILURE, "error", reason, variant=variant, size=size, where=where)
+
+    isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))
 
 
 def _json_of(argv):
@@ -198,11 +227,15 @@ def _one_line(error):
     return " ".join(str(error).split())
 
 
-def _fail(args, exit_status, record_status, reason, quiet=False):
+def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None, where=""):
     if not quiet:
-        print(f"run.py: error: {reason}", file=sys.stderr, flush=True)
+        text = f"{where}: {reason}" if where else reason
+        print(f"run.py: error: {text}", file=sys.stderr, flush=True)
+    if args.debug and (error := sys.exc_info()[1]):
+        traceback.print_exception(error)
     if args.json is not None:
-        stopped = record.Record(args.sample, None, record_status, reason)
+        stopped = record.Record(args.sample, variant, status, reason)
+        stopped.params = {"size": size} if size else {}
         stopped.argv, stopped.started = sys.argv, args.started
         with contextlib.suppress(OSError):  # that it cannot be written was just reported
             record.append(args.json, stopped)
@@ -224,6 +257,7 @@ def save(args, finished, output=None):
         finished.argv, finished.started = sys.argv, args.started
         with _writing("records", args.json):
             record.append(args.json, finished)
+    args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
 

@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 
 SCHEMA = 1
 STATUSES = ("passed", "failed", "unsupported", "error")
+# The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
+UNFINISHED = "the run ended before it was timed; its result was right"
 _NUMBERS, _TEXT = "a list of numbers", "a text"
 _NUMBER, _TABLE = "a number", "an object"
 _KNOWN = {
@@ -140,7 +142,7 @@ def read(path):
 def read_lenient(path):
     """Return (records, errors): every record that is whole, and what is wrong with the others."""
     records, errors = [], []
-    for item in scan(path):
+    for _, item in settled(enumerate(scan(path), 1)):
         (errors if isinstance(item, str) else records).append(item)
     return records, errors
 
@@ -153,6 +155,24 @@ def scan(path):
                 yield _parse(line)
             except RecordError as error:
                 yield f"{path}:{number}: {error}"
+
+
+def settled(numbered):
+    """Yield (line, item) pairs of scan(), without the UNFINISHED records that a later one replaces.
+
+    It is one of the same run (`argv`, `started`), variant and parameters.
+    """
+    held = {}
+    for line, item in numbered:
+        if isinstance(item, Record) and (held or item.reason == UNFINISHED):
+            params = json.dumps(item.params, sort_keys=True)
+            key = (item.sample, item.variant, item.started, json.dumps(item.argv), params)
+            held.pop(key, None)
+            if item.reason == UNFINISHED:
+                held[key] = line, item
+                continue
+        yield line, item
+    yield from held.values()
 
 
 def _no_constant(name):

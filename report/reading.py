@@ -60,7 +60,7 @@ class Reader:
         """Read a file; a line that cannot be understood is passed over."""
         try:
             line, before = 0, len(self._points)
-            for line, item in enumerate(record.scan(source.path), 1):
+            for line, item in record.settled(enumerate(record.scan(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
                 else:

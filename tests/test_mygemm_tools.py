@@ -8,7 +8,7 @@ import pyopencl as cl
 import pytest
 from conftest import modules_of
 
-from common import device, gemm
+from common import device, gemm, isolation
 from common.errors import OpenCLFailure, UsageError
 from common.gemm import Size
 
@@ -229,7 +229,7 @@ def test_a_configuration_that_fails_while_it_is_timed_is_an_error_of_its_own(sam
     evaluation.turn = None
     results = []
     for launcher_of in (launcher, lambda stream: lambda: None):
-        result = sample.outcome.Result(None, "x")
+        result = sample.outcome.Result(SimpleNamespace(size=1), "x", isolation.Progress())
         result.bar = sample.measure.Bar(f"x{len(results)}", launcher_of, lambda streams: None)
         results.append(result)
     evaluation.time(results)

@@ -68,6 +68,7 @@ def main(args):
     # Choose the tiles and build the kernel for them: only then its own limit is known.
     wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
     rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
+    args.progress.at(f"gemm_{args.kernel}", "building")
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
@@ -99,22 +100,29 @@ def main(args):
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
-    # Warm up, then time. Each iteration starts from the same C, and the first one is checked.
-    for _ in range(args.warmup if args.repeat else 0):
+    # Run once and check every element.
+    args.progress.at(f"gemm_{args.kernel}", "running")
+    check = None
+    if args.validation and args.repeat:
         enqueue().wait()
-    launches, check = [], None
-    for _ in range(args.repeat):
+        first = buffers[2].read()
+        check = gemm.check(first[:order, :order].T, expected, bound)
+        print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
+
+    # Warm up, then time what is right. Each iteration starts from the same C.
+    repeat = 0 if check and check.reason else args.repeat
+    for _ in range(args.warmup if repeat else 0):
+        enqueue().wait()
+    launches = []
+    for _ in range(repeat):
         buffers[2].write(stored[2])
         launches.append(timing.launch(enqueue))
         print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
-        if args.validation and check is None:
-            first = buffers[2].read()
-            check = gemm.check(first[:order, :order].T, expected, bound)
-            print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
 
     # Sum up what was measured and what was found, and record it.
     times, last = timing.collect(launches, args.warmup), buffers[2].read()
-    print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
+    if launches or not check:
+        print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
     reason = check and check.reason
     intact = all(buffer.intact() for buffer in buffers)
     if not (intact and matrices.untouched(stored[2], last, memory.padded)):
@@ -133,7 +141,7 @@ def main(args):
             device=about, environment=cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
             check=check.values(inputs, result) if check else {},
-        ), result if launches else None)  # fmt: skip
+        ), result if args.repeat else None)  # fmt: skip
     return WRONG_RESULT if reason else PASSED
 
 

@@ -57,8 +57,9 @@ def run_all(bench, kernels):
 
     What this device cannot do counts only where no kernel passed.
     """
-    statuses = []
-    for meta in kernels:
+    statuses, by_name = [], {meta.name: meta for meta in kernels}
+    for name in bench.args.progress.each(by_name):
+        meta = by_name[name]
         try:
             statuses.append(run(bench, meta))
         except (SampleError, cl.Error) as error:
@@ -82,6 +83,7 @@ def run(bench, meta):
     gemm.require_fit(size, meta.dtype, bench.limits)
 
     # Build the kernel and choose its NDRange.
+    args.progress.at(meta.name, "building")
     kernel, build_s = timed(launch.build_kernel, queue.context, meta)
     launch.require_local_memory(meta, kernel, bench.chosen, bench.limits)
     total, local = launch.ndrange(meta, size, args.lws, kernel, bench.chosen, bench.limits)
@@ -100,6 +102,7 @@ def run(bench, meta):
 
     # Run once, first in another process, which a crash may end; look whether it kept to its
     # matrices, and compare with the reference.
+    args.progress.at(meta.name, "running")
     fence = "--no-fence"
     if not args.no_fence:
         fence = outside.fence(bench.chosen, meta, size, args.lws, args.seed)
@@ -111,37 +114,41 @@ def run(bench, meta):
     if check.reason and (left := unwritten(result, drawn.C)):
         check = replace(check, reason=f"{check.reason}; {left}: are di and dj of {meta.path.name} "
                         "the rows and columns that a work-item makes?")  # fmt: skip
-    settle()
+    reason = "; ".join([*([check.reason] if check.reason else []), *touched]) or None
+    kept = {
+        "of_a_run": {"global": total, "local": local, "alpha": texts.number(drawn.alpha),
+                     "beta": texts.number(drawn.beta), "trap_pages": fence},
+        "check": {"max_abs_error": check.max_abs_error, "error_over_bound": check.error_over_bound,
+                  "inputs_sha256": digest(drawn.A, drawn.B, drawn.C),
+                  "output_sha256": digest(result)},
+        "output": result,
+    }  # fmt: skip
+    verdict = texts.verdict(check, touched, fence, texts.tolerance(meta, args))
+    if reason:
+        print("\n".join(verdict), flush=True)
+        save(bench, meta, "failed", reason, **kept)
+        return WRONG_RESULT
 
-    # Warm up and time, with an eye on the clocks.
+    # Warm up and time what is right, with an eye on the clocks.
+    settle()
     times, states = measure(enqueue, args)
     energy = measure_energy(enqueue, args)
     flop = matrices.flop(size, meta.dtype)
     statistics = texts.statistics(times, flop)
-
     print("\n".join([
         *texts.clocks(states, args.pin), *texts.times(times, build_s, args.verbose),
         texts.rates(statistics, times),
         texts.transfers(flop, median(times.seconds()), upload_s, download_s),
-        *texts.energy(energy, args.energy),
-        *texts.verdict(check, touched, fence, texts.tolerance(meta, args)),
+        *texts.energy(energy, args.energy), *verdict,
     ]), flush=True)  # fmt: skip
-    reason = "; ".join([*([check.reason] if check.reason else []), *touched]) or None
     save(
-        bench, meta, "failed" if reason else "passed", reason,
-        of_a_run={"global": total, "local": local, "alpha": texts.number(drawn.alpha),
-                  "beta": texts.number(drawn.beta), "trap_pages": fence},
-        states=states,
+        bench, meta, "passed", None, **kept, states=states,
         timing={**asdict(times), "build_s": build_s, "upload_s": upload_s,
                 "download_s": download_s},
         metrics={"gflops": statistics["median"], "statistics": statistics, "energy": energy,
                  "flop_convention": matrices.flop_convention(meta.dtype)},
-        check={"max_abs_error": check.max_abs_error, "error_over_bound": check.error_over_bound,
-               "inputs_sha256": digest(drawn.A, drawn.B, drawn.C),
-               "output_sha256": digest(result)},
-        output=result,
     )  # fmt: skip
-    return WRONG_RESULT if reason else PASSED
+    return PASSED
 
 
 def unwritten(result, C):

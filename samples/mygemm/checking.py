@@ -12,6 +12,18 @@ BETA = 0.5  # of a second check, where the beta that was asked for is 0
 _OUTSIDE = "it wrote outside of C"
 
 
+def require_exact(problem, data, alpha, beta):
+    """Raise UsageError where `data` is to give exact results, and these scalars cannot."""
+    size, dtype = problem.size, problem.dtype
+    if data == "integer" and not all(gemm.exact(size, alpha, b, dtype) for b in _betas(data, beta)):
+        most = 2 ** (np.finfo(dtype).nmant + 1)
+        raise UsageError(f"--data integer needs whole --alpha and --beta, and sums below {most}")
+
+
+def _betas(data, beta):
+    return [beta] if beta else [0, 1 if data == "integer" else BETA]
+
+
 class Expected:
     """The inputs A, B, C of a problem, and what GEMM must make of them.
 
@@ -20,15 +32,9 @@ class Expected:
     """
 
     def __init__(self, problem, data, seed, alpha, beta):
-        """Draw the inputs. Raises UsageError where they cannot be exact or the result overflows."""
+        """Draw the inputs. Raises UsageError where the result overflows."""
         size, dtype = problem.size, problem.dtype
-        exact = data == "integer"
-        betas = [beta] if beta else [0, 1 if exact else BETA]
-        if exact and not all(gemm.exact(size, alpha, b, dtype) for b in betas):
-            most = 2 ** (np.finfo(dtype).nmant + 1)
-            raise UsageError(
-                f"--data integer needs whole --alpha and --beta, and sums below {most}"
-            )
+        exact, betas = data == "integer", _betas(data, beta)
         self.inputs = INPUTS[data](size, seed, dtype)
         self.alpha, self.beta = alpha, beta
         self._wanted = []

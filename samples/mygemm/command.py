@@ -97,4 +97,5 @@ def problems(args, limits):
             strides.append(ld)
         gemm.require_fit(size, dtype, limits)
         found.append(launch.Problem(size, dtype, *strides))
+        checking.require_exact(found[-1], args.data, args.alpha, args.beta)
     return found

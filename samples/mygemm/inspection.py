@@ -64,9 +64,14 @@ def inspect(args, queue, limits, about, problem, rungs):
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
     results, found = [], {}
     for rung, given in rungs:
-        result = Result(problem, rung.label)
+        if args.progress.is_done(rung.label, str(problem.size)):
+            continue
+        result = Result(problem, rung.label, args.progress)
         results.append(result)
+        if result.status != "passed":
+            continue
         with result.going_on(alone=len(rungs) == 1):
+            result.at("building")
             before = _cached()
             nvidia = "cl_nv_compiler_options" in limits.extensions
             options = ("-cl-nv-verbose",) if nvidia else ()
@@ -81,6 +86,7 @@ def inspect(args, queue, limits, about, problem, rungs):
         result.save(
             args, None, about, None, each.plain() if (each := found.get(result.name)) else {}
         )
+        args.progress.done(rung.label, str(problem.size))
     _show(found, results, folder)
     return exit_status(results)
 

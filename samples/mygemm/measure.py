@@ -39,6 +39,7 @@ class Bar:
         self.name, self.launcher, self._finish = name, launcher, finish
         self._events, self._queued, self.settle = events, queued, settle
         self.error = None  # what ended its turns
+        self.announce = lambda: None  # called before each turn
         self.steps = []  # of each turn: the seconds of each step of a launch that is alone
         self._streams, self._launchers = [], []
 
@@ -77,6 +78,7 @@ class Bar:
         is taken twice, and the second time counts: cores that slept are slow at first, whosever
         turn it is. Raises cl.Error for a launch that failed.
         """
+        self.announce()
         launches, host = self._launch(in_flight)
         if host < _SHORT:
             launches, host = self._launch(in_flight)

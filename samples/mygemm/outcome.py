@@ -6,8 +6,8 @@ from dataclasses import asdict
 import measure
 import pyopencl as cl
 
-from common import cli, gemm
-from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
+from common import cli, gemm, record
+from common.errors import OPENCL_FAILURE, PASSED, WRONG_RESULT, SampleError, outcome, worst
 from common.record import Record
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
@@ -17,14 +17,25 @@ class Result:
     """What became of one kernel (`gemm`, a runner.Gemm) or one peer (`version`) at one size.
 
     `times` is its Timing, each of a measure.Turn, `turn`. `ratios` says how many times as fast
-    as others it was, and which share of the ceiling it reached.
+    as others it was, and which share of the ceiling it reached. A kernel that crashed the driver,
+    as `progress` knows, has its record.
     """
 
-    def __init__(self, problem, name):
+    def __init__(self, problem, name, progress):
         self.problem, self.name = problem, name
+        self._progress, self._unit = progress, (name, str(problem.size))
         self.gemm = self.version = self.bar = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
         self.turn = measure.Turn(1, 1)
+        self._crashed = self._recorded = self._unit in progress.crashed
+        if self._crashed:
+            self.status, self.reason = "error", progress.crashed[self._unit]
+            self.exit_status = OPENCL_FAILURE
+
+    def at(self, doing):
+        """Note that this one is at work: if the process dies now, it was this one."""
+        variant, size = self._unit
+        self._progress.at(variant, doing, size)
 
     @contextmanager
     def going_on(self, alone=False):
@@ -73,8 +84,24 @@ class Result:
         if ceiling is not None:
             self.ratios["ceiling"] = self.gflops / ceiling.gflops
 
+    def save_checked(self, args, inputs, about):
+        """Append what is known so far, so that it is on the disk when another kernel starts.
+
+        The record that follows when the kernel was timed takes the place of this one.
+        """
+        if self.status == "passed" and not args.check_only:
+            self.status, self.reason = "error", record.UNFINISHED
+            self.save(args, inputs, about, None)
+            self.status, self.reason = "passed", None
+        elif not self._crashed:
+            self.save(args, inputs, about, None)
+            self._progress.done(*self._unit)
+            self._recorded = True
+
     def save(self, args, inputs, about, peak, more=None):
         """Append the record; `peak` is the Peak that was measured, or None, `more` parameters."""
+        if self._recorded:
+            return
         problem = self.problem
         params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
         params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))

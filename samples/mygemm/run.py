@@ -11,6 +11,7 @@ python samples/mygemm/run.py tune --kernel 6 --budget 100         search for bet
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -58,24 +59,26 @@ def main(args):
             rungs = [(rungs[0][0], {})]  # its parameters are what is searched for
         do = {"inspect": inspection.inspect, "tune": tuning.tune}[args.do]
         return do(args, queue, limits, about, problems[0], rungs)
-    roof = blas = None
-    if not args.check_only:
-        blas = None if args.blas is None else loading.cblas(args.blas)
-        print(measure.busy() or "", end="")
-        dtype = problems[0].dtype
-        roof, no_roof = roofline.attempt(roofline.Roofline, queue, limits, dtype)
+    blas = None if args.blas is None or args.check_only else loading.cblas(args.blas)
+    roof = None
 
     everything = []
     for problem in problems:
-        # Plan and build each kernel.
+        if args.progress.is_done("all", str(problem.size)):
+            continue
         print(f"\n{problem.size}, {args.precision} precision", flush=True)
-        rungs = named or command.best(args, problem, chosen, about, limits)
-        kernels = [Result(problem, rung.label) for rung, _ in rungs]
+        rungs = [
+            (rung, given)
+            for rung, given in named or command.best(args, problem, chosen, about, limits)
+            if not args.progress.is_done(rung.label, str(problem.size))
+        ]
+        if not rungs:
+            continue
+        kernels = [Result(problem, rung.label, args.progress) for rung, _ in rungs]
         alone = len(rungs) == 1
         for result, (rung, given) in zip(kernels, rungs):
             with result.going_on(alone):
-                result.gemm = runner.prepare(queue, limits, rung, given, problem)
-                print("\n".join(texts.chosen(result.gemm)), flush=True)
+                launch.choose(rung, given, limits, problem.dtype)
 
         # Make the inputs, on the host and on the device, and what they must give.
         expected = checking.Expected(problem, args.data, args.seed, args.alpha, args.beta)
@@ -83,27 +86,38 @@ def main(args):
         for number in range(2):
             stream.matrices.write(number, expected.inputs[number])
 
-        # Run each kernel once and check every element.
-        for result in kernels:
+        # Build each kernel, run it once and check every element.
+        for result, (rung, given) in zip(kernels, rungs):
+            if result.status != "passed":
+                continue
 
             def launch_once(beta):
                 result.gemm.set_up(stream, args.alpha, beta).enqueue()[-1].wait()
 
-            if result.status == "passed":
-                with result.going_on(alone):
-                    result.checked(*expected.check(launch_once, stream.matrices))
+            with result.going_on(alone):
+                result.at("building")
+                result.gemm = runner.prepare(queue, limits, rung, given, problem)
+                print("\n".join(texts.chosen(result.gemm)), flush=True)
+                result.at("running")
+                result.checked(*expected.check(launch_once, stream.matrices))
+            result.save_checked(args, expected.inputs, about)
 
-        # Time what is right in turns, libraries as well.
+        # Time what is right, interleaved, libraries as well.
         libraries, missing, peak = [], {}, None
         if not args.check_only:
+            if roof is None:
+                print(measure.busy() or "", end="")
+                dtype = problem.dtype
+                roof, no_roof = roofline.attempt(roofline.Roofline, queue, limits, dtype)
             found, missing = peers.find(args.peers, chosen, problem, expected.inputs, blas)
-            libraries = [check_peer(problem, expected, peer, stream) for peer in found]
+            libraries = [check_peer(problem, expected, peer, stream, args) for peer in found]
         results = [*kernels, *libraries]
         if not args.check_only:
             racing = [result for result in results if result.status == "passed"]
             for result in racing:
                 if result.gemm:
                     result.bar = measure.of_gemm(result.name, result.gemm, args)
+                result.bar.announce = partial(result.at, "timing")
             times, turns = measure.race([result.bar for result in racing], stream, args)
             for result in racing:
                 result.times, result.turn = times.get(result.name), turns[result.name]
@@ -117,6 +131,7 @@ def main(args):
         for result in results:
             result.compare([kernels[0], *libraries], ceiling)
             result.save(args, expected.inputs, about, peak)
+        args.progress.done("all", str(problem.size))
         print("\n" + "\n".join(texts.table(results, args, kernels[0], libraries)))
         for line in texts.remarks(results, missing, peak, ceiling, args.verbose):
             print(line, flush=True)
@@ -128,14 +143,17 @@ def main(args):
     return exit_status(everything)
 
 
-def check_peer(problem, expected, peer, stream):
+def check_peer(problem, expected, peer, stream, args):
     """Return the Result of a library, run and checked once."""
-    result = Result(problem, peer.name)
+    result = Result(problem, peer.name, args.progress)
     result.version = peer.version
     result.bar = measure.Bar(
         peer.name, peer.launcher, peer.finish, queued=peer.queued, settle=peer.settle
     )
+    if result.status != "passed":
+        return result
     with result.going_on():
+        result.at("running")
         stream.matrices.write(2, np.nan)  # not the result of a kernel
         peer.launcher(stream)()
         peer.finish([stream])

@@ -47,7 +47,7 @@ class Evaluation:
 
     def prepare(self, params):
         """Return the Result of a configuration: built and checked, with a bar to time it by."""
-        result = Result(self.problem, self.rung.label)
+        result = Result(self.problem, self.rung.label, self.args.progress)
         choice = launch.Choice(params, None)
         with result.going_on():
             gemm = runner.Gemm(self.queue, self.limits, self.rung, choice, self.problem)

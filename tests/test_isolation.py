@@ -1,0 +1,152 @@
+"""A sample works in a child process: a crash, a signal, and what is left after each."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT
+
+from common import record
+
+CRASH = "*(volatile global int *)8 = 1;"  # no device's memory
+
+
+@pytest.fixture
+def broken(project):
+    """Let a kernel of the copied project crash the driver of a CPU: call it with file and entry."""
+
+    def edit(path, entry):
+        file = project / "samples" / path
+        head, entry, rest = file.read_text().partition(f"void {entry}(")
+        arguments, brace, body = rest.partition("{")
+        assert brace
+        file.write_text(f"{head}{entry}{arguments}{{ {CRASH} {body}")
+        return project
+
+    return edit
+
+
+def outcome(items):
+    return {item.variant: (item.status, item.reason) for item in items}
+
+
+def test_sgemm_goes_on_with_the_other_kernels(recorded, broken):
+    root = broken("sgemm/sgemm.cl", "sgemm_row4")
+    done, items = recorded("sgemm", "--kernel", "all", "--size", 20, root=root)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == "run.py: error: row4: killed by SIGSEGV while running"
+    assert outcome(items) == {
+        "dot4": ("passed", None),
+        "row4": ("error", "killed by SIGSEGV while running"),
+        "tile4x4": ("passed", None),
+    }
+    assert len(items) == 3
+
+
+def test_gemmbench_goes_on_with_the_other_kernels(recorded, broken):
+    root = broken("gemmbench/kernels/SGEMM_NN_4x1.cl", "gemm")
+    args = ("-f", "SGEMM_NN_[14]x1", "-n", 16, "--no-fence")
+    done, items = recorded("gemmbench", *args, root=root)
+    assert done.returncode == 3
+    assert outcome(items)["SGEMM_NN_4x1"] == ("error", "killed by SIGSEGV while running")
+    assert outcome(items)["SGEMM_NN_1x1"] == ("passed", None)
+
+
+@pytest.mark.parametrize("args", [["--check-only"], ["--repeat", "2", "--peers", "numpy"]])
+def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
+    root = broken("mygemm/kernels/04_wide.cl", "gemm")
+    done, items = recorded("mygemm", "--kernel", "1,4,11", "--size", "20,24", *args, root=root)
+    assert done.returncode == 3
+    for size in ("20x20x20", "24x24x24"):
+        here = [item for item in items if item.params["size"] == size]
+        found = outcome(here)
+        assert found.pop("04_wide") == ("error", "killed by SIGSEGV while running")
+        assert set(found.values()) == {("passed", None)}
+        assert {"01_naive", "11_registers_only"} <= set(found)
+        assert len(here) == len(found) + 1  # each has one record that counts
+
+
+def test_64_bit_integer_goes_on_with_the_other_kernels(recorded, broken):
+    root = broken("64_bit_integer/kernels/02_many_vectors.cl", "many_vectors")
+    done, items = recorded("64_bit_integer", "--kernel", "all", root=root)
+    assert done.returncode == 3
+    assert outcome(items)["many_vectors"][0] == "error"
+    assert [s for s, _ in outcome(items).values()].count("passed") == len(items) - 1 == 3
+
+
+def test_what_was_checked_is_on_the_disk_before_the_next_kernel_starts(tmp_path, broken):
+    """All processes are killed at once, as by a board that crashes."""
+    root = broken("mygemm/kernels/04_wide.cl", "gemm")
+    file = root / "samples/mygemm/kernels/04_wide.cl"
+    file.write_text(file.read_text().replace(CRASH, "while (M > 0) M = max(M, N);"))
+    path = tmp_path / "records.jsonl"
+    command = [sys.executable, "samples/mygemm/run.py", "--kernel", "1,4", "--size", "20"]
+    process = subprocess.Popen(
+        [*command, "--json", path], cwd=root, start_new_session=True, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+    (item,) = record.read(path)
+    assert (item.variant, item.reason) == ("01_naive", record.UNFINISHED)
+    assert item.check["error_over_bound"] <= 1
+
+
+def start(root, path):
+    """Start a sample that takes long, in a session of its own; return it when it works."""
+    process = subprocess.Popen(
+        [sys.executable, "samples/sgemm/run.py", "--size", "512", "--repeat", "100000",
+         "--json", path], cwd=root, start_new_session=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.startswith("sgemm_dot4"):
+            return process
+    raise AssertionError(process.stderr.read())
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "reason"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "stopped")],
+)
+@pytest.mark.parametrize("group", [True, False])
+def test_a_signal_is_one_line_and_a_record(tmp_path, number, status, reason, group):
+    path = tmp_path / "records.jsonl"
+    process = start(ROOT, path)
+    children = [int(pid) for pid in children_of(process.pid)]
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == status
+    assert errors == f"run.py: error: {reason}\n"
+    assert [item.reason for item in record.read(path)] == [reason]
+    assert children
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in children)
+
+
+def test_a_parent_that_is_killed_takes_its_child_along(tmp_path):
+    process = start(ROOT, tmp_path / "records.jsonl")
+    (child,) = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{child}")
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+def test_in_one_process_for_a_debugger(run_sample):
+    done = run_sample("sgemm", "--size", 8, "--repeat", 1, "--debug")
+    assert done.returncode == 0, done.stderr
+    done = run_sample("sgemm", "--size", 8, "-p", "nonesuch", "--debug")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
