@@ -45,9 +45,10 @@ def output_lines(squares, pixels, count):
 def test_what_it_prints_for_its_own_image(sample):
     done, records = sample()
     assert done.returncode == 0, done.stderr
-    rgb = np.asarray(Image.open(FOLDER / "assets" / "input.bmp")).astype(object)
+    rgb = np.asarray(Image.open(FOLDER / "assets" / "input.bmp")).astype(np.float32)
     assert rgb.shape == (512, 512, 3)
-    grey = (2126 * rgb[..., 0] + 7152 * rgb[..., 1] + 722 * rgb[..., 2]) // 10000
+    red, green, blue = (np.float32(f) * rgb[..., n] for n, f in enumerate((0.2126, 0.7152, 0.0722)))
+    grey = (red + green + blue).astype(np.uint8).astype(object)
     assert output_lines((grey**2).sum(), grey.sum(), 512 * 512) in done.stdout
     lines = done.stdout.splitlines()
     at = lines.index("Profiling information:")

@@ -1,5 +1,6 @@
 """The images of samples/64_bit_integer: every BMP, the truncated luma, the sums, broken files."""
 
+import struct
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,8 @@ def sample(recorded):
 
 # Images
 
+FACTORS = (0.2126, 0.7152, 0.0722)
+
 
 def rgb_image(width=37, height=23):
     rng = np.random.default_rng(5)
@@ -29,7 +32,22 @@ def rgb_image(width=37, height=23):
 
 
 def truncated_luma(rgb):
-    return (rgb.astype(object) @ np.array([2126, 7152, 722], object)) // 10000
+    """The SDK's luma, a pixel at a time: C's float is what struct's "f" stores."""
+    values = [sdks_luma(*pixel) for pixel in rgb.reshape(-1, 3).tolist()]
+    return np.array(values, np.uint8).reshape(rgb.shape[:2])
+
+
+def sdks_luma(red, green, blue):
+    red, green, blue = (single(single(f) * v) for f, v in zip(FACTORS, (red, green, blue)))
+    return int(single(single(red + green) + blue))
+
+
+def single(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def exact_luma(rgb):
+    return rgb.astype(np.uint32) @ np.array([2126, 7152, 722], np.uint32) // 10000
 
 
 def bmp(rgb, bits=24, top_down=False):
@@ -81,11 +99,12 @@ def test_every_bmp(tmp_path):
 
 def test_bmp_with_a_palette_and_rle(tmp_path):
     indices = rgb_image(19, 5)[..., 0]
+    wanted = truncated_luma(np.repeat(indices, 3).reshape(5, 19, 3))
     path = tmp_path / "x.bmp"
     path.write_bytes(palette_bmp(indices))
-    assert np.array_equal(luma.read(path), indices)  # a grey keeps its value
+    assert np.array_equal(luma.read(path), wanted)
     path.write_bytes(bmp_file(19, 5, 8, 1, GREYS.tobytes(), rle8(indices)))
-    assert np.array_equal(luma.read(path), indices)
+    assert np.array_equal(luma.read(path), wanted)
 
 
 @pytest.mark.parametrize("kind", ["png", "gif", "tiff", "ppm"])
@@ -95,7 +114,7 @@ def test_any_image_that_pillow_opens(sample, tmp_path, kind):
     Image.fromarray(grey).save(path)
     done, _ = sample(path, "--kernel", "two_stages")
     assert done.returncode == 0, done.stderr
-    exact = grey.astype(object)
+    exact = truncated_luma(np.repeat(grey, 3).reshape(9, 31, 3)).astype(object)
     assert output_lines((exact**2).sum(), exact.sum(), grey.size) in done.stdout
 
 
@@ -103,8 +122,34 @@ def test_the_luma_is_truncated_and_not_rounded():
     rgb = np.array([[[0, 0, 255], [1, 1, 0], [255, 255, 255], [0, 1, 0]]], np.uint8)
     # 18.411, 0.9278, 255 and 0.7152
     assert luma._luma(rgb).tolist() == [[18, 0, 255, 0]]
-    every = np.repeat(np.arange(256, dtype=np.uint8), 3).reshape(1, 256, 3)
-    assert luma._luma(every)[0].tolist() == list(range(256))
+
+
+DARKER = [13, 26, 31, 47, 52, 57, 62, 91, 94, 101, 104, 111, 114, 124, 182, 185, 188, 202, 208, 222,
+          228, 243, 248]  # fmt: skip
+
+
+def test_the_luma_is_float32_as_the_sdks():
+    """Of every colour: where float32 ends below a whole number, the result is one less."""
+    less, greys = 0, []
+    for red in range(256):
+        green, blue = np.divmod(np.arange(65536), 256)
+        rgb = np.stack([np.full(65536, red), green, blue], 1).astype(np.uint8).reshape(256, 256, 3)
+        found, exact = luma._luma(rgb), exact_luma(rgb)
+        differs = found != exact
+        assert np.array_equal(found[differs], exact[differs] - 1)
+        assert np.array_equal(found[differs][None], truncated_luma(rgb[differs][None]))
+        assert np.array_equal(found[red, ::16][None], truncated_luma(rgb[red, ::16][None]))
+        less += differs.sum()
+        greys += [red] if differs[red, red] else []
+    assert less == 299
+    assert greys == DARKER
+
+
+@pytest.mark.parametrize("shape", [(1, 2**18 + 3), (2**18 + 3, 1), (700, 777), (1, 1)])
+def test_an_image_of_any_shape_is_converted_part_by_part(shape):
+    rgb = np.resize(rgb_image(), (*shape, 3))
+    wanted = np.resize(truncated_luma(rgb_image()), shape)
+    assert np.array_equal(luma._luma(rgb), wanted)
 
 
 def test_the_host_sums_agree_with_python():

@@ -12,7 +12,8 @@ from common.errors import UsageError
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
 MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers
-_ROWS = 256  # rows of an image at a time, so that the wide integers of the sum stay small
+_RED, _GREEN, _BLUE = np.float32(0.2126), np.float32(0.7152), np.float32(0.0722)
+_PART = 2**18  # pixels at a time, so that their floats stay small whatever the image's shape
 _DRAWS = 65537  # pixels of noise before it starts again; odd, so that no two rows are in step
 
 
@@ -98,12 +99,14 @@ def read(path):
 def _luma(rgb):
     """Return 0.2126 R + 0.7152 G + 0.0722 B of a uint8 array (height, width, 3), truncated.
 
-    In whole numbers, so it is exact: in floating point the sum for a grey pixel can end just below
-    the grey, and truncation would then darken it by one.
+    In float32, each product and each sum rounded, in this order: so the SDK computes it, and only
+    so an image gives the SDK's sums. For 299 of all colours, 23 greys among them, the result ends
+    just below a whole number, and truncation makes it one less than exact arithmetic would.
     """
-    luma = np.empty(rgb.shape[:2], np.uint8)
-    for start in range(0, len(rgb), _ROWS):
-        rows = slice(start, start + _ROWS)
-        red, green, blue = np.moveaxis(rgb[rows].astype(np.uint32), 2, 0)
-        luma[rows] = (2126 * red + 7152 * green + 722 * blue) // 10000
-    return luma
+    flat = rgb.reshape(-1, 3)
+    luma = np.empty(len(flat), np.uint8)
+    for start in range(0, len(flat), _PART):
+        # numpy does one operation at a time, so nothing becomes a fused multiply-add.
+        red, green, blue = flat[start : start + _PART].T.astype(np.float32)
+        luma[start : start + _PART] = _RED * red + _GREEN * green + _BLUE * blue
+    return luma.reshape(rgb.shape[:2])
