@@ -1,19 +1,26 @@
-"""Write the expected.json of samples anew. Never done by a test or a run."""
+"""Write what samples must give anew: expected.json, and the texts of expected/.
+
+Never done by a test or a run.
+"""
 
 import json
 
-from deploy import runs, samples, ship
+from deploy import printed, runs, samples, ship
 from deploy.errors import BoardError
 
 
 def update(board, only=None):
-    """Run the samples' cases on `board` and keep the digests of what came out."""
+    """Run the samples' cases on `board` and keep the digests of what came out.
+
+    A text of expected/ keeps its lines: those whose numbers differ get the numbers that were
+    printed. Raises BoardError where a case does not pass, or does not print a line of its text.
+    """
     ship.deploy(board)
     known = samples.load()
     for name in [only] if only else known:
         cases = samples.pick(known, name)
-        kept = {}
-        for row in runs.run(board, cases, runs.name_run(), judge=False):
+        kept, run = {}, runs.name_run()
+        for row in runs.run(board, cases, run, judge=False):
             if row.record.status == "unsupported":
                 continue  # by this machine: the others of its case say what must come out
             if row.record.status != "passed":
@@ -22,9 +29,17 @@ def update(board, only=None):
         if missing := [case.name for case in cases if case.name not in kept]:
             raise BoardError(f"{name} {missing[0]}: nothing of it runs here: nothing is written")
         expected = {case.name: _expected(case, kept[case.name]) for case in cases}
-        path = known[name].folder / "expected.json"
-        path.write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")
-        board.say(f"wrote samples/{name}/expected.json")
+        files = {"expected.json": json.dumps(expected, indent=2) + "\n"}
+        for case, text in known[name].texts.items():
+            log = printed.read_log(runs.RESULTS / board.name / run / name / f"{case}.log")
+            try:
+                files[f"expected/{case}.txt"] = printed.renew(text, log)
+            except ValueError as error:
+                problem = f"expected/{case}.txt: {error}: nothing is written"
+                raise BoardError(f"{name} {problem}") from error
+        for file, content in files.items():
+            (known[name].folder / file).write_text(content, encoding="utf-8")
+            board.say(f"wrote samples/{name}/{file}")
 
 
 def _expected(case, records):

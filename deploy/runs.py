@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common import record
 from common.record import Record
-from deploy import samples
+from deploy import printed, samples
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 
@@ -47,7 +47,8 @@ def name_run():
 def run(board, cases, name, judge=True, arrays=False):
     """Run the cases on the board, show their output, and return the Rows of their records.
 
-    With `judge`, a record that differs from its sample's expected.json has failed. With `arrays`,
+    With `judge`, a record that differs from its sample's expected.json has failed, and so has a
+    case that does not print its text of expected/. With `arrays`,
     what the kernels put out comes home as <sample>/<case>.npz, and what they print is not shown.
     """
     mine = board.settings
@@ -195,7 +196,7 @@ def _note_way(board, path):
 
 
 def _complete(board, folder, complete, judge):
-    """Give every planned case a record; with `judge`, hold each against its expected.json."""
+    """Give every planned case a record; with `judge`, hold it against what its sample expects."""
     plan = _json(folder / "plan.json")
     if "cases" not in plan:
         lost = Record("-", None, "error", "the run has no plan: what it was to do is lost")
@@ -218,8 +219,10 @@ def _complete(board, folder, complete, judge):
         not_run = f"{cut} while it ran" if base.with_suffix(".log").exists() else f"not run: {cut}"
         if reason := _problem(outcome, records, errors, not_run + why):
             records.append(Record(sample, None, "error", reason, argv=outcome.get("argv", [])))
-        expected = known[sample].expected.get(name, {}) if judge and sample in known else {}
-        records = [_judge(item, expected) for item in records]
+        if judge and sample in known:
+            expected = known[sample].expected.get(name, {})
+            records = [_judge(item, expected) for item in records]
+            records += _misprinted(records, known[sample].texts.get(name), base)
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(item.to_line() + "\n" for item in records), encoding="utf-8")
         rows += [Row(board.name, name, item) for item in records]
@@ -255,6 +258,22 @@ def _judge(item, expected):
         if item.status == "passed" and came != expected.get(key, came):
             item = replace(item, status="failed", reason=reason)
     return item
+
+
+def _misprinted(records, text, base):
+    """Return a failed record of the case where its log differs from expected/<case>.txt.
+
+    It is of no kernel: a log does not say which one printed what. Where not all records have passed
+    the text need not be there, and they say why.
+    """
+    if text is None or any(item.status != "passed" for item in records):
+        return []
+    reason = printed.difference(text, printed.read_log(base.with_suffix(".log")))
+    if reason is None:
+        return []
+    reason = f"expected/{base.name}.txt: {reason}"
+    none = {"timing": {}, "metrics": {}, "check": {}}
+    return [replace(records[-1], variant=None, status="failed", reason=reason, **none)]
 
 
 def _json(path):

@@ -34,7 +34,8 @@ class Sample:
     """One folder of samples/.
 
     `needs` are the OpenCL extensions without which nothing runs. `expected` is expected.json: for
-    each case what its records must hold; empty where it is not made yet.
+    each case what its records must hold; empty where it is not made yet. `texts` are the files of
+    expected/: what a case of that name must print, see deploy/printed.py. No board gets them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Sample:
     needs: tuple
     cases: tuple
     expected: dict
+    texts: dict
 
 
 def check_name(name):
@@ -89,9 +91,11 @@ def _load(toml):
         needs = _strings(table.get("needs", []), "needs")
         files = _files(folder, _strings(table["files"], "files"))
         expected = _expected(folder / "expected.json")
+        texts = _texts(folder / "expected", {case.name for case in cases})
         return Sample(
-            folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected
-        )
+            folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected,
+            texts,
+        )  # fmt: skip
     except KeyError as error:
         raise UsageError(f"{where} lacks {error.args[0]}") from error
     except (OSError, ValueError, AttributeError, UsageError) as error:
@@ -135,6 +139,16 @@ def _expected(path):
     if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
         raise UsageError("expected.json must hold an object for each case")
     return value
+
+
+def _texts(folder, cases):
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
+    for name, text in texts.items():
+        if name not in cases:
+            raise UsageError(f"expected/{name}.txt: there is no case '{name}'")
+        if not text.strip():
+            raise UsageError(f"expected/{name}.txt is empty: it would hold whatever is printed")
+    return texts
 
 
 def _only(table, known):

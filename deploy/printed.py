@@ -1,0 +1,209 @@
+"""Hold what a case printed against samples/<sample>/expected/<case>.txt.
+
+Each line of that text must be printed, in order; other lines may stand between. Two lines agree
+when their words do, with any spaces between. Integers agree when they are equal. Other numbers
+agree when they differ by at most one unit in the last printed digit, of the one printed finer.
+
+A log may come from a hostile board: it is bounded, and every step is linear in its length.
+"""
+
+import re
+from decimal import Context, Decimal
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from common.text import printable
+from deploy.onboard.cases import LOG_LIMIT
+
+LONGEST_NUMBER = 40  # characters; what is longer is text
+LONGEST_LINE = 1000  # characters; a longer line agrees with none
+MOST_LINES = 100_000  # of a log, without empty ones; those behind are not looked at
+_SHOWN = 160  # characters of a line that a reason shows
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_AROUND = "()[],;:"  # what may stand around a number without being part of it
+_NO_NUMBER = ("nan", "-nan", "inf", "-inf")
+_EXACT = Context(prec=3 * LONGEST_NUMBER)
+
+
+def read_log(path):
+    """Return the text of a case's log, up to what a board may send; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LOG_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def difference(text, log):
+    """Return in what the `log` differs from the expected `text`, or None where each line is there.
+
+    The reason names the expected line and the printed line that came nearest.
+    """
+    wanted, printed = _lines(text), _lines(log)
+    early = _places(wanted, printed, _agree)
+    if len(early) == len(wanted):
+        return None
+    first, start, end = _trouble(wanted, printed, early)
+    what = f'line {wanted[first].number}, "{_shown(wanted[first])}", is not printed'
+    nearest = _nearest(wanted[first], printed, start, end)
+    if nearest is None:
+        return f"{what}, and nothing like it is"
+    if _agree(wanted[first], nearest):
+        return f"{what} where it belongs, but as line {nearest.number} of the log"
+    return f'{what}: nearest is line {nearest.number} of the log, "{_shown(nearest)}"'
+
+
+def renew(text, log):
+    """Return `text` with the numbers of the `log`; lines that agree stay as they are.
+
+    Each line takes the numbers of the next printed line that has the same words beside them. Raises
+    ValueError where there is none.
+    """
+    if difference(text, log) is None:
+        return text
+    wanted, printed = _lines(text), _lines(log)
+    places = _places(wanted, printed, _same_words)
+    if len(places) < len(wanted):
+        missing = wanted[len(places)]
+        raise ValueError(f'line {missing.number}, "{_shown(missing)}": no such line is printed')
+    lines = text.split("\n")
+    for line, place in zip(wanted, places):
+        if not _agree(line, printed[place]):
+            lines[line.number - 1] = printed[place].text.rstrip()
+    return "\n".join(lines)
+
+
+class _Line(NamedTuple):
+    number: int  # from 1
+    text: str
+
+    def words(self):
+        """Return its words, none where it is too long to agree with another."""
+        return self.text.split() if len(self.text) <= LONGEST_LINE else []
+
+
+def _lines(text):
+    """Return the first MOST_LINES lines that are not empty."""
+    lines = (_Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line)
+    return list(islice((line for line in lines if not line.text.isspace()), MOST_LINES))
+
+
+def _places(wanted, printed, fits):
+    """Return the index of the printed line for each wanted one, each as early as possible.
+
+    Ends at the first wanted line that has none. Looks at each printed line once.
+    """
+    places, at = [], 0
+    for line in wanted:
+        while at < len(printed) and not fits(line, printed[at]):
+            at += 1
+        if at == len(printed):
+            break
+        places.append(at)
+        at += 1
+    return places
+
+
+def _trouble(wanted, printed, early):
+    """Return the first wanted line at fault, and the range of printed lines where it belongs.
+
+    The lines at fault are the fewest in a row without which all others are printed in order. The
+    first line that _places does not find need not be one: it may have lost its own line to a wrong
+    one before it, where several parts of an output are alike.
+    """
+    late = [len(printed) - 1 - at for at in _places(wanted[::-1], printed[::-1], _agree)]
+    # behind[n] is where the last n wanted lines begin, printed as late as possible.
+    before, behind = [-1, *early], [len(printed), *late]
+    best, left = None, len(late)
+    for first, last in enumerate(before):
+        while behind[left] <= last:
+            left -= 1
+        count = len(wanted) - first - left
+        if best is None or count < best[0]:
+            best = count, first, last + 1, behind[left]
+    return best[1:]
+
+
+class _Score(NamedTuple):
+    """How near a printed line comes; larger is nearer."""
+
+    alike: bool  # the same words, and numbers or what should be some at the same places
+    words: int  # that agree
+    start: int  # characters in common
+
+
+def _nearest(line, printed, start, end):
+    """Return the printed line that comes nearest to `line`, or None: nothing is like it.
+
+    Those from `start` to `end` are preferred, where half of the words agree.
+    """
+    half = -(-len(line.words()) // 2)
+    for among, least in ((printed[start:end], half), (printed, 1)):
+        score, nearest = max(
+            ((_score(line, other), other) for other in among),
+            key=lambda pair: pair[0],
+            default=(_Score(False, 0, 0), None),
+        )
+        if score >= _Score(False, least, 0):
+            return nearest
+    return None
+
+
+def _score(line, other):
+    alike = _hold(line, other, lambda a, b: a == b or (_is_number(a) and _is_number(b, _NO_NUMBER)))
+    same = (a == b for a, b in zip(line.text, other.text))
+    words = sum(map(_same, line.words(), other.words()))
+    return _Score(alike, words, sum(takewhile(bool, same)))
+
+
+def _agree(line, other):
+    return _hold(line, other, _same)
+
+
+def _same_words(line, other):
+    """Tell whether two lines have the same words, and numbers at the same places."""
+    return _hold(line, other, lambda a, b: a == b or (_is_number(a) and _is_number(b)))
+
+
+def _hold(line, other, same):
+    words, others = line.words(), other.words()
+    return 0 < len(words) == len(others) and all(map(same, words, others))
+
+
+def _is_number(word, also=()):
+    return _number(word) is not None or word in also
+
+
+def _same(word, printed):
+    if word == printed:
+        return True
+    a, b = _number(word), _number(printed)
+    if a is None or b is None or a.around != b.around:
+        return False
+    if a.integer or b.integer:
+        return a.integer and b.integer and a.value == b.value
+    finer = min(each.value.as_tuple().exponent for each in (a, b))
+    return abs(_EXACT.subtract(a.value, b.value)) <= Decimal((0, (1,), finer))
+
+
+class _Number(NamedTuple):
+    """A word that is a number, perhaps with a comma behind it."""
+
+    value: Decimal
+    integer: bool  # no point, no exponent
+    around: tuple  # what stands before and behind it
+
+
+def _number(word):
+    """Return the _Number of a word, or None where it is text."""
+    core = word.strip(_AROUND)
+    if len(core) > LONGEST_NUMBER or not _NUMBER.fullmatch(core):
+        return None
+    around = tuple(word.split(core, 1))
+    return _Number(Decimal(core), bool(_INTEGER.fullmatch(core)), around)
+
+
+def _shown(line):
+    text = printable(" ".join(line.text[: 2 * _SHOWN].split()))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
