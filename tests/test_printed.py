@@ -1,8 +1,10 @@
-"""What a case prints against expected/<case>.txt: the comparison, and how a run is judged."""
+"""What a case prints against expected/<case>.txt: the comparison, and the texts of the samples."""
 
+import re
 import time
 
 import pytest
+from conftest import ROOT
 
 from deploy import printed, samples
 from deploy.errors import UsageError
@@ -156,6 +158,55 @@ def test_renew_refuses_what_is_not_printed(number):
             printed.renew(TEXT, changed(number, line))
 
 
+# What the samples have
+
+LOADED = samples.load()
+TEXTS = [(name, case) for name, sample in LOADED.items() for case in sample.texts]
+README = {name: (LOADED[name].folder / "README.md").read_text() for name in LOADED}
+
+
+def test_the_documented_examples_have_a_text():
+    documented = {(c.sample, c.name) for c in samples.every(LOADED) if c.name == "documented"}
+    assert {("sgemm", "documented"), ("64_bit_integer", "documented")} <= documented <= set(TEXTS)
+
+
+@pytest.mark.parametrize(("name", "case"), TEXTS)
+def test_a_case_prints_its_text(run_sample, name, case):
+    (chosen,) = samples.pick(LOADED, name, case)
+    done = run_sample(name, *chosen.args)
+    assert done.returncode == 0, done.stderr
+    assert printed.difference(LOADED[name].texts[case], done.stdout) is None
+
+
+@pytest.mark.parametrize(("name", "case"), TEXTS)
+def test_no_line_of_a_text_can_be_wrong(name, case):
+    """Each number of each line is looked at: another last digit is a fault."""
+    text = LOADED[name].texts[case]
+    assert printed.difference(text, text) is None
+    for found in re.finditer(r"(?<![\w.-])-?\d+\.?\d*(?![\w.])", text):
+        last = found[0][-1]
+        wrong = found[0][:-1] + str((int(last) + 5) % 10)
+        log = f"{text[: found.start()]}{wrong}{text[found.end() :]}"
+        assert printed.difference(text, log) is not None, wrong
+
+
+def test_texts_are_not_shipped():
+    assert not [path for path in samples.shipped(LOADED) if "/expected/" in path]
+
+
+def test_the_readmes_show_what_the_texts_say():
+    text = LOADED["64_bit_integer"].texts["documented"]
+    assert printed.difference(text, README["64_bit_integer"]) is None
+    text = LOADED["sgemm"].texts["documented"]
+    block = re.search(r"(?:^    .*\n)*^    C = alpha.*\n(?:^    .*\n)*", README["sgemm"], re.M)[0]
+    assert len(block.splitlines()) == 5
+    assert printed.difference(block, text) is None
+    text = LOADED["gemmbench"].texts["paper"]
+    rows = re.findall(r"^    (?:64 |96 |100) +SGEMM.*FAILS$", README["gemmbench"], re.M)
+    assert len(rows) == 3
+    assert printed.difference("\n".join(rows), text) is None
+
+
 # As part of a run
 
 PRINTS = "print('''Device: here\nSum = 5\nMean = 0.25\n''')\n"
@@ -228,3 +279,8 @@ def test_a_text_that_cannot_be_used(stub, project, name, content, message):
     (folder / "expected" / f"{name}.txt").write_bytes(content)
     with pytest.raises(UsageError, match=message):
         samples.load(project)
+
+
+def test_the_texts_are_beside_expected_json():
+    files = sorted(ROOT.glob("samples/*/expected/*"))
+    assert len(files) == len(TEXTS) >= 3

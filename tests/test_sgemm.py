@@ -48,6 +48,8 @@ def test_the_sdks_documented_example(sgemm):
     assert done.returncode == 0
     assert DOCUMENTED in done.stdout
     assert RESULT in done.stdout
+    text = samples.load()["sgemm"].texts["documented"]
+    assert text == "\n".join([DOCUMENTED, *[RESULT] * len(KERNELS)])
 
 
 def test_what_it_prints(sgemm):
