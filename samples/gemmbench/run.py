@@ -27,7 +27,8 @@ try:
     from common import cli
     from common.errors import UsageError
 except ImportError as missing:
-    print(f"run.py: error: {missing}: see docs/boards.md, What a board needs", file=sys.stderr)
+    why = str(missing).strip().splitlines()[-1]  # numpy says much more
+    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
     sys.exit(3)
 except KeyboardInterrupt:
     sys.exit(130)
