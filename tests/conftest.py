@@ -21,6 +21,8 @@ SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml",
            "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
+# Tests have home folders of their own; what drivers are worth is asked once for all of them.
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 
 
 @pytest.hookimpl(hookwrapper=True)
