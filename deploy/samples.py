@@ -11,7 +11,8 @@ from deploy.boards import ROOT
 from deploy.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SAMPLE_KEYS = {"description", "files", "needs", "cases"}
+_SAMPLE_KEYS = {"description", "files", "needs", "options", "cases"}
+_OPTIONS_KEYS = {"values", "words"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 
 
@@ -89,6 +90,10 @@ def _load(toml):
         _only(table, _SAMPLE_KEYS)
         cases = [_case(folder.name, name, case) for name, case in table["cases"].items()]
         needs = _strings(table.get("needs", []), "needs")
+        options = table.get("options", {})
+        _only(options, _OPTIONS_KEYS)
+        for key, value in options.items():
+            _strings(value, key)
         files = _files(folder, _strings(table["files"], "files"))
         expected = _expected(folder / "expected.json")
         texts = _texts(folder / "expected", {case.name for case in cases})

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +12,9 @@ _SAMPLE = re.compile(r"[a-z0-9_][a-z0-9_-]*")
 _BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUNNERS = ("--json", "--output")  # options of fab, which takes home what they name
-_WRITES = (*_RUNNERS, "--journal", "--listings", "--tuned", "--pin", "--sysfs")
-_WRITING = {"explore", "inspect", "tune"}  # what a sample does
+_SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+# The value of an option: a number, or a name; never a path, never another option.
+_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?][A-Za-z0-9_.,:*?+-]*")
 
 
 class Command(NamedTuple):
@@ -38,7 +40,7 @@ def command(point):
             point.sample, ["run.py", "replay", f"{shown(point.source.path)}:{point.line}"]
         )
         return words and Command("python ", words)
-    argv = point.argv if run and not run.origin else harmless(point.argv)
+    argv = point.argv if run and not run.origin else harmless(point.sample, point.argv)
     words = arguments(point.sample, argv)
     if words is None:
         return None
@@ -95,20 +97,35 @@ def plain_argv(argv, sample):
     return [inside_checkout(str(word), sample) for word in as_asked(argv)]
 
 
-def harmless(argv):
-    """Return a command line of others, or [] where it writes files or sets something.
+def harmless(sample, argv):
+    """Return a command line of others, or [] where it has more than what only chooses what is run.
 
-    Of such a file or a clock we know nothing, and argparse takes shortened options, too.
+    The sample itself says what that is, in the table `options` of its sample.toml: a file of theirs
+    could be anything, a library as well.
     """
-    return [] if any(map(_writes, map(str, as_asked(argv[1:])))) else argv
+    values, words = _choosing(sample)
+    left = iter(map(str, as_asked(argv[1:])))
+    for word in left:
+        name, is_joined, value = word.partition("=")
+        if name in values:
+            value = value if is_joined else next(left, "")
+            if not _VALUE.fullmatch(value):
+                return []
+        elif word not in words:
+            return []
+    return argv
 
 
-@lru_cache(100_000)
-def _writes(word):
-    name = word.partition("=")[0]
-    if name in _WRITING:
-        return True
-    return len(name) > 2 and any(option.startswith(name) for option in _WRITES)
+@lru_cache(100)
+def _choosing(sample):
+    """Return the options of a sample that take a value, and the words that do not; maybe none."""
+    if not _SAMPLE.fullmatch(sample):
+        return (), ()
+    try:
+        table = tomllib.loads((_SAMPLES / sample / "sample.toml").read_text(encoding="utf-8"))
+        return frozenset(table["options"]["values"]), frozenset(table["options"]["words"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return (), ()
 
 
 def as_asked(argv):

@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
+from conftest import ROOT
 from report_data import item, make_run, write
 
+from deploy import samples
 from report import reading, replay
 
 NASTY = ["--name", "it's", 'a "b" $HOME `id` *', "\\", "", "-n", "7"]
@@ -21,7 +25,7 @@ def command(*paths, **more):
 def test_in_this_checkout(tmp_path):
     argv = ["/elsewhere/samples/sgemm/run.py", *NASTY, "--json", "x.jsonl", "--json=y.jsonl",
             "/elsewhere/samples/sgemm/sgemm.cl"]  # fmt: skip
-    line = str(command(write(tmp_path / "r.jsonl", item(argv=argv))))
+    line = str(command(make_run(tmp_path, item(argv=argv), board="local")))
     assert line.startswith("python samples/sgemm/run.py --name ")
     show = "import json, sys; print(json.dumps(sys.argv[1:]))"
     line = line.replace("python samples/sgemm/run.py", f"{sys.executable} -c '{show}'")
@@ -89,6 +93,64 @@ def test_a_point_of_a_journal_is_replayed_by_its_sample(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_a_command_of_ours_is_none(tmp_path, argv):
     assert command(write(tmp_path / "r.jsonl", item(argv=argv))) is None
+
+
+FRIENDLY = [
+    ("sgemm", ["--size", "640x48x1000", "--kernel=all", "--alpha", "-1.5e-3", "--print"]),
+    ("gemmbench", ["-f", "SGEMM_N?_4x*", "-n", "512", "--no-fence"]),
+    ("gemmbench", ["paper", "--orders", "64,96"]),
+    ("mygemm", ["--kernel", "1,6,10", "--size", "256:1024:256", "--TSM", "64", "--check-only"]),
+    ("gemm_intel", ["-s", "512", "--tile-size-M", "16", "--validation"]),
+    ("64_bit_integer", ["--size", "1021x769", "--seed", "7"]),
+]
+NASTIER = [
+    ("mygemm", ["--blas", "./friend.zip"]),
+    ("mygemm", ["--blas=./friend.zip"]),
+    ("mygemm", ["--kernel", "all", "--blas", "friend.zip"]),
+    ("mygemm", ["tune", "--kernel", "6"]),
+    ("mygemm", ["inspect"]),
+    ("mygemm", ["--tuned", "there"]),
+    ("gemmbench", ["--kernels", "theirs", "-f", "all"]),
+    ("gemmbench", ["-f", "../theirs/kernel.json"]),
+    ("gemmbench", ["-n", "-fx/y.json"]),
+    ("gemmbench", ["-ftheirs"]),
+    ("gemmbench", ["explore", "--journal", "x"]),
+    ("gemmbench", ["replay", "friend.jsonl:1"]),
+    ("gemmbench", ["--pin"]),
+    ("64_bit_integer", ["friend.bmp"]),
+    ("64_bit_integer", ["--size", "8x8", "friend.bmp"]),
+    ("sgemm", ["--size"]),
+    ("sgemm", ["--size", "--kernel", "all"]),
+    ("sgemm", ["--print", "x"]),
+    ("nonesuch", ["--size", "4"]),
+]
+
+
+@pytest.mark.parametrize(("sample", "args"), FRIENDLY)
+def test_what_others_ran_is_offered_where_it_only_chooses(tmp_path, sample, args):
+    path = write(
+        tmp_path / "r.jsonl", item(sample=sample, argv=[f"samples/{sample}/run.py", *args])
+    )
+    assert str(command(path)).startswith(f"python samples/{sample}/run.py ")
+
+
+@pytest.mark.parametrize(("sample", "args"), NASTIER)
+def test_what_others_ran_is_not_offered_where_it_may_name_a_file(tmp_path, sample, args):
+    path = write(
+        tmp_path / "r.jsonl", item(sample=sample, argv=[f"samples/{sample}/run.py", *args])
+    )
+    assert command(path) is None
+
+
+@pytest.mark.parametrize("sample", samples.load())
+def test_each_sample_states_options_that_it_has_and_that_name_no_file(run_sample, sample):
+    table = tomllib.loads((ROOT / "samples" / sample / "sample.toml").read_text())["options"]
+    more = ["paper"] if sample == "gemmbench" else []
+    told = "".join(run_sample(sample, *words, "--help").stdout for words in ([], more))
+    for option in [*table["values"], *table["words"]]:
+        assert re.search(rf"(^|[\s,]){re.escape(option)}\b", told), option
+        about = re.search(rf"(^|[\s,]){re.escape(option)}\b[^\n]*", told)[0]
+        assert not re.search(r"\b(FILE|DIR|FOLDER|IMAGE)\b", about), about
 
 
 @pytest.mark.parametrize("sample", ["../../evil", "-c", "Sgemm", "a b", ""])
