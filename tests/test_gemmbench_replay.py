@@ -78,12 +78,15 @@ def test_a_failure_of_another_kind_is_no_agreement():
 def test_a_failure_that_stays_or_comes(recorded, replay, journal, tmp_path):
     add_kernel(tmp_path / "now", "wrong", "")
     recorded("gemmbench", "--kernels", tmp_path / "now", "-f", "wrong", "-n", 4, *QUICK)
-    done = replay(journal)
+    assert "none of our kernels: name its folder with --kernels" in replay(journal).stderr
+    done = replay(journal, "--kernels", tmp_path / "now")
     assert done.returncode == 0
     assert "\nagree: it still does not pass (failed)" in done.stdout
-    journal.write_text(json.dumps({**json.loads(journal.read_text()), "status": "passed",
-                                   "reason": None}) + "\n")  # fmt: skip
-    done = replay(journal, "--json", tmp_path / "new.jsonl")
+    journal.write_text(json.dumps({
+        **json.loads(journal.read_text()), "status": "passed", "reason": None,
+        "metrics": with_rate({"metrics": {"gflops": 1.0, "statistics": {"repeats": 4}}}, 1.0, 0.5),
+    }) + "\n")  # fmt: skip
+    done = replay(journal, "--kernels", tmp_path / "now", "--json", tmp_path / "new.jsonl")
     assert done.returncode == 1
     assert "\ndiffer: recorded as passed, now failed" in done.stdout
     assert record.read(tmp_path / "new.jsonl")[0].status == "failed"
@@ -116,7 +119,7 @@ def test_the_record_of_another_machine_finds_our_kernel(recorded_point, replay, 
     recorded_point(params=params)
     done = replay(journal)
     assert done.returncode == 2
-    assert "cannot read " in done.stderr
+    assert "other.json is none of our kernels" in done.stderr
 
 
 def test_another_device_is_not_judged(recorded_point, replay, journal):

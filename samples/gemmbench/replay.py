@@ -113,10 +113,15 @@ def unlike(old, new, changed):
 
 
 def find_kernel(recorded, folder):
-    """Return where the metadata is: in `folder`, as recorded, or, from a board, among ours."""
-    if folder is not None:
-        return folder / recorded.name
-    return recorded if recorded.exists() else options.KERNELS / recorded.name
+    """Return where the metadata is: in `folder`, else among ours.
+
+    A path of a record is never followed: whoever wrote it chose what is there. Raises UsageError
+    where the kernel is none of ours.
+    """
+    path = (folder or options.KERNELS) / recorded.name
+    if folder is None and not path.exists():
+        raise UsageError(f"{recorded} is none of our kernels: name its folder with --kernels")
+    return path
 
 
 def load(text):
