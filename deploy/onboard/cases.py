@@ -13,6 +13,7 @@ BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow bo
 GRACE = 2.0  # seconds between asking a process group to end and killing it
 LOG_LIMIT = 4 * 1024 * 1024  # bytes of output that are kept and sent per case
 ARRAYS_LIMIT = 16 * 1024 * 1024  # bytes of a case's arrays
+RECORDS_LIMIT = 256 * 1024  # bytes of its records that are sent as it ends; all come in the archive
 
 
 def run_case(wire, case, tree, target, python, env):
@@ -51,6 +52,20 @@ def run_case(wire, case, tree, target, python, env):
     }  # fmt: skip
     write_json(base + ".outcome.json", outcome)
     return outcome
+
+
+def first_records(path):
+    """Return the whole lines of a case's records that fit RECORDS_LIMIT, and whether all did."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(RECORDS_LIMIT + 1)
+    except OSError:
+        return [], True
+    whole = len(data) <= RECORDS_LIMIT
+    lines = data[:RECORDS_LIMIT].split(b"\n")
+    if not whole or not lines[-1]:
+        lines.pop()  # the part of a line, or nothing
+    return [line.decode("utf-8", "replace") for line in lines], whole
 
 
 class Output:

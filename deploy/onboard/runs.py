@@ -7,7 +7,7 @@ import signal
 import sys
 import tarfile
 
-from deploy.onboard.cases import run_case
+from deploy.onboard.cases import first_records, run_case
 from deploy.onboard.environment import recorded, variables
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
@@ -57,7 +57,10 @@ def run_cases(wire, request, tree, target, python):
         wire.emit("start", number=number, of=len(request["cases"]), **case)
         outcome = run_case(wire, case, tree, target, python, env)
         stopped = outcome["reason"] == "stopped"
-        wire.emit("end", **outcome)
+        # For a user who watches; what counts comes in the archive.
+        path = os.path.join(target, case["sample"], case["case"] + ".jsonl")
+        records, whole = first_records(path)
+        wire.emit("end", records=records, whole=whole, **outcome)
     write_json(os.path.join(target, "ended.json"), {"stopped": stopped})
 
 
