@@ -5,13 +5,11 @@ import logging
 import os
 import socket
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import fabric.executor
 from invoke import Exit
 
-from common.text import printable
 from deploy import boards
 from deploy.errors import (
     BOARD_FAILED,
@@ -22,16 +20,16 @@ from deploy.errors import (
     UsageError,
 )
 from deploy.link import LocalLink
+from deploy.screen import SCREEN
 from deploy.ssh import SshLink
-
-_print_lock = threading.Lock()
 
 
 class Board:
     """A board in use: its name, its Settings, its link.
 
-    `failed` says why it is given up; `running` tells whether it is at work on a run, and `quiet`
-    whether what its samples print is kept from the user; `broken` says why a run ended early.
+    `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
+    what the user sees of it; `broken` says why a run ended early; `fetched` are the folders of the
+    runs that came home in this task.
     """
 
     def __init__(self, name, settings, link):
@@ -39,9 +37,9 @@ class Board:
         self.prefix = ""
         self.failed = None
         self.running = False
-        self.quiet = False
+        self.view = None
         self.broken = None
-        self.fetched = 0  # runs
+        self.fetched = []
         self._session = None
         self._stopping = False
 
@@ -63,9 +61,7 @@ class Board:
 
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
-        with _print_lock:
-            for line in text.split("\n"):
-                print(printable(f"{self.prefix}{line}").rstrip(), flush=True)
+        SCREEN.put(text.split("\n"), self.prefix)
 
 
 def _ourselves():
@@ -133,8 +129,10 @@ class Fleet:
         with ThreadPoolExecutor(max(1, len(alive))) as pool:
             jobs = {board: pool.submit(self._guarded, work, board) for board in alive}
             try:
-                wait(jobs.values())
+                while wait(jobs.values(), SCREEN.pause()).not_done:
+                    SCREEN.refresh()
             except KeyboardInterrupt:
+                SCREEN.stop_progress()
                 for board in alive:
                     board.say("stopping")
                     board.stop()
@@ -153,6 +151,11 @@ class Fleet:
             board.failed = _surprise(error)
         complain(f"{board.name}: {board.failed}")
         return None
+
+    def folders(self):
+        """Return the folders of the runs that came home in the last task, by its boards."""
+        boards = [self._boards[name] for name in self._last]
+        return [folder for board in boards for folder in board.fetched]
 
     def failures(self):
         """Return why boards were given up, by their names."""
@@ -174,8 +177,7 @@ FLEET = Fleet()
 
 def complain(text):
     """Print one line of error."""
-    with _print_lock:
-        print(f"fab: error: {printable(text)}", file=sys.stderr, flush=True)
+    SCREEN.complain(f"fab: error: {text}")
 
 
 def _surprise(error):

@@ -87,8 +87,11 @@ class Session:
         except OSError:
             pass
 
-    def event(self):
-        """Return the next event. Raises BoardError when the board is lost, or refuses."""
+    def event(self, beats=False):
+        """Return the next event, with `beats` also a mere sign of life.
+
+        Raises BoardError when the board is lost, or refuses.
+        """
         while line := self._line():
             try:
                 event = json.loads(line)
@@ -98,7 +101,7 @@ class Session:
                 event = {"event": "noise"}
             if event["event"] == "refused":
                 raise BoardError(str(event.get("reason")))
-            if event["event"] != "beat":
+            if beats or event["event"] != "beat":
                 return event
         status, errors = self._finish()
         if status in (126, 127):

@@ -5,9 +5,10 @@ from typing import NamedTuple
 from rich.text import Text
 
 from common import outputs
-from deploy import runs, samples, ship, table
+from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
 from deploy.errors import UsageError
+from deploy.screen import SCREEN
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
 _STYLE = {EQUAL: "green", DIFFER: "bold red"}
@@ -43,7 +44,8 @@ class Finding(NamedTuple):
 def parity(fleet, config, host):
     """Run the cases here and on the boards, print how they compare; return whether all is good."""
     loaded = samples.load()
-    boards = [board for board in fleet.select(config, host, [LOCAL]) if board.name != LOCAL]
+    both = fleet.select(config, host, [LOCAL])
+    boards = [board for board in both if board.name != LOCAL]
     if not boards:
         raise UsageError("parity compares this machine with a board: give --host")
     nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
@@ -54,13 +56,15 @@ def parity(fleet, config, host):
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    rows = fleet.each(config, host, work, [LOCAL])
+    with SCREEN.showing(progress.display()):
+        rows = fleet.each(config, host, work, [LOCAL])
     here = rows.pop(LOCAL, None)
     if here is None:
         return False
     findings = [item for there in rows.values() for item in compare(here, there, name, loaded)]
     _show(findings)
     table.devices([*here, *(row for there in rows.values() for row in there)])
+    table.folders(folder for board in both for folder in board.fetched)
     return all(item.good for item in findings)
 
 

@@ -20,6 +20,9 @@ from common.record import Record
 from deploy import printed, samples
 from deploy.boards import ROOT
 from deploy.errors import BoardError
+from deploy.onboard.cases import RECORDS_LIMIT
+from deploy.progress import Brief
+from deploy.table import shortened
 
 RESULTS = ROOT / "results"
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
@@ -44,12 +47,13 @@ def name_run():
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
 
 
-def run(board, cases, name, judge=True, arrays=False):
-    """Run the cases on the board, show their output, and return the Rows of their records.
+def run(board, cases, name, judge=True, arrays=False, view=Brief):
+    """Run the cases on the board, and return the Rows of their records.
 
     With `judge`, a record that differs from its sample's expected.json has failed, and so has a
-    case that does not print its text of expected/. With `arrays`,
-    what the kernels put out comes home as <sample>/<case>.npz, and what they print is not shown.
+    case that does not print its text of expected/. With `arrays`, what the kernels put out comes
+    home as <sample>/<case>.npz. What the user sees meanwhile is up to `view`, a class of
+    progress.py.
     """
     mine = board.settings
     plan = [
@@ -63,22 +67,27 @@ def run(board, cases, name, judge=True, arrays=False):
         for case in cases
     ]
     manifest = samples.manifest(samples.shipped(samples.load()))
-    board.quiet, board.broken = arrays, None
+    names = [(case.sample, case.name) for case in cases]
+    board.view = view(board, names, shown(RESULTS / board.name / name))
+    board.fetched, board.broken = [], None
     session = board.start("remote", do="run", run=name, cases=plan, manifest=manifest)
     try:
         return _follow(board, session, judge)
     except BoardError as error:
         collect = f"`fab collect --host {board.name}` fetches what the board has by then"
         raise BoardError(f"{error}. {collect}") if board.running else error from error
+    finally:
+        board.view.close()
 
 
 def _follow(board, session, judge):
     rows = []
-    while (event := session.event())["event"] != "done":
+    while (event := session.event(beats=True))["event"] != "done":
         try:
             rows += _EVENTS[event["event"]](board, session, event, judge) or []
-        except (KeyError, TypeError, ValueError) as error:
-            raise BoardError(f"it sends what makes no sense: {event} ({error})") from error
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            sent = shortened(str(event))
+            raise BoardError(f"it sends what makes no sense: {sent} ({error})") from error
     board.running = False
     return rows
 
@@ -90,28 +99,49 @@ def _tree(board, _session, event, _judge):
 
 
 def _start(board, _session, event, _judge):
-    number = f"{event['number']} of {event['of']}"
-    board.say(f"== {event['sample']} {event['case']} ({number})")
+    board.view.start(event)
 
 
 def _lines(board, _session, event, _judge):
-    for line in [] if board.quiet else event["text"]:
-        board.say("   " + line.rstrip("\r"))
+    board.view.lines(event["text"])
 
 
-def _end(board, _session, event, _judge):
-    outcome = event["reason"] or f"exit status {event['exit_status']}"
-    board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
+def _beat(board, _session, _event, _judge):
+    board.view.beat()
+
+
+def _end(board, _session, event, judge):
+    board.view.end(event, _sent(event, judge))
+
+
+def _sent(event, judge):
+    """Return the records that came with the end of a case: to be shown, no more."""
+    sample, name = _plain(event["sample"]), _plain(event["case"])
+    if sum(map(len, event["records"])) > RECORDS_LIMIT:
+        raise ValueError("more records than a case may send")
+    records, errors = [], []
+    for number, line in enumerate(event["records"], 1):
+        try:
+            records.append(Record(**json.loads(line)))
+        except (ValueError, TypeError, RecursionError) as error:
+            errors.append(f"{name}.jsonl:{number}: {error}")
+    # Where some of them are missing, they cannot explain the exit status.
+    reason = _problem(event, records, errors, "") if event["whole"] else event["reason"]
+    if reason:
+        records.append(Record(sample, None, "error", reason))
+    known = samples.load() if judge else {}
+    expected = known[sample].expected.get(name, {}) if sample in known else {}
+    return [_judge(item, expected) for item in records]
 
 
 def _broken(board, _session, event, _judge):
     board.broken = str(event["reason"])
-    board.say(f"== the board cannot go on: {board.broken}")
+    board.view.broken(board.broken)
 
 
-def collect(board):
+def collect(board, view=Brief):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    board.fetched, board.broken = 0, None
+    board.view, board.fetched, board.broken = view(board), [], None
     rows = _follow(board, board.start("remote", do="fetch"), judge=True)
     if not board.fetched:
         board.say("nothing to collect")
@@ -136,16 +166,29 @@ def _archive(board, session, event, judge):
         kept = "the records stay on the board"
         raise BoardError(f"cannot write {shown(folder)} here: {error.strerror}; {kept}") from error
     session.send(b"stored\n")
-    board.fetched += 1
-    state = "" if event["complete"] else ", which is still going on: collect it again"
-    board.say(f"records in {shown(folder)}{state}")
+    board.fetched.append(shown(folder))
+    _show_home(board, folder, event["complete"])
     return rows
+
+
+def _show_home(board, folder, complete):
+    """Show the cases of a run that came home; `_complete` has checked their names."""
+    plan = _json(folder / "plan.json").get("cases", [])
+    cases = [(case["sample"], case["case"]) for case in plan]
+    board.view.home(cases, shown(folder), complete)
+    for sample, name in cases:
+        base = folder / sample / name
+        outcome = _json(base.with_suffix(".outcome.json"))
+        if outcome or complete:
+            records = record.read_lenient(base.with_suffix(".jsonl"))[0]
+            board.view.came(sample, name, records, outcome.get("seconds"), base.with_suffix(".log"))
 
 
 _EVENTS = {
     "tree": _tree,
     "start": _start,
     "lines": _lines,
+    "beat": _beat,
     "end": _end,
     "broken": _broken,
     "archive": _archive,

@@ -1,5 +1,7 @@
-"""The summary of runs as a table for the terminal."""
+"""The summary of runs for the terminal: in brief, or as a table with a row for each kernel."""
 
+import sys
+from collections import Counter
 from statistics import median
 
 from rich import box
@@ -9,8 +11,72 @@ from rich.text import Text
 
 from common.text import printable
 from common.timing import figures
+from deploy.boards import LOCAL
+from deploy.screen import SCREEN
 
-_STYLE = {"passed": "green", "failed": "bold red", "error": "bold red", "unsupported": "yellow"}
+STYLE = {"passed": "green", "unsupported": "yellow", "failed": "bold red", "error": "bold red"}
+
+LONGEST = 300  # characters of a line that a board may fill
+MOST_GROUPS = 20  # different reasons for one status
+MOST_CASES = 4  # that are named for one reason
+
+
+def brief(rows, failures, folders):
+    """Print what did not pass, each reason once, where it ran, how many passed, what to do next.
+
+    `failures` says, by the board's name, why a board was given up; `folders` are those with the
+    records and logs of these rows.
+    """
+    several = len({row.board for row in rows}) > 1
+    bad = [row for row in rows if row.record.status != "passed"]
+    groups = grouped(bad, lambda row: (row.record.status, row.record.reason))
+    lines = []
+    for status in ("unsupported", "failed", "error"):
+        mine = [(reason, found) for (each, reason), found in groups.items() if each == status]
+        for reason, found in mine[:MOST_GROUPS]:
+            lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
+        if len(mine) > MOST_GROUPS:
+            lines.append(f"{status}: {len(mine) - MOST_GROUPS} reasons more")
+    lines += [f"{board} ran on {name}" for board, name in _devices(rows)]
+    lines += [_home(folder) for folder in folders]
+    wrong = [row for row in bad if row.record.status != "unsupported"]
+    if wrong:
+        host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
+        case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
+        lines.append(
+            f"next: `fab run {case} --verbose` shows all that the first failed case prints"
+        )
+    lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
+    counts = Counter(row.record.status for row in rows)
+    cases = len({(row.board, row.record.sample, row.case) for row in rows})
+    text = f"{counts['passed']} of {len(rows)} passed"
+    for status in ("unsupported", "failed", "error"):
+        text += f", {counts[status]} {status}" if counts[status] else ""
+    lines.append(f"{text} ({cases} {'case' if cases == 1 else 'cases'})")
+    lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
+    SCREEN.put(["", *lines], indent=4)
+
+
+def _where(rows, several):
+    """Return which cases, and on which boards, a reason is of."""
+    cases = list(dict.fromkeys(f"{row.record.sample} {row.case}" for row in rows))
+    more = [f"{len(cases) - MOST_CASES} cases more"] if len(cases) > MOST_CASES else []
+    boards = f"{', '.join(dict.fromkeys(row.board for row in rows))}: " if several else ""
+    count = f" ({len(rows)} times)" if len(rows) > 1 else ""
+    return f"{boards}{', '.join([*cases[:MOST_CASES], *more])}{count}"
+
+
+def grouped(items, key):
+    """Return lists of the items that have the same key, by that key, in their order."""
+    groups = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def shortened(text):
+    """Return a line that cannot fill the screen."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def show(rows, failures):
@@ -28,8 +94,8 @@ def show(rows, failures):
         cells = [*([row.board] if len(boards) > 1 else []), item.sample, row.case]
         cells += [item.variant or "-"]
         table.add_row(
-            *(Text(printable(cell)) for cell in cells), Text(item.status, _STYLE[item.status]),
-            _run_time(item), _rate(item), _error(item),
+            *(Text(printable(cell)) for cell in cells), Text(item.status, STYLE[item.status]),
+            _run_time(item), rate(item)[1], _error(item),
         )  # fmt: skip
     put(table)
     for row in rows:
@@ -45,10 +111,24 @@ def show(rows, failures):
 
 def devices(rows):
     """Print on which device each board ran: one on the CPU must not pass for one on the GPU."""
-    for board, name in sorted({(row.board, _device(row.record)) for row in rows}):
+    for board, name in _devices(rows):
         line(f"{board} ran on {name}")
     for board, text in sorted({(r.board, text) for r in rows for text in _passed_over(r.record)}):
         line(f"{board} passed over {text}")
+
+
+def folders(found):
+    """Print where records and logs are."""
+    for folder in found:
+        line(_home(folder))
+
+
+def _home(folder):
+    return f"records and logs: {folder}"
+
+
+def _devices(rows):
+    return sorted({(row.board, _device(row.record)) for row in rows})
 
 
 def new(left, right):
@@ -78,7 +158,8 @@ def _console():
 
 
 def _device(item):
-    return f"{item.device['name']} ({item.device['type']})" if item.device else "no device"
+    about = item.device
+    return shortened(f"{about.get('name')} ({about.get('type')})") if about else "no device"
 
 
 def _passed_over(item):
@@ -92,11 +173,14 @@ def _run_time(item):
     return f"{median(times) * 1e3:.4g} ms" if times else "-"
 
 
-def _rate(item):
+def rate(item):
+    """Return the rate of a record as a number and as text with its unit; (0, "-") without one."""
     for key, unit in (("gflops", "GFLOPS"), ("gbytes_per_s", "GB/s")):
-        if item.metrics.get(key) is not None:
-            return f"{figures(item.metrics[key])} {unit}"
-    return "-"
+        value = item.metrics.get(key)
+        # JSON has whole numbers that no float can hold.
+        if value is not None and abs(value) < sys.float_info.max:
+            return value, f"{figures(value)} {unit}"
+    return 0, "-"
 
 
 def _error(item):

@@ -5,14 +5,16 @@ from functools import partial
 import fabric
 from invoke import Collection
 
-from deploy import boards, doctor, expected, reports, runs, samples, ship, table
+from deploy import boards, doctor, expected, progress, reports, runs, samples, ship, table
 from deploy import parity as compare
 from deploy import provision as provisioning
 from deploy.fleet import FLEET
+from deploy.screen import SCREEN
 
 # No short options: -h and -H are fab's own.
 task = partial(fabric.task, auto_shortflags=False)
 HOST = {"host": "a Host of your ssh configuration; default: the task before's, else local"}
+VERBOSE = {"verbose": "print every line of output, and a table with a row for each kernel"}
 
 
 @task(help=HOST)
@@ -21,8 +23,8 @@ def deploy(c, host=None):
     FLEET.each(c.config, host, ship.deploy)
 
 
-@task(help=HOST)
-def run_all(c, host=None):
+@task(help={**HOST, **VERBOSE})
+def run_all(c, host=None, verbose=False):
     """Run every case of every sample, and fetch the records."""
     loaded = samples.load()
 
@@ -32,31 +34,43 @@ def run_all(c, host=None):
             board.say(f"left out, as boards.toml says: {', '.join(board.settings.skip)}")
         return cases
 
-    _run(c, host, cases_of)
+    _run(c, host, cases_of, verbose)
 
 
-@task(help={**HOST, "sample": "as `fab list` names it", "case": "only this case"})
-def run(c, sample, case=None, host=None):
+@task(help={**HOST, **VERBOSE, "sample": "as `fab list` names it", "case": "only this case"})
+def run(c, sample, case=None, host=None, verbose=False):
     """Run the cases of one sample, and fetch the records."""
     cases = samples.pick(samples.load(), sample, case)
-    _run(c, host, lambda board: cases)
+    _run(c, host, lambda board: cases, verbose)
 
 
-def _run(c, host, cases_of):
+def _run(c, host, cases_of, verbose):
     name = runs.name_run()
-    _show(FLEET.each(c.config, host, lambda board: runs.run(board, cases_of(board), name)))
+
+    def work(board, view):
+        return runs.run(board, cases_of(board), name, view=view)
+
+    _show(c, host, work, verbose)
 
 
-@task(help=HOST)
-def collect(c, host=None):
+@task(help={**HOST, **VERBOSE})
+def collect(c, host=None, verbose=False):
     """Fetch the records of runs whose connection was lost."""
-    _show(FLEET.each(c.config, host, runs.collect))
+    _show(c, host, runs.collect, verbose)
 
 
-def _show(rows_by_board):
+def _show(c, host, work, verbose):
+    """Do `work(board, view)` on every board while the user watches, and sum it up."""
+    if verbose:
+        rows_by_board = FLEET.each(c.config, host, partial(work, view=progress.Verbose))
+    else:
+        with SCREEN.showing(progress.display()):
+            rows_by_board = FLEET.each(c.config, host, partial(work, view=progress.Brief))
     rows = [row for rows in rows_by_board.values() for row in rows]
-    if rows:
+    if rows and verbose:
         table.show(rows, FLEET.failures())
+    elif rows:
+        table.brief(rows, FLEET.failures(), FLEET.folders())
     if any(row.record.status in ("failed", "error") for row in rows):
         FLEET.case_failed = True
 

@@ -170,7 +170,7 @@ def test_list_shows_samples_cases_and_boards(fab, boards_toml):
 
 def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml):
     stub("who", "print(sys.executable)")
-    done = fab("deploy", "run-all")
+    done = fab("deploy", "run-all", "--verbose")
     assert f"   {Path(sys.executable).parent}/python" in done.stdout
     boards_toml("[local]\npython = '/no/python'\n")
     done = fab("run-all")

@@ -51,7 +51,7 @@ def until(condition, seconds=20):
 
 
 def test_the_whole_way_with_the_real_samples(fab, odroid, project):
-    done = fab("deploy", "--host", "odroid", "run-all", timeout=600)
+    done = fab("deploy", "--host", "odroid", "run-all", "--verbose", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sgemm golden" in done.stdout
     assert "PASSED: largest error" in done.stdout  # the sample's own words, streamed
@@ -189,7 +189,7 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     stub("b_slow", "print('waiting', flush=True)\n" + wait)
     stub("c_after")
     fab("deploy", "--host", "odroid")
-    running = start_run_all(odroid, project)
+    running = start_run_all(odroid, project, "--verbose")
     results = odroid.home / "opencl-samples" / "results"
     until(lambda: list(results.glob("*/b_slow/only.log")))
     for line in iter(running.stdout.readline, ""):
@@ -207,7 +207,10 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
 
     flag.touch()
     until(lambda: list(results.glob("*/ended.json")))
-    assert fab("collect", "--host", "odroid").returncode == 0
+    late = fab("collect", "--host", "odroid")
+    assert late.returncode == 0
+    shown = [line.split()[:3] for line in late.stdout.splitlines() if " only " in line]
+    assert shown == [[name, "only", "passed"] for name in ("a_quick", "b_slow", "c_after")]
     came = records(project, "odroid")
     assert set(came) == {("a_quick", "only"), ("b_slow", "only"), ("c_after", "only")}
     statuses = {item.status for items in came.values() for item in items}
@@ -216,10 +219,10 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     assert "nothing to collect" in fab("collect", "--host", "odroid").stdout
 
 
-def start_run_all(server, project):
+def start_run_all(server, project, *options):
     """Start `fab run-all --host odroid` in the copied project; gives the running process."""
     return subprocess.Popen(
-        [FAB, "run-all", "--host", "odroid"], cwd=project,
+        [FAB, "run-all", "--host", "odroid", *options], cwd=project,
         env={**os.environ, "HOME": str(server.folder.parent)}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
@@ -359,7 +362,7 @@ def test_results_that_cannot_be_written_here_cost_one_board_only(
 
 def test_what_a_board_sends_cannot_steer_the_terminal_or_the_table(fab, odroid, project, stub):
     stub("one", "args.case = '[red]\\x1b[31m[/nope]'; print('\\x1b]0;title\\x07')")
-    done = fab("deploy", "--host", "odroid", "run-all")
+    done = fab("deploy", "--host", "odroid", "run-all", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "\x1b]" not in done.stdout
     assert "\x1b[31m" not in done.stdout

@@ -119,7 +119,7 @@ def test_a_second_copy_runs_beside_it(emulated, walk_through, home, tmp_path):
 
 def test_power_that_fails_while_a_sample_runs(emulated, walk_through, home):
     running = subprocess.Popen(
-        [FAB, "run", "sgemm", "--host", ALIAS], cwd=walk_through,
+        [FAB, "run", "sgemm", "--host", ALIAS, "--verbose"], cwd=walk_through,
         env={**os.environ, "HOME": str(home)}, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip

@@ -205,7 +205,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     changed = {path for path in after if after[path] != before.get(path)} - {bare.home}
     assert all(path.is_relative_to(folder) for path in changed)
 
-    ran = fab("deploy", "--host", "odroid", "run-all", env=index)
+    ran = fab("deploy", "--host", "odroid", "run-all", "--verbose", env=index)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for line in ("numpy 9.9", "pyopencl 9.9", "PIL 9.9", str(own)):
         assert f"   {line}" in ran.stdout
@@ -236,7 +236,7 @@ def test_another_python_in_boards_toml_is_obeyed(fab, bare, stub, index, boards_
     stub("one", "print(sys.executable)")
     assert fab("provision", "--host", "odroid", env=index).returncode == 0
     boards_toml("[odroid]\n")
-    ran = fab("deploy", "--host", "odroid", "run-all")
+    ran = fab("deploy", "--host", "odroid", "run-all", "--verbose")
     assert "/envs/" not in ran.stdout
     assert ran.returncode == 0
 
@@ -249,7 +249,7 @@ def test_a_python_without_venv(fab, bare, stub, index):
     bare.stop()
     bare.variables["PYTHONPATH"] = broken
     bare.start()
-    done = fab("provision", "--host", "odroid", "deploy", "run-all", env=index)
+    done = fab("provision", "--host", "odroid", "deploy", "run-all", "--verbose", env=index)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "   numpy 9.9" in done.stdout
     assert f"   {bare.home}/bare/bin/python" in done.stdout
@@ -363,7 +363,7 @@ class TestWithDebiansPython:
         platforms = "ok    OpenCL     Portable Computing Language"
         assert done.stdout.count(platforms) == 2  # the system's is still there
         folder = odroid.home / "opencl-samples" / "vendors"
-        assert f"   {folder}\n" in fab("deploy", "--host", "odroid", "run-all").stdout
+        assert f"   {folder}\n" in fab("deploy", "--host", "odroid", "run-all", "--verbose").stdout
         asked = fab("doctor", "--host", "odroid").stdout
         assert f"{folder}/provisioned-libmali.icd: {vendor}/libmali.so" in asked
         assert "nothing to do" in fab("provision", "--host", "odroid").stdout

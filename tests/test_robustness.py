@@ -134,7 +134,7 @@ def test_a_board_whose_clock_says_1970(fab, odroid, project, stub):
     odroid.variables |= {"LD_PRELOAD": FAKETIME[0], "FAKETIME": f"-{int(time.time()) - 3600}"}
     odroid.start()
     (project / "samples" / "one" / "sample.toml").open("a").write("# changed\n")
-    done = fab("deploy", "--host", "odroid", "run-all", "doctor")
+    done = fab("deploy", "--host", "odroid", "run-all", "--verbose", "doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "deployed: 1 files copied" in done.stdout  # what differs is told by contents, not times
     assert "it is 1970" in done.stdout

@@ -189,7 +189,7 @@ def test_boards_run_in_parallel_and_one_failure_does_not_stop_the_others(
     gone.stop()
     stub("slow", "time.sleep(5)\nprint('awake')")
     start = time.monotonic()
-    done = fab("-H", "odroid,gone,firefly", "deploy", "run-all")
+    done = fab("-H", "odroid,gone,firefly", "deploy", "run-all", "--verbose")
     took = time.monotonic() - start
     assert done.returncode == 3
     assert took < 5 + 5  # one after the other would take longer than that

@@ -1,0 +1,235 @@
+"""How a board's run looks to the user while it goes on: in brief, or every line of it."""
+
+import time
+from collections import Counter, deque
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from common.text import printable
+from deploy.screen import SCREEN
+from deploy.table import STYLE, grouped, rate, shortened
+
+TAIL = 15  # lines of a failed case's output
+MOST_REASONS = 8  # different ones of a failed case
+ALIVE = 60  # seconds between two lines that a case is still running, off a terminal
+LONGEST_NAME = 40  # characters
+
+
+class Verbose:
+    """Every line that a board sends, as it comes. `Brief` says what the arguments are."""
+
+    def __init__(self, board, cases=(), folder=None):
+        self.board = board
+
+    def start(self, event):
+        number = f"{event['number']} of {event['of']}"
+        self.board.say(f"== {event['sample']} {event['case']} ({number})")
+
+    def lines(self, texts):
+        for line in texts:
+            self.board.say("   " + line.rstrip("\r"))
+
+    def beat(self):
+        """Lines tell."""
+
+    def end(self, event, records):
+        outcome = event["reason"] or f"exit status {event['exit_status']}"
+        self.board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
+
+    def broken(self, reason):
+        self.board.say(f"== the board cannot go on: {reason}")
+
+    def home(self, cases, folder, complete):
+        state = "" if complete else ", which is still going on: collect it again"
+        self.board.say(f"records in {folder}{state}")
+
+    def came(self, sample, case, records, seconds, log):
+        """The table tells."""
+
+    def close(self):
+        """Nothing is left to take away."""
+
+
+class Brief:
+    """A line for each case as it ends, all that is needed about one that failed, and progress.
+
+    `cases` are those that are to run, as (sample, case), and `folder` is where their records and
+    logs will lie: what is not known at first comes with `home`.
+    """
+
+    def __init__(self, board, cases=(), folder=None):
+        self.board, self.folder = board, folder
+        self.total, self.number = len(cases), 0
+        self._align(cases)
+        self.tail = deque(maxlen=TAIL)
+        self.shown = {}  # what was said of each case: it is not said again when it is at home
+        self.task, self.name, self.since, self.told = None, "", 0.0, 0.0
+
+    def start(self, event):
+        """A case begins."""
+        self.name = " ".join(_short(event[key]) for key in ("sample", "case"))
+        self.tail.clear()
+        self.since = self.told = time.monotonic()
+        if self.number == 0:
+            self.board.say(f"running {self.total} {'case' if self.total == 1 else 'cases'}")
+        self._progress(case=self.name, since=self.since)
+
+    def lines(self, texts):
+        """A case printed lines."""
+        self.tail.extend(shortened(line.rstrip("\r")) for line in texts[-TAIL:])
+
+    def beat(self):
+        """The board is alive, and the case is still running."""
+        now = time.monotonic()
+        if SCREEN.progress is None and now - self.told >= ALIVE:
+            self.told = now
+            self.board.say(f"{self.name}: still running after {now - self.since:.0f} s")
+
+    def end(self, event, records):
+        """A case ended, with these records as far as they are known."""
+        self.number += 1
+        self._say(event["sample"], event["case"], records, event["seconds"], self.tail)
+        left = self.number < self.total
+        self._progress(completed=self.number, case="" if left else "fetching", since=None)
+
+    def broken(self, reason):
+        """The run ends early."""
+        self.board.say(f"the board cannot go on: {reason}")
+
+    def home(self, cases, folder, complete):
+        """The records and logs of these cases are in `folder` now; `came` follows for each."""
+        self.folder = folder
+        self._align(cases)
+        if not complete:
+            self.board.say(f"the run in {folder} is still going on: collect it again")
+
+    def came(self, sample, case, records, seconds, log):
+        """Show a case that ended while nobody followed it, or that was judged otherwise since."""
+        if self.shown.get((sample, case)) != _verdict(records):
+            self._say(sample, case, records, seconds, _tail(log))
+
+    def close(self):
+        """No more comes of this run."""
+        with SCREEN.lock:
+            if self.task is not None and SCREEN.progress:
+                SCREEN.progress.remove_task(self.task)
+            self.task = None
+
+    def _align(self, cases):
+        self.widths = [max(map(len, names)) for names in zip(*cases)] or [0, 0]
+
+    def _progress(self, **fields):
+        with SCREEN.lock:
+            if SCREEN.progress is None:
+                return
+            if self.task is None:
+                self.task = SCREEN.progress.add_task(
+                    "", total=self.total, board=printable(self.board.name), case="", since=None
+                )
+            SCREEN.progress.update(self.task, **fields)
+
+    def _say(self, sample, case, records, seconds, tail):
+        self.shown[sample, case] = _verdict(records)
+        status = status_of(records)
+        names = [f"{_short(n):<{width}}" for n, width in zip((sample, case), self.widths)]
+        text = Text(f"{names[0]} {names[1]} ")
+        text.append(f"{status:<11}", STYLE[status])
+        # What never ran has no time.
+        text.append(f"{seconds:6.1f} s  " if seconds is not None else " " * 10)
+        text.append(printable(key_figure(records)))
+        lines = [SCREEN.cropped(text, self.board.prefix)]
+        if status in ("failed", "error"):
+            lines += [f"    {line}" for line in _reasons(records)]
+            lines += [f"    | {line}" for line in tail]
+            lines += [f"    whole log: {self.folder / sample / case}.log"] if tail else []
+        SCREEN.put(lines, self.board.prefix, indent=6)
+
+
+def _short(name):
+    return printable(name)[:LONGEST_NAME]
+
+
+def _verdict(records):
+    return Counter((item.variant, item.status) for item in records)
+
+
+def _tail(path):
+    """Return the last lines of a log, short ones; none where there is no log."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as log:
+            return [shortened(line.rstrip("\r\n")) for line in deque(log, TAIL)]
+    except OSError:
+        return []
+
+
+def _reasons(records):
+    """Return the reasons of what failed in a case, each once, with the kernels' names."""
+    bad = [item for item in records if item.status in ("failed", "error")]
+    groups = grouped(bad, lambda item: item.reason)
+    lines = []
+    for reason, items in list(groups.items())[:MOST_REASONS]:
+        kernels = [item.variant for item in items if item.variant]
+        lines.append(f"{', '.join([*kernels[:3], *(['...'] if kernels[3:] else [])])}: {reason}"
+                     if kernels else reason)  # fmt: skip
+    if len(groups) > MOST_REASONS:
+        lines.append(f"and {len(groups) - MOST_REASONS} reasons more")
+    return map(shortened, lines)
+
+
+def status_of(records):
+    """Return the status of a case: the worst of its records', unless only some are unsupported."""
+    statuses = {item.status for item in records}
+    for status in ("error", "failed", "passed"):
+        if status in statuses:
+            return status
+    return "unsupported"
+
+
+def key_figure(records):
+    """Return what a case's line says of it: the best rate, or how many kernels passed."""
+    counts = Counter(item.status for item in records if item.variant)
+    parts = [f"{counts[each]} {each}" for each in STYLE if counts[each]]
+    kernels = [item for item in records if item.status == "passed" and "peer" not in item.params]
+    best = max(kernels, key=lambda item: rate(item)[0], default=None)
+    if best and rate(best)[0] > 0 and not counts["failed"] + counts["error"]:
+        parts[:1] = [f"{rate(best)[1]} {best.variant or ''}"]
+    elif parts:
+        number, status = parts[0].split()
+        parts[0] = f"{number} {'kernel' if number == '1' else 'kernels'} {status}"
+    return ", ".join(parts)
+
+
+def display():
+    """Return the Progress for all boards: which, how far, which case, since when."""
+    return Progress(
+        SpinnerColumn("line"),
+        TextColumn("{task.fields[board]}", markup=False, table_column=_column()),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}", table_column=Column(no_wrap=True)),
+        _CaseColumn(table_column=_column()),
+        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        console=SCREEN.console, auto_refresh=False, transient=True, expand=True,
+        redirect_stdout=False, redirect_stderr=False,
+    )  # fmt: skip
+
+
+def _column():
+    return Column(no_wrap=True, overflow="ellipsis")
+
+
+class _CaseColumn(ProgressColumn):
+    """The case that is running, and for how many seconds."""
+
+    def render(self, task):
+        since = task.fields["since"]
+        took = f" {time.monotonic() - since:.0f} s" if since is not None else ""
+        return Text(task.fields["case"] + took)

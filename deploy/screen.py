@@ -1,0 +1,105 @@
+"""What the user sees: whole lines, and on a terminal one progress display below them.
+
+Off a terminal there are plain lines only: no control characters, nothing is drawn anew.
+"""
+
+import sys
+import threading
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.text import Text
+
+from common.text import printable
+
+PAUSE = 0.1  # seconds between two drawings of the progress
+NARROWEST = 40  # columns of text, below which nothing is folded
+
+
+class _Console(Console):
+    def on_broken_pipe(self):
+        raise  # rich calls this where it caught one; fab has an exit status for it
+
+
+class Screen:
+    """The one place that prints while boards are at work, each in a thread of its own."""
+
+    def __init__(self):
+        self.console = _Console(highlight=False)
+        self.lock = threading.RLock()  # held for each write, so that no two of them mix
+        self.progress = None  # a rich Progress, while one is shown
+
+    def put(self, lines, prefix="", indent=None):
+        """Print lines, each a str or a Text, behind `prefix`, with nothing between them.
+
+        With an `indent`, a line that is too long for a terminal goes on below, that far to the
+        right; without one the terminal breaks it.
+        """
+        texts = [line if isinstance(line, Text) else Text(printable(line)) for line in lines]
+        with self.lock:
+            if not self.console.is_terminal:
+                whole = "".join(f"{prefix}{text}".rstrip() + "\n" for text in texts)
+                print(whole, end="", flush=True)
+                return
+            if indent is not None:
+                texts = [part for text in texts for part in self._folded(text, prefix, indent)]
+            texts = [Text(prefix) + text for text in texts]
+            for text in texts:
+                text.rstrip()
+            self.console.print(Text("\n").join(texts), soft_wrap=True)
+
+    def complain(self, text):
+        """Print one line of error on stderr; on a terminal above the progress."""
+        with self.lock:
+            if self.progress and sys.stderr.isatty():
+                self.put([text])
+            else:
+                print(printable(text), file=sys.stderr, flush=True)
+
+    def cropped(self, text, prefix=""):
+        """Return a Text that fits on one line of a terminal behind `prefix`."""
+        if self.console.is_terminal:
+            known = self.console.encoding.startswith("utf")
+            room = max(1, self.console.width - len(prefix))
+            text.truncate(room, overflow="ellipsis" if known else "crop")
+        return text
+
+    def _folded(self, text, prefix, indent):
+        room = self.console.width - len(prefix)
+        if text.cell_len <= room or room - indent < NARROWEST:
+            return [text]
+        first, *others = text.wrap(self.console, room - indent)
+        return [first, *(Text(" " * indent) + other for other in others)]
+
+    @contextmanager
+    def showing(self, progress):
+        """Show a Progress below the lines, where there is a terminal that can."""
+        # FORCE_COLOR asks for colours in a pipe, not for lines that are drawn again and again.
+        if self.console.is_interactive and self.console.file.isatty():
+            with self.lock:
+                self.progress = progress
+                progress.start()
+        try:
+            yield
+        finally:
+            self.stop_progress()
+
+    def stop_progress(self):
+        """Take the progress away, if it is shown: the cursor is where the next line belongs."""
+        with self.lock:
+            progress, self.progress = self.progress, None
+            if progress:
+                progress.stop()
+
+    def pause(self):
+        """Return how many seconds may pass until `refresh`; None: it is not needed."""
+        return PAUSE if self.progress else None
+
+    def refresh(self):
+        """Draw the progress anew."""
+        with self.lock:
+            if self.progress:
+                self.progress.refresh()
+
+
+SCREEN = Screen()
