@@ -58,6 +58,12 @@ def test_what_it_prints(sgemm):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Device: ")
     at = lines.index("Profiling information:")
+    # What takes long is announced before it begins.
+    assert lines[at - 5 : at] == [
+        "Building the kernels, making inputs and their float64 result on the host", "",
+        "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
+        "Launching 1 x to warm up, 5 x to time",
+    ]  # fmt: skip
     assert [line.split(":")[0] for line in lines[at + 1 : at + 4]] == [
         "Queued time", "Wait time", "Run time",
     ]  # fmt: skip

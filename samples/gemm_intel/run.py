@@ -77,7 +77,7 @@ def main(args):
 
     # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
     memory = rules.layout(tiles)
-    print("\n".join(texts.heading(args.kernel, order, memory)))
+    print("\n".join(texts.heading(args.kernel, order, memory)), flush=True)
     alpha, beta, *lines = matrices.draw(order, dtype, args.seed, args.data == "integer")
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
     stored = matrices.place(lines, memory, nn)
@@ -88,6 +88,7 @@ def main(args):
     # Make the result that they must give.
     inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
     if args.validation:
+        print("Making the float64 result on the host", flush=True)
         expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
         bound *= args.data != "integer"
 
@@ -112,6 +113,8 @@ def main(args):
 
     # Warm up, then time what is right. Each iteration starts from the same C.
     repeat = 0 if check and check.reason else args.repeat
+    if repeat:
+        print(f"Launching {args.warmup} x to warm up, {repeat} x to time", flush=True)
     for _ in range(args.warmup if repeat else 0):
         enqueue().wait()
     launches = []

@@ -59,16 +59,16 @@ def main(args):
     queue = device.open_queue(chosen)
 
     # Make the inputs, and the result that they must give.
+    print("\nMaking inputs and their float64 result on the host, building the kernels", flush=True)
     inputs = INPUTS[args.data](args.size, args.seed)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
-    if args.data == "integer":
-        bound[:] = 0
+    bound *= args.data != "integer"
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
     if args.print:
         print_matrices(zip("ABC", inputs))
-
     args.progress.now("building sgemm.cl")
     program = build(queue.context, SOURCE)
+
     status = PASSED
     for name in args.progress.each(TILE if args.kernel == "all" else [args.kernel]):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
@@ -77,9 +77,8 @@ def main(args):
 
         # Set the arguments, and the NDRange: a work-item per tile of C, in whole work-groups.
         kernel = cl.Kernel(program, f"sgemm_{name}")
-        M, N, K = map(np.int32, args.size)
         a, b, c = (buffer.device for buffer in buffers)
-        kernel.set_args(M, N, K, alpha, a, b, beta, c)
+        kernel.set_args(*map(np.int32, args.size), alpha, a, b, beta, c)
         most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
         local = limits.fit(LOCAL, most)
         rows, columns = TILE[name]
@@ -89,8 +88,9 @@ def main(args):
         def enqueue():
             return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
-        # Run once and check every element; only what is right is timed.
-        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}", flush=True)
+        # Run once and check every element.
+        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}")
+        print("Checking one launch", flush=True)
         enqueue().wait()
         result = buffers[2].read()
         check = gemm.check(result, expected, bound)
@@ -98,19 +98,22 @@ def main(args):
             check = replace(check, reason="the kernel wrote outside of its buffers")
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
-        times = None
+
+        # Time what is right.
+        timed = {}
         if not check.reason:
+            print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
             times = timing.measure(enqueue, args.repeat, args.warmup)
-            print("\n".join(times.lines(args.verbose)))
-            print(times.rate_line("GFLOPS", args.size.flop() / 1e9))
+            rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)
+            print(*times.lines(args.verbose), rate, sep="\n")
+            timed = {"timing": asdict(times), "metrics": gemm.metrics(args.size, times)}
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason,
             params=cli.parameters(args, "size", "alpha", "beta", "data", "seed"),
-            device=about, environment=cli.environment(), timing=asdict(times) if times else {},
-            metrics=gemm.metrics(args.size, times) if times else {},
-            check=check.values(inputs, result),
+            device=about, environment=cli.environment(), check=check.values(inputs, result),
+            **timed,
         ), result)  # fmt: skip
     return status
 
