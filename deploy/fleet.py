@@ -28,8 +28,8 @@ class Board:
     """A board in use: its name, its Settings, its link.
 
     `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
-    what the user sees of it; `broken` says why a run ended early; `fetched` are the folders of the
-    runs that came home in this task.
+    what the user sees of it; `stopping` tells whether the user stopped it, and `broken` says why
+    a run ended early; `fetched` are the folders of the runs that came home in this task.
     """
 
     def __init__(self, name, settings, link):
@@ -41,21 +41,21 @@ class Board:
         self.broken = None
         self.fetched = []
         self._session = None
-        self._stopping = False
+        self.stopping = False
 
     def start(self, program, **request):
         """Start a program of deploy/onboard on the board and return its Session."""
-        if self._stopping:
+        if self.stopping:
             raise BoardError("stopped")
         request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
         self._session = self.link.start(program, request)
-        if self._stopping:  # since: the program must hear of it, too
+        if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session
 
     def stop(self):
         """Ask the program that is running on the board to stop, and start no other."""
-        self._stopping = True
+        self.stopping = True
         if self._session:
             self._session.send(b"stop\n")
 

@@ -35,8 +35,7 @@ class Verbose:
         self.board.say(f"== {event['sample']} {event['case']} ({number})")
 
     def lines(self, texts):
-        for line in texts:
-            self.board.say("   " + line.rstrip("\r"))
+        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
 
     def beat(self):
         """Lines tell."""
@@ -111,9 +110,16 @@ class Brief:
         self._align(cases)
         if not complete:
             self.board.say(f"the run in {folder} is still going on: collect it again")
+        elif self.board.stopping:  # so no summary follows
+            self.board.say(f"records and logs: {folder}")
 
     def came(self, sample, case, records, seconds, log):
-        """Show a case that ended while nobody followed it, or that was judged otherwise since."""
+        """Show a case that ended while nobody followed it, or that was judged otherwise since.
+
+        Those that never ran are left to the summary, where one line is enough for all.
+        """
+        if seconds is None and not log.exists():
+            return
         if self.shown.get((sample, case)) != _verdict(records):
             self._say(sample, case, records, seconds, _tail(log))
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from common.text import printable
 from common.timing import figures
+from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN
 
@@ -39,7 +40,7 @@ def brief(rows, failures, folders):
             lines.append(f"{status}: {len(mine) - MOST_GROUPS} reasons more")
     lines += [f"{board} ran on {name}" for board, name in _devices(rows)]
     lines += [_home(folder) for folder in folders]
-    wrong = [row for row in bad if row.record.status != "unsupported"]
+    wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
@@ -55,6 +56,11 @@ def brief(rows, failures, folders):
     lines.append(f"{text} ({cases} {'case' if cases == 1 else 'cases'})")
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
+
+
+def _can_run(row):
+    """Tell whether a record names a case that a command can: boards write what they like."""
+    return all(samples.NAME.fullmatch(name) for name in (row.record.sample, row.case))
 
 
 def _where(rows, several):

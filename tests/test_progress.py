@@ -15,7 +15,7 @@ import pytest
 from conftest import FAB
 
 from common.record import Record
-from deploy import progress, runs
+from deploy import progress, runs, table
 from deploy.onboard import cases
 
 RATES = """
@@ -47,10 +47,9 @@ def on_a_terminal(project, *args, env=None, columns=80, see=None, then=None):
     """
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    plain = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         [FAB, *args], cwd=project, stdin=its, stdout=its, stderr=its, start_new_session=True,
-        env={**plain, "TERM": "xterm-256color", "HOME": str(project.parent), **(env or {})},
+        env={**os.environ, "TERM": "xterm-256color", "HOME": str(project.parent), **(env or {})},
     )  # fmt: skip
     os.close(its)
     said = b""
@@ -89,6 +88,13 @@ def screen_of(text, columns=80):
             assert SGR.fullmatch(token) or token in ("\x1b[?25l", "\x1b[?25h"), repr(token)
         rows += [""] * (row + 1 - len(rows))
     return [line.rstrip() for line in rows]
+
+
+@pytest.fixture(autouse=True)
+def _no_wishes(monkeypatch):
+    """No wish of the tester's own for colours or widths."""
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -179,6 +185,7 @@ def test_colours_that_are_forced_into_a_pipe_are_no_progress(fab, stub):
 
 def test_ctrl_c_leaves_the_terminal_clean(fab, stub, project):
     stub("slow", "time.sleep(300)")
+    stub("z_later")
     assert fab("deploy").returncode == 0
     status, text = on_a_terminal(project, "run-all", see="slow only 1 s", then=signal.SIGINT)
     assert status == 130
@@ -187,6 +194,8 @@ def test_ctrl_c_leaves_the_terminal_clean(fab, stub, project):
     assert not any("━" in line for line in lines)
     assert "stopping" in lines
     assert "    stopped" in lines  # the case's reason
+    assert not any("z_later" in line for line in lines)  # it never ran
+    assert any(line.startswith("records and logs: results/local/") for line in lines)
     assert "Traceback" not in text
 
 
@@ -211,7 +220,7 @@ def test_the_lines_of_two_boards_do_not_mix(fab, stubs, odroid, ssh_server, tmp_
 class Board:
     """What a view needs of a board."""
 
-    name, prefix = "odroid", ""
+    name, prefix, stopping = "odroid", "", False
 
     def __init__(self):
         self.said = []
@@ -312,6 +321,15 @@ def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path)
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "s c failed        1.0 s  1 kernel failed"
     assert said[1:3] == ["    k: not the same", "    | what it printed"]
+
+
+def test_what_a_board_calls_a_sample_never_gets_into_a_command(capsys):
+    rows = [runs.Row("odroid", "c", Record("x; rm -rf ~ #", "k", "failed", "it is wrong"))]
+    table.brief(rows, {}, [])
+    assert "fab run" not in capsys.readouterr().out
+    rows = [runs.Row("odroid", "c", Record("x", "k", "failed", "it is wrong"))]
+    table.brief(rows, {}, [])
+    assert "`fab run x --case c --host odroid --verbose`" in capsys.readouterr().out
 
 
 def test_off_a_terminal_a_long_case_says_that_it_is_alive(monkeypatch):
