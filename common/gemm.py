@@ -108,6 +108,14 @@ def exact(size, alpha, beta, dtype=np.float32):
     return whole and max(largest, product) <= 2 ** (np.finfo(dtype).nmant + 1)
 
 
+def require_exact(data, size, alpha, betas, dtype=np.float32):
+    """Raise UsageError where `data` is `integer`, and some partial sum would need rounding."""
+    if data == "integer" and not all(exact(size, alpha, beta, dtype) for beta in betas):
+        most = 2 ** (np.finfo(dtype).nmant + 1)
+        needs = f"--data integer needs whole --alpha and --beta, and sums below {most}"
+        raise UsageError(f"{needs}: at K = {size.K} that is not so")
+
+
 def metrics(size, times):
     """Return the metrics of a record for one GEMM of that size with the Timing `times`."""
     return {"gflops": times.rate(size.flop() / 1e9)[0], "flop_convention": FLOP_CONVENTION}

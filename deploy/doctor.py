@@ -14,6 +14,16 @@ LARGEST_CLOCK_ERROR = 300  # seconds
 DEBIAN = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
 
 
+_SURVEY = """
+import json, sys
+from common import device, errors
+try:
+    print("@@" + json.dumps(device.survey()))
+except errors.SampleError as error:
+    sys.exit(str(error))
+"""
+
+
 class Finding(NamedTuple):
     """One line of the doctor: `level` is ok, note or FAIL; `todo` is None where all is well."""
 
@@ -32,7 +42,10 @@ def examine(board):
 
 
 def modules():
-    """Return the texts of what looks at drivers as the samples do, by path: the board runs it."""
+    """Return what looks at drivers as the samples do: the texts of files by their path.
+
+    The board puts them into a folder of its own, and runs survey.py there.
+    """
     names = (
         "__init__.py",
         "device.py",
@@ -42,7 +55,8 @@ def modules():
         "probe.py",
         "probe.cl",
     )
-    return {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
+    texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
+    return {**texts, "survey.py": _SURVEY}
 
 
 def show(board, findings):
@@ -97,7 +111,7 @@ def _icd(facts):
     if not files:
         text = f"no ICD file in {vendors}"
         if _platforms(facts):
-            yield Finding("ok", "ICD", f"{text}: the loader brings its own driver")
+            yield Finding("ok", "ICD", f"{text}: a driver comes with Python's packages")
         else:
             todo = (
                 "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "

@@ -38,7 +38,7 @@ def brief(rows, failures, folders):
             lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
         if len(mine) > MOST_GROUPS:
             lines.append(f"{status}: {len(mine) - MOST_GROUPS} reasons more")
-    lines += [f"{board} ran on {name}" for board, name in _devices(rows)]
+    lines += ran_on(rows)
     lines += [_home(folder) for folder in folders]
     wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
     if wrong:
@@ -117,10 +117,20 @@ def show(rows, failures):
 
 def devices(rows):
     """Print on which device each board ran: one on the CPU must not pass for one on the GPU."""
-    for board, name in _devices(rows):
-        line(f"{board} ran on {name}")
-    for board, text in sorted({(r.board, text) for r in rows for text in _passed_over(r.record)}):
-        line(f"{board} passed over {text}")
+    for text in ran_on(rows):
+        line(text)
+
+
+def ran_on(rows):
+    """Return lines that say on which device each board ran, and which drivers it passed over."""
+    known = {(row.board, _device(row.record)) for row in rows if row.record.device}
+    silent = {row.board for row in rows} - {board for board, _ in known}
+    found = sorted({*known, *((board, "no device") for board in silent)})
+    passed = sorted({(r.board, text) for r in rows for text in _passed_over(r.record)})
+    return [
+        *(f"{board} ran on {name}" for board, name in found),
+        *(shortened(f"{board} passed over {text}") for board, text in passed),
+    ]
 
 
 def folders(found):
@@ -131,10 +141,6 @@ def folders(found):
 
 def _home(folder):
     return f"records and logs: {folder}"
-
-
-def _devices(rows):
-    return sorted({(row.board, _device(row.record)) for row in rows})
 
 
 def new(left, right):

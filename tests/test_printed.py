@@ -228,7 +228,7 @@ def test_a_case_that_prints_another_text_fails(fab, stub, request, board):
     assert done.returncode == 1
     words = " ".join(done.stdout.split())
     reason = 'expected/wrong.txt: line 2, "Mean = 0.35", is not printed: nearest is line 3'
-    assert f'prints wrong: failed: {reason} of the log, "Mean = 0.25"' in words
+    assert f'failed: prints wrong: {reason} of the log, "Mean = 0.25"' in words
     assert "expected/right.txt" not in words
     assert "2 of 3 passed" in words
 
@@ -243,7 +243,7 @@ sys.exit(77)
     done = fab("deploy", "run-all")
     assert done.returncode == 0
     assert "expected/only.txt" not in done.stdout
-    assert "unsupported: lacks it" in done.stdout
+    assert "unsupported: part only: lacks it" in done.stdout
 
 
 def test_update_expected_keeps_texts(fab, stub):

@@ -27,14 +27,7 @@ MARK = "@@"  # before an answer: drivers print, too
 
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
 
-DEVICES = """
-import json, sys
-from common import device, errors
-try:
-    print("@@" + json.dumps(device.survey()))
-except errors.SampleError as error:
-    sys.exit(str(error))
-"""
+SURVEY = "import runpy; runpy.run_path(%r)"
 SURVEY_LIMIT = 150  # seconds: a driver that hangs takes 20 of them, or what its env allows
 BEAT = 5.0
 
@@ -194,7 +187,7 @@ def unpack(modules, folder):
 
 
 def collect(request, beat=lambda: None):
-    """Return the facts; request["modules"] are those of common/ that look at drivers."""
+    """Return the facts; request["modules"] are files that look at drivers: see doctor.py."""
     folder = request["folder"]
     env = variables(folder, request["env"])
     scratch = scratch_folder()
@@ -210,7 +203,7 @@ def collect(request, beat=lambda: None):
             unpack(request["modules"], scratch)
             path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
             asker = Probes(dict(env, PYTHONPATH=path), probes.python, beat)
-            devices = asker.ask(DEVICES, SURVEY_LIMIT)
+            devices = asker.ask(SURVEY % os.path.join(scratch, "survey.py"), SURVEY_LIMIT)
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from common import gemm
-from common.errors import UsageError
 
 INPUTS = {"sdk": gemm.sdk_inputs, "integer": gemm.integer_inputs}
 BETA = 0.5  # of a second check, where the beta that was asked for is 0
@@ -14,10 +13,7 @@ _OUTSIDE = "it wrote outside of C"
 
 def require_exact(problem, data, alpha, beta):
     """Raise UsageError where `data` is to give exact results, and these scalars cannot."""
-    size, dtype = problem.size, problem.dtype
-    if data == "integer" and not all(gemm.exact(size, alpha, b, dtype) for b in _betas(data, beta)):
-        most = 2 ** (np.finfo(dtype).nmant + 1)
-        raise UsageError(f"--data integer needs whole --alpha and --beta, and sums below {most}")
+    gemm.require_exact(data, problem.size, alpha, _betas(data, beta), problem.dtype)
 
 
 def _betas(data, beta):

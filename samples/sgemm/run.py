@@ -18,7 +18,7 @@ try:
 
     from common import cli, device, gemm, timing
     from common.buffers import GuardedBuffer
-    from common.errors import PASSED, WRONG_RESULT, UsageError
+    from common.errors import PASSED, WRONG_RESULT
     from common.program import build
     from common.record import Record
 except ImportError as missing:
@@ -47,8 +47,7 @@ def options():
 
 def main(args):
     alpha, beta = np.float32(args.alpha), np.float32(args.beta)
-    if args.data == "integer" and not gemm.exact(args.size, alpha, beta):
-        raise UsageError("--data integer needs whole --alpha and --beta, and sums below 2^24")
+    gemm.require_exact(args.data, args.size, alpha, [beta])
 
     # Open the device. With --limits it counts as a smaller one.
     chosen = device.choose(args.platform, args.device, args.type)
@@ -99,9 +98,8 @@ def main(args):
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
-        # Time what is right.
         timed = {}
-        if not check.reason:
+        if not check.reason:  # what is wrong is not timed
             print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
             times = timing.measure(enqueue, args.repeat, args.warmup)
             rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)
@@ -111,9 +109,8 @@ def main(args):
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason,
-            params=cli.parameters(args, "size", "alpha", "beta", "data", "seed"),
-            device=about, environment=cli.environment(), check=check.values(inputs, result),
-            **timed,
+            cli.parameters(args, "size", "alpha", "beta", "data", "seed"), about,
+            cli.environment(), check=check.values(inputs, result), **timed,
         ), result)  # fmt: skip
     return status
 
