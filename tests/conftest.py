@@ -1,5 +1,6 @@
 """What several test files use: the project's commands, OpenCL, and a real SSH server."""
 
+import faulthandler
 import getpass
 import importlib
 import importlib.util
@@ -23,6 +24,33 @@ SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml",
 sys.path.insert(0, str(ROOT))
 # Tests have home folders of their own; what drivers are worth is asked once for all of them.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+
+
+def pytest_configure(config):
+    """Keep the real stderr, for what is said when a test hangs."""
+    global real_stderr
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        real_stderr = os.dup(2)
+
+
+def pytest_collection_modifyitems(items):
+    """Give exhaustive tests five minutes, unless they have a time limit of their own."""
+    for item in items:
+        if item.get_closest_marker("exhaustive") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+
+
+def pytest_timeout_set_timer(settings):
+    """End the process of a test that hangs in a driver: no signal reaches Python there.
+
+    One that hangs elsewhere fails at its limit by pytest-timeout's signal, and its process goes on.
+    """
+    faulthandler.dump_traceback_later(settings.timeout + 10, exit=True, file=real_stderr)
+
+
+def pytest_timeout_cancel_timer():
+    """Take back what pytest_timeout_set_timer has set up."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(hookwrapper=True)

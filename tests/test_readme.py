@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -57,8 +58,11 @@ def test_every_command(walk_through, odroid, ssh_server, tmp_path):
 
 
 def test_make_test_is_this_suite(walk_through, tmp_path):
-    done = shell("make -n test", walk_through, tmp_path)
-    assert done.stdout == ".venv/bin/python -m pytest -n 2 --dist loadfile\n"
+    whole = shell("make -n test-all", walk_through, tmp_path).stdout
+    assert whole.startswith(".venv/bin/python -u -m pytest -n 2 --dist worksteal ")
+    assert " -m " not in whole.partition("pytest")[2]
+    most = shell("make -n test", walk_through, tmp_path).stdout
+    assert most == whole.replace("\n", ' -m "not exhaustive"\n')
 
 
 def test_a_second_make_run_starts_within_a_second(walk_through, tmp_path):
@@ -68,12 +72,13 @@ def test_a_second_make_run_starts_within_a_second(walk_through, tmp_path):
         start = time.monotonic()
         with subprocess.Popen(
             ["make", "run"], cwd=walk_through, env={**os.environ, "HOME": str(tmp_path)},
-            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
         ) as process:  # fmt: skip
             for line in process.stdout:
                 if line.startswith("running "):  # the first case
                     times.append(time.monotonic() - start)
                     break
+            os.killpg(process.pid, signal.SIGINT)  # a Ctrl-C: it stops the sample, too
             process.stdout.read()
     assert min(times) < 1, times
 
