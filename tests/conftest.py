@@ -22,8 +22,10 @@ SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml",
            "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
-# Tests have home folders of their own; what drivers are worth is asked once for all of them.
+# Tests have home folders of their own; what a driver is worth, and its kernels, need not be found out
+# anew in each.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+os.environ.setdefault("POCL_CACHE_DIR", str(Path.home() / ".cache" / "pocl" / "kcache"))
 
 
 def pytest_configure(config):
@@ -110,6 +112,12 @@ def recorded(run_sample, tmp_path):
         return done, record.read(path) if path.exists() else []
 
     return run
+
+
+def exhaustive_but(kept, values):
+    """Return the values of a test's parameter: those that are not in `kept` marked exhaustive."""
+    mark = pytest.mark.exhaustive
+    return [v if v in kept else pytest.param(v, marks=mark) for v in values]
 
 
 def sample_module(sample, name):
@@ -210,7 +218,11 @@ class SshServer:
         self.process = None
         # What it starts with: a command before sshd's own, and variables of its sessions.
         self.prefix = []
-        self.variables = {"HOME": self.home, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+        self.variables = {
+            "HOME": self.home,
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "POCL_CACHE_DIR": os.environ["POCL_CACHE_DIR"],
+        }
         self.start()
 
     def make_key(self, name):

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, sample_module
+from conftest import ROOT, exhaustive_but, sample_module
 from PIL import Image
 
 from common.program import build
@@ -119,7 +119,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", exhaustive_but(["1x1", "65x1", "101x37"], SIZES))
 def test_any_size_with_every_kernel(sample, size):
     done, records = sample("--size", size, "--kernel", "all", "--repeat", 1, "--warmup", 0)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -127,8 +127,8 @@ def test_any_size_with_every_kernel(sample, size):
 
 
 @pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
-@pytest.mark.parametrize("local", [1, 2, 64, 256])
-@pytest.mark.parametrize("size", ["13x7", "401x997"])
+@pytest.mark.parametrize("local", exhaustive_but([64], [1, 2, 64, 256]))
+@pytest.mark.parametrize("size", exhaustive_but(["401x997"], ["13x7", "401x997"]))
 def test_both_walks_and_every_work_group(sample, walk, local, size):
     args = ("--walk", walk, "--work-group", local, "--repeat", 1, "--warmup", 0)
     done, records = sample("--size", size, "--kernel", "all", *args)
@@ -172,6 +172,7 @@ def test_the_square_sums_of_a_stretch_come_back_from_16_bits(value):
     assert 256 * 255 < 2**16 < 258 * 255
 
 
+@pytest.mark.exhaustive
 def test_16384_x_16384_white(sample):
     done, records = sample("--size", "16384x16384", "--data", "white", "--kernel", "all",
         "--repeat", 1, "--warmup", 0)  # fmt: skip
@@ -271,7 +272,10 @@ MUTANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+ONE_EACH = {name: mutant for mutant, (name, *_) in MUTANTS.items()}.values()
+
+
+@pytest.mark.parametrize("mutant", exhaustive_but(ONE_EACH, MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
     name, right, wrong = MUTANTS[mutant]
     change(project, FILES[name], right, wrong)

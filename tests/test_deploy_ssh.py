@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from conftest import FAB
 
 from common import record
@@ -50,6 +51,8 @@ def until(condition, seconds=20):
     return value
 
 
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
 def test_the_whole_way_with_the_real_samples(fab, odroid, project):
     done = fab("deploy", "--host", "odroid", "run-all", "--verbose", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

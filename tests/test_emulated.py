@@ -22,7 +22,10 @@ from deploy import samples
 from deploy.emulate.board import Emulated
 
 ARCH = os.environ.get("TEST_BOARD")
-pytestmark = pytest.mark.skipif(not ARCH, reason="it takes minutes: make test-arm64, test-armhf")
+pytestmark = [
+    pytest.mark.skipif(not ARCH, reason="it takes minutes: make test-arm64, test-armhf"),
+    pytest.mark.timeout(7200),
+]
 
 ALIAS = "emulated" if ARCH == "arm64" else "emulated-armhf"
 MACHINE = {"arm64": "aarch64", "armhf": "armv7l"}.get(ARCH)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, exhaustive_but
 
 from common import rng
 from common.digest import digest
@@ -63,20 +63,21 @@ def test_every_flavour_and_variant_is_there():
         assert (FOLDER / "kernels" / f"{name}.cl").exists()
 
 
-@pytest.mark.parametrize("order", [1, 3, 6])
+@pytest.mark.parametrize("order", exhaustive_but([6], [1, 3, 6]))
 def test_every_kernel_at_small_orders(point, order):
     done, items = point("-f", "all", "-n", order, "-lws", "1,1", *QUICK)
     assert done.returncode == 0, done.stdout
     assert [(item.variant, item.status) for item in items] == [(k, "passed") for k in KERNELS]
 
 
+@pytest.mark.exhaustive
 def test_every_kernel_beyond_a_chunk_with_a_tail(point):
     done, items = point("-f", "all", "-n", 131, *QUICK)
     assert done.returncode == 0, done.stdout
     assert len(items) == len(KERNELS)
 
 
-@pytest.mark.parametrize("group", ["4,8", "1,16"])
+@pytest.mark.parametrize("group", exhaustive_but(["4,8"], ["4,8", "1,16"]))
 def test_barriers_with_real_work_groups(point, group):
     done, items = point("-f", "SGEMM_*_barrier,*_local", "-n", 192, "-lws", group, *QUICK)
     assert done.returncode == 0, done.stdout

@@ -37,6 +37,7 @@ def changed(tmp_path, check):
     return run
 
 
+@pytest.mark.exhaustive
 def test_our_kernels_are_clean(check):
     done = check("--orders", "16")
     assert done.returncode == 0, done.stdout + done.stderr

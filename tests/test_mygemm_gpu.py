@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, modules_of
+from conftest import ROOT, exhaustive_but, modules_of
 
 from common import device, gemm
 from common.buffers import GuardedBuffer
@@ -154,7 +154,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", exhaustive_but([{}], SHAPES), ids=str)
 def test_13_is_right_whatever_its_shape(multiply, shape):
     for *size, gap in ((132, 140, 36, 4), (70, 131, 17, 3)):
         inputs = matrices(*size)
@@ -210,7 +210,9 @@ MUTANTS_13 = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS_13)
+@pytest.mark.parametrize(
+    "mutant", exhaustive_but(["mixes up lanes", "forgets to wait"], MUTANTS_13)
+)
 def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     inputs = matrices(75, 33, 37)
     try:
@@ -237,6 +239,7 @@ def test_14_is_right_at_every_size(multiply, bits):
         assert not wrong(got, *inputs), size
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "tile",
     [
@@ -294,7 +297,7 @@ MUTANTS_14 = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", [None, *MUTANTS_14])
+@pytest.mark.parametrize("mutant", exhaustive_but([None, "stores beyond C"], [None, *MUTANTS_14]))
 def test_a_kernel_14_broken_on_purpose_fails(multiply, mutant):
     A, B, C = matrices(37, 19, 70)
     A[20, ::2] *= 1e-12  # beyond the range of a line

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import pytest
 from conftest import ROOT
 
 from deploy import samples
@@ -41,6 +42,8 @@ def run_few(folder):
     (folder / "boards.toml").write_text(toml.replace("'", '"'))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.timeout(1200)
 def test_every_command(walk_through, odroid, ssh_server, tmp_path):
     firefly = ssh_server("firefly")
     run_few(walk_through)

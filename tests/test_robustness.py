@@ -172,6 +172,7 @@ def test_two_deploys_at_once_to_one_board(fab, odroid, project, stub):
     assert fab("deploy", "--host", "odroid").returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_twenty_boards_of_which_three_fail(fab, ssh_server, project, stub, tmp_path):
     good = [f"good{number:02}" for number in range(17)]
     servers = {name: ssh_server(name) for name in [*good, "refuses", "hangs", "dies"]}
