@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bad_kernels import CRASH, HANG, add_kernel
-from conftest import ROOT, sample_module
+from conftest import ROOT, exhaustive_but, sample_module
 
 from common import record
 
@@ -133,7 +133,7 @@ def test_points_that_fail_are_recorded_with_their_reason(explore, tmp_path):
     assert processes_with(str(folder)) == []
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.3])
+@pytest.mark.parametrize("wait", exhaustive_but([0.0], [0.0, 0.3]))
 def test_sigkill_at_any_moment_loses_no_point_and_redoes_at_most_one(explore, journal, wait):
     process = start(journal, *FEW)
     seen = 0
@@ -305,6 +305,7 @@ def test_a_new_driver_makes_another_point(explore, journal):
         assert items[1].params["point"]["ran_on"] == ran_on
 
 
+@pytest.mark.exhaustive
 def test_a_point_that_had_too_little_time_is_run_again_with_more(explore, tmp_path):
     add_kernel(tmp_path / "bad", "hangs", HANG)
     args = ("--kernels", tmp_path / "bad", "--orders", 4, "--lws", "1x1", *QUICK)

@@ -10,7 +10,7 @@ import time
 from functools import partial
 
 import pytest
-from conftest import ROOT, modules_of
+from conftest import ROOT, exhaustive_but, modules_of
 from fake_sysfs import CPU, GPU, ZONE, changing, rockchip, snapshot
 
 from common import power, record, timing
@@ -147,7 +147,10 @@ def test_a_crash_of_the_driver_restores(point, tree, tmp_path):
     wait_for_settings(tree, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    exhaustive_but([signal.SIGKILL], [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]),
+)
 def test_an_end_from_outside_restores(tree, tmp_path, number):
     before = settings(tree)
     args = (*bad_kernel(tmp_path / "bad", HANG), "-n", 8, "--pin", "--sysfs", tree, *QUICK)
@@ -171,6 +174,7 @@ def test_an_end_from_outside_restores(tree, tmp_path, number):
     wait_for_settings(tree, before)
 
 
+@pytest.mark.exhaustive
 def test_an_exploration_pins_each_point_and_restores_after_one_that_hangs(
     run_sample, tree, tmp_path
 ):

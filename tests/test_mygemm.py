@@ -291,7 +291,7 @@ def test_what_is_refused_and_why(run_sample, case):
 # inspect
 
 
-@pytest.mark.parametrize("kernels", exhaustive_but(["2,11"], ["2,11", "all"]))
+@pytest.mark.parametrize("kernels", exhaustive_but(["2,10,11"], ["2,10,11", "all"]))
 def test_inspect_writes_and_counts_what_the_driver_made(mygemm, tmp_path, kernels):
     args = ("--kernel", kernels, "--size", 64, "--listings", tmp_path / "out")
     done, records = mygemm("inspect", *args, *SMALL)

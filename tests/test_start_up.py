@@ -6,6 +6,7 @@ import sys
 import time
 from statistics import median
 
+import pytest
 from conftest import ROOT
 
 BARE = [sys.executable, "-c", "import pyopencl; pyopencl.create_some_context(False)"]
@@ -18,6 +19,7 @@ def seconds(command, env):
     return time.perf_counter() - start
 
 
+@pytest.mark.exhaustive
 def test_start_up_is_at_most_one_and_a_half_times_that_of_a_bare_context(tmp_path):
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds its modules compiled
