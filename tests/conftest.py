@@ -22,10 +22,11 @@ SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml",
            "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
-# Tests have home folders of their own; what a driver is worth, and its kernels, need not be found out
-# anew in each.
+# Tests have home folders of their own; what a driver is worth, its kernels and the fonts need not be
+# found out anew in each.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 os.environ.setdefault("POCL_CACHE_DIR", str(Path.home() / ".cache" / "pocl" / "kcache"))
+os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))
 
 
 def pytest_configure(config):

@@ -8,6 +8,7 @@ from deploy import samples
 from deploy.errors import UsageError
 
 
+@pytest.mark.exhaustive
 def test_update_expected_writes_what_is_in_the_repository(fab, project):
     path = project / "samples" / "sgemm" / "expected.json"
     before = path.read_text()

@@ -96,6 +96,7 @@ def test_the_defaults_are_the_documented_ones(run_sample):
         assert f"(default {default})" in text
 
 
+@pytest.mark.exhaustive
 def test_a_seeded_random_search(explore, journal):
     args = (*FEW, "--random", 2, "--seed", 3)
     first = points(explore(*args)[1])
@@ -195,6 +196,7 @@ def test_a_changed_kernel_is_another_point(explore, tmp_path):
     assert "1 point, 0 of them in " in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_device_of_the_environment_makes_another_point(explore):
     args = ("-f", "SGEMM_NN_1x1", "--orders", 4, "--lws", "1x1", *QUICK)
     explore(*args)
@@ -291,6 +293,7 @@ def test_without_rich_there_are_plain_lines(monkeypatch, capsys):
     assert [progress.clock(s) for s in (0, 59.6, 3725)] == ["0:00", "1:00", "1:02:05"]
 
 
+@pytest.mark.exhaustive
 def test_a_new_driver_makes_another_point(explore, journal):
     args = ("-f", "SGEMM_NN_1x1", "--orders", 4, "--lws", "1x1", *QUICK)
     _, (item,) = explore(*args)
