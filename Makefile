@@ -13,10 +13,10 @@ ARCH := arm64
 run: $(READY)
 	$(BIN)/fab deploy run-all
 
-# Two processes: most tests wait for one that they started. Where a driver takes one down, another
+# Three processes: most tests wait for one that they started. Where a driver takes one down, another
 # takes its place, even after each of the 300 tests that use OpenCL there; what it had not yet run,
 # the others run (--dist loadfile waits for it for ever). -u: a log shows how far it is.
-PYTEST := $(BIN)/python -u -m pytest -n 2 --dist worksteal --max-worker-restart 500
+PYTEST := $(BIN)/python -u -m pytest -n 3 --dist worksteal --max-worker-restart 500
 
 # All but the exhaustive ones: some minutes.
 test: $(READY)
