@@ -22,8 +22,8 @@ SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml",
            "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
-# Tests have home folders of their own; what a driver is worth, its kernels and the fonts need not be
-# found out anew in each.
+# Tests have home folders of their own, but need not try drivers, build kernels and look for fonts
+# anew in each.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 os.environ.setdefault("POCL_CACHE_DIR", str(Path.home() / ".cache" / "pocl" / "kcache"))
 os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))
@@ -60,11 +60,11 @@ def pytest_timeout_cancel_timer():
 def pytest_runtest_makereport(item):
     """In CI, which installs all that tests need, a test that is skipped has failed.
 
-    Intel's runtime comes later there: a second driver would slow down what others measure. So do
-    the emulated board, and Kernel Tuner, whose packages are larger than all others together.
+    The emulated board comes later there. Kernel Tuner, whose packages are larger than all others
+    together, is there for `make test-all`.
     """
     report = (yield).get_result()
-    later = ("intel", "tune", "test-arm64")
+    later = ("tune", "test-arm64")
     optional = any(f"make {name}" in str(report.longrepr) for name in later)
     if report.skipped and os.environ.get("CI") and not optional:
         report.outcome = "failed"

@@ -122,7 +122,7 @@ def test_points_that_fail_are_recorded_with_their_reason(explore, tmp_path):
     reasons = {item.variant: (item.status, item.reason) for item in items}
     assert reasons["a_hangs"] == ("error", "no end within 3 s: killed")
     assert reasons["b_crashes"][0] == "error"
-    assert reasons["b_crashes"][1].startswith("crashed: SIGSEGV")
+    assert reasons["b_crashes"][1].startswith("killed by SIGSEGV")
     assert reasons["c_is_wrong"][0] == "failed"
     assert "elements are wrong" in reasons["c_is_wrong"][1]
     assert reasons["d_does_not_build"][0] == "error"
@@ -166,7 +166,7 @@ def test_a_line_that_was_cut_off_is_redone(explore, journal):
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
 def test_the_running_point_ends_with_its_exploration(journal, tmp_path, number, status):
     folder = tmp_path / "hanging"

@@ -74,7 +74,7 @@ def test_a_point_whose_clock_or_temperature_moved_is_throttled(point, tree):
         changing(tree / GPU / "cur_freq", lambda n: int(2e8 * 1.02 ** (n % 500)), every=0.01),
         changing(tree / ZONE / "temp", lambda n: 20000 + 1000 * (n % 100), every=0.01),
     ):
-        done, (item,) = point("-n", 384, "--repeat", 16, "--no-fence")
+        done, (item,) = point("-n", 384, "--repeat", 100, "--no-fence")
     clock, heat = item.environment["throttled"]
     assert re.fullmatch(r"gpu ff9a0000\.gpu ran at \S+ MHz to \S+ MHz", clock)
     assert re.fullmatch(r"thermal_zone0 gpu-thermal went from \d+ to \d+ degrees", heat)
@@ -143,7 +143,7 @@ def test_without_clocks_or_rights_it_says_so(recorded, tmp_path, point, tree):
 def test_a_crash_of_the_driver_restores(point, tree, tmp_path):
     before = settings(tree)
     done, _ = point(*bad_kernel(tmp_path / "bad", CRASH), "-n", 8, "--pin", *QUICK)
-    assert done.returncode == -signal.SIGSEGV
+    assert done.returncode == 3
     wait_for_settings(tree, before)
 
 

@@ -8,7 +8,7 @@ import pyopencl as cl
 import pytest
 from conftest import modules_of
 
-from common import device
+from common import device, isolation
 from common.errors import OpenCLFailure
 from common.gemm import Size
 
@@ -77,7 +77,8 @@ def test_a_library_that_spins_on_is_followed_by_a_pause(sample, queue, monkeypat
     stream = sample.runner.Stream(queue, problem)
     (peer,), _ = sample.peers.find(("numpy",), queue.device, problem, expected.inputs)
     peer.settle = 0.3
-    result = sample.run.check_peer(problem, expected, peer, stream)
+    args = SimpleNamespace(progress=isolation.Progress())
+    result = sample.run.check_peer(problem, expected, peer, stream, args)
     assert (result.status, slept) == ("passed", [0.3])
     sample.measure.rounds([result.bar], repeat=1, warmup=0, in_flight=1)
     assert slept == [0.3, 0.3]

@@ -86,7 +86,7 @@ def test_exact_data_is_exact_for_every_beta_that_is_checked(sample):
     problem = sample.launch.Problem(Size(2, 2, 128), np.dtype(np.float16), 128, 2, 2)
     assert gemm.exact(problem.size, 1, 0, problem.dtype)
     with pytest.raises(UsageError, match="sums below 2048"):
-        sample.checking.Expected(problem, "integer", 1, 1.0, 0.0)
+        sample.checking.require_exact(problem, "integer", 1.0, 0.0)
 
 
 # The best.

@@ -97,5 +97,6 @@ def problems(args, limits):
             strides.append(ld)
         gemm.require_fit(size, dtype, limits)
         found.append(launch.Problem(size, dtype, *strides))
+        launch.require_memory(found[-1], None, limits)
         checking.require_exact(found[-1], args.data, args.alpha, args.beta)
     return found

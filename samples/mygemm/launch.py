@@ -236,14 +236,17 @@ def padded(size, multiple):
 
 
 def require_memory(problem, plan, limits):
-    """Raise UsageError where the matrices, and the copies the plan needs, are too large."""
+    """Raise UsageError where the matrices, and the copies the plan needs, are too large.
+
+    Without a plan, where the matrices alone are.
+    """
     (M, _, K), item = problem.size, problem.dtype.itemsize
     need = {"A": M * problem.lda, "B": K * problem.ldb, "C": M * problem.ldc}
-    P = padded(problem.size, plan.multiple)
-    if needs_copy(problem, plan):
+    if plan and needs_copy(problem, plan):
+        P = padded(problem.size, plan.multiple)
         need |= {"padded A": P.M * P.K, "padded B": P.K * P.N, "padded C": P.M * P.N}
     need = {name: count * item for name, count in need.items()}
-    need["the work space"] = plan.work_bytes
+    need["the work space"] = plan.work_bytes if plan else 0
     name = max(need, key=need.get)
     if need[name] > limits.max_mem_alloc_size:
         text = f"{name} takes {size_text(need[name])}"
