@@ -144,7 +144,7 @@ sys.path.insert(0, {real!r})
 del sys.modules[__name__]
 module = __import__(__name__)
 module.__version__ = module.VERSION_TEXT = "9.9"
-sys.path.remove({real!r})
+sys.path.append(sys.path.pop(0))  # for what these import later; the stand-ins come first
 """
 
 
