@@ -84,6 +84,7 @@ def test_all_kernels_side_by_side(sample):
     assert table[5].split()[-1] == "1.00"
 
 
+@pytest.mark.exhaustive
 def test_the_cases_give_what_expected_json_says(sample):
     expected = json.loads((FOLDER / "expected.json").read_text())
     cases = samples.load()[NAME].cases
@@ -182,6 +183,7 @@ def test_16384_x_16384_white(sample):
     assert [r.status for r in records] == ["passed"] * 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
 def test_a_long_walk_of_white(sample, walk):
     """One work-group of one: tens of thousands of vectors in one work-item."""

@@ -45,7 +45,7 @@ def test_it_is_passed_over_with_the_reason(run_sample, with_driver, tmp_path, ho
     assert f"not the default: its driver {reason}" in listed.stdout
 
 
-@pytest.mark.parametrize("how", AT_LOAD)
+@pytest.mark.parametrize("how", ["aborts", pytest.param("hangs", marks=pytest.mark.exhaustive)])
 def test_one_that_cannot_even_be_loaded_is_left_out(run_sample, with_driver, how):
     define, reason = AT_LOAD[how]
     env = with_driver(define)
@@ -58,7 +58,10 @@ def test_one_that_cannot_even_be_loaded_is_left_out(run_sample, with_driver, how
     assert run_sample("sgemm", "-p", "fake", env=env).returncode == 2
 
 
-@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize(
+    "how",
+    ["garbage", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("aborts", "hangs"))],
+)
 def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
     define, reason = WRONG[how]
     done = run_sample("sgemm", *SMALL, env=with_driver(define, alone=True))
@@ -83,7 +86,10 @@ def test_a_crash_of_the_one_that_was_asked_for_is_one_line(run_sample, with_driv
     assert done.stderr == "run.py: error: killed by SIGABRT while building sgemm.cl\n"
 
 
-@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize(
+    "how",
+    ["garbage", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("aborts", "hangs"))],
+)
 def test_the_doctor_says_the_same(fab, with_driver, how):
     define, reason = WRONG[how]
     done = fab("doctor", env=with_driver(define))
@@ -106,6 +112,7 @@ def test_the_summary_says_the_same(fab, with_driver):
     assert f"local passed over Fake: its driver {reason}" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_verdict_is_asked_for_once(run_sample, with_driver):
     env = with_driver(WRONG["hangs"][0])
     assert run_sample("sgemm", *SMALL, env=env).returncode == 0
@@ -114,6 +121,7 @@ def test_the_verdict_is_asked_for_once(run_sample, with_driver):
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.exhaustive
 def test_another_library_is_another_verdict(run_sample, with_driver, tmp_path):
     env = with_driver(WRONG["aborts"][0])
     assert "SIGABRT" in run_sample("sgemm", *SMALL, env=env).stdout
@@ -124,6 +132,7 @@ def test_another_library_is_another_verdict(run_sample, with_driver, tmp_path):
     assert len(list((tmp_path / "opencl-samples" / "drivers").iterdir())) > kept
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"problem": 3}', "[" * 100_000])
 def test_a_cache_that_is_spoilt_is_asked_anew(queue, tmp_path, monkeypatch, text):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

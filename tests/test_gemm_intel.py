@@ -55,6 +55,7 @@ def test_the_documented_run_up_to_its_first_iteration(sample):
     assert seconds < 30, "47 million draws should take about a second"
 
 
+@pytest.mark.exhaustive
 def test_the_defaults_are_the_documented_ones(sample):
     done, _ = sample("-i", 0)
     assert "matrix size: 3968x3968" in done.stdout
@@ -254,6 +255,7 @@ def test_c_is_not_zero_and_beta_is_tested(sample, project):
     assert sample("-s", 16, "--validation", "-i", 1, root=project)[0].returncode == 1
 
 
+@pytest.mark.exhaustive
 def test_every_iteration_starts_from_the_same_c(sample):
     args = ("-s", 40, "--validation", "--data", "integer")
     digests = {sample(*args, "-i", n)[1][0].check["output_sha256"] for n in (1, 2, 5)}
@@ -309,6 +311,7 @@ def test_the_first_iteration_is_warm_and_all_are_summarised(sample):
     assert "3 iterations after 1 to warm up" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_validation_does_not_take_minutes(sample):
     start = time.monotonic()
     tiles = ("--tile-size-M", 16, "--tile-group-M", 1, "--tile-size-N", 16, "--tile-size-K", 4)
@@ -317,6 +320,7 @@ def test_validation_does_not_take_minutes(sample):
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.exhaustive
 def test_the_benchmark_prints_a_table_of_checked_runs():
     command = [sys.executable, "benchmarks/intel_tiles.py", "--size", "16", "--rounds", "1"]
     done = subprocess.run(

@@ -84,6 +84,7 @@ def test_barriers_with_real_work_groups(point, group):
     assert len(items) == 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", ["1x9x5", "5x3x1", "33x18x7"])
 def test_rectangular_matrices(point, size):
     done, items = point("-f", "*_mnk", "-n", size, "-lws", "1,1", *QUICK)
@@ -91,6 +92,7 @@ def test_rectangular_matrices(point, size):
     assert len(items) == 4
 
 
+@pytest.mark.exhaustive
 def test_golden_cases_give_what_expected_json_says(point):
     """The others are held against it by every run of `fab`."""
     expected = json.loads((FOLDER / "expected.json").read_text())
@@ -159,6 +161,7 @@ def test_the_inputs_are_drawn_as_the_original_draws_them(point):
     assert (item.params["alpha"], item.params["beta"]) == (f"{alpha:.6g}", f"{beta:.6g}")
 
 
+@pytest.mark.exhaustive
 def test_seeded_runs_are_reproducible(point):
     args = ("-n", 30, "--data", "integer", *QUICK)
     assert "  tolerance     none: every sum is a whole number" in point(*args)[0].stdout

@@ -48,6 +48,7 @@ def test_our_kernels_are_clean(check):
     assert done.stdout.splitlines()[-1] == "all clean"
 
 
+@pytest.mark.exhaustive
 def test_chunks_and_tails_are_clean(check):
     done = check("-f", "SGEMM_*_barrier,*_local,*_mnk", "--orders", "11x6x7,11,18", "-D", "DK=1",
                  "-D", "ROOM=16")  # fmt: skip

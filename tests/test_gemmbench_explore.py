@@ -154,6 +154,7 @@ def test_sigkill_at_any_moment_loses_no_point_and_redoes_at_most_one(explore, jo
     assert f"3 points, {len(before)} of them in " in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_line_that_was_cut_off_is_redone(explore, journal):
     _, items = explore(*FEW)
     whole = journal.read_bytes()
@@ -165,6 +166,7 @@ def test_a_line_that_was_cut_off_is_redone(explore, journal):
         assert again[:2] == items[:2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
@@ -236,6 +238,7 @@ def test_bad_input(explore, args, message):
     assert done.returncode == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "line"),
     [

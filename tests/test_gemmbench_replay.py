@@ -101,6 +101,7 @@ def test_a_changed_kernel_is_not_judged(recorded_point, replay, journal, tmp_pat
     assert "\n  now       failed: " in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_few_runs_are_not_judged(recorded, replay, journal):
     for repeat, status in ((1, 77), (2, 77)):
         recorded("gemmbench", "-n", 24, *QUICK, "--repeat", repeat)
@@ -154,6 +155,7 @@ def test_the_device_is_that_of_the_record_whatever_would_be_taken(
     assert "\nagree: " in done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("where", "value", "message"),
     [
@@ -188,6 +190,7 @@ def test_the_record_of_a_single_point_can_be_replayed(recorded, replay, tmp_path
     assert item.params["point"]["eps"] == 0.1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -55,7 +55,13 @@ def test_gemmbench_goes_on_with_the_other_kernels(recorded, broken):
     assert outcome(items)["SGEMM_NN_1x1"] == ("passed", None)
 
 
-@pytest.mark.parametrize("args", [["--check-only"], ["--repeat", "2", "--peers", "numpy"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--check-only"],
+        pytest.param(["--repeat", "2", "--peers", "numpy"], marks=pytest.mark.exhaustive),
+    ],
+)
 def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
     root = broken("mygemm/kernels/04_wide.cl", "gemm")
     done, items = recorded("mygemm", "--kernel", "1,4,11", "--size", "20,24", *args, root=root)
@@ -69,6 +75,7 @@ def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
         assert len(here) == len(found) + 1  # each has one record that counts
 
 
+@pytest.mark.exhaustive
 def test_64_bit_integer_goes_on_with_the_other_kernels(recorded, broken):
     root = broken("64_bit_integer/kernels/02_many_vectors.cl", "many_vectors")
     done, items = recorded("64_bit_integer", "--kernel", "all", root=root)

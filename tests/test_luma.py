@@ -194,6 +194,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", BAD)
 def test_a_file_that_cannot_be_read(sample, tmp_path, name):
     make_bad(tmp_path)

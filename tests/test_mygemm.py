@@ -69,14 +69,14 @@ def test_leading_dimensions_and_double(mygemm):
 
 
 def test_shuffles_are_a_plain_statement_where_there_are_none(mygemm):
-    done, records = mygemm("--kernel", "1,8,10", "--size", 20, *QUICK)
+    done, records = mygemm("--kernel", "1,8,10", "--size", 20, *SMALL, *QUICK)
     assert [item.variant for item in records] == ["01_naive", "08_shuffles", "10_any_size"]
     if records[1].status == "passed":
         return  # this device has them
     assert done.returncode == 77
     assert "has neither cl_khr_subgroup_shuffle nor cl_intel_subgroups" in records[1].reason
     assert f"08_shuffles: UNSUPPORTED: {records[1].reason}" in done.stdout
-    done, _ = mygemm("--kernel", "shuffles", "--size", 20, *QUICK)
+    done, _ = mygemm("--kernel", "shuffles", "--size", 20, *SMALL, *QUICK)
     assert done.returncode == 77
     assert done.stderr.startswith("run.py: error: 08_shuffles needs sub-group shuffles")
 
@@ -92,6 +92,7 @@ def test_half_is_refused_where_the_device_lacks_it(mygemm):
     assert "cl_khr_fp64" in item.reason
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(icd.intel_library() is None, reason="needs Intel's runtime: make intel")
 @pytest.mark.parametrize("precision", ["single", "half"])
 def test_shuffles_and_half_on_intels_runtime(mygemm, precision):
@@ -164,6 +165,7 @@ def test_the_table_and_the_records(mygemm):
     assert by_name["06_registers"].params["local"] == "16x16"
 
 
+@pytest.mark.exhaustive
 def test_a_ratio_is_the_median_of_the_rounds(mygemm):
     args = ("--size", 96, "--repeat", 5, "--peers", "numpy,numpy", "--in-flight", 1, "--verbose")
     done, (kernel, library) = mygemm("--kernel", "4", *args)
@@ -185,6 +187,7 @@ def test_clblast_takes_part_where_it_is_installed(mygemm):
         assert "no clblast: libclblast is not installed (Debian: libclblast1)" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_library_of_ones_own_takes_part(mygemm):
     args = ("--size", "33x40x20", "--peers", "none", "--blas", "libblas.so.3", "--repeat", 2,
             "--in-flight", 1)  # fmt: skip
@@ -205,6 +208,7 @@ def test_no_peers(mygemm):
     assert "numpy" not in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_range_of_sizes_ends_in_tables_by_size(mygemm):
     args = ("--size", "16:32:16,20x30x40", "--repeat", 1, "--peers", "numpy", "--in-flight", 1)
     done, records = mygemm("--kernel", "1,4", *args)

@@ -253,6 +253,7 @@ def test_14_whatever_its_shape(multiply, tile):
     assert not wrong(multiply(14, *inputs, **tile), *inputs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("bits", [16, 32])
 def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, sample, bits):
     rng, (M, N, K) = np.random.default_rng(5), (18, 17, 70)

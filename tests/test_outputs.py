@@ -12,6 +12,7 @@ from deploy import samples
 SAMPLES = samples.load()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_writes_what_its_digest_is_of(recorded, tmp_path, name):
     golden = next(case for case in SAMPLES[name].cases if case.golden)

@@ -136,6 +136,7 @@ def test_it_needs_a_board(compared):
     assert done.stderr == ("fab: error: parity compares this machine with a board: give --host\n")
 
 
+@pytest.mark.exhaustive
 def test_several_boards_and_one_that_is_gone(compared, odroid, tmp_path):
     with open(tmp_path / ".ssh" / "config", "a") as config:
         config.write("Host gone\n    HostName 127.0.0.1\n    Port 1\n")

@@ -132,6 +132,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_log_costs_seconds_only(kind):
     part = HOSTILE[kind]

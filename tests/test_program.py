@@ -60,6 +60,7 @@ BEYOND = {"08_shuffles.cl", "14_matrix_units.cl"}
 SOURCES = [path for path in sorted(ROOT.glob("samples/**/*.cl")) if path.name not in BEYOND]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_an_opencl_1_1_compiler_takes_it(queue, path):
     assert build(queue.context, path, options=["-cl-std=CL1.1"])

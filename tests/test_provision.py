@@ -230,6 +230,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     assert not folder.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_broken_environment_is_replaced(fab, bare, index):
     assert fab("provision", "--host", "odroid", env=index).returncode == 0
     folder = bare.home / "opencl-samples" / "envs"
@@ -242,6 +243,7 @@ def test_a_broken_environment_is_replaced(fab, bare, index):
     assert "FAIL  numpy" in fab("doctor", "--host", "odroid").stdout
 
 
+@pytest.mark.exhaustive
 def test_another_python_in_boards_toml_is_obeyed(fab, bare, stub, index, boards_toml):
     stub("one", "print(sys.executable)")
     assert fab("provision", "--host", "odroid", env=index).returncode == 0
@@ -251,6 +253,7 @@ def test_another_python_in_boards_toml_is_obeyed(fab, bare, stub, index, boards_
     assert ran.returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_a_python_without_venv(fab, bare, stub, index):
     stub("one", WHO)
     broken = bare.home / "broken"

@@ -61,6 +61,7 @@ def test_a_regression_is_the_exit_status_of_fab(fab, stub, project, tmp_path):
     assert list((tmp_path / "figures").glob("timeline-*.png"))
 
 
+@pytest.mark.exhaustive
 def test_export_names_the_run(fab, project):
     old = make_run(project / "results", item(), board="local")
     make_run(project / "results", item(), board="local", name=LATER)

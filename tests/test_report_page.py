@@ -301,6 +301,7 @@ def test_tables_say_what_they_are(opened):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_light_dark_and_a_phone(page, dark, width):

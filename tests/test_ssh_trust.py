@@ -141,6 +141,7 @@ def test_a_key_that_is_not_accepted(fab, odroid):
     assert "no key was accepted" in done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", ["-oProxyCommand=touch hit", "a;touch hit", "$(touch hit)", "../../x", "a b", "."]
 )

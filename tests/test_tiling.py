@@ -73,6 +73,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_and_why(run_sample, case):
     args, message = REFUSED[case]
