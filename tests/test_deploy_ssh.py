@@ -337,6 +337,7 @@ def test_a_board_that_prints_without_end_is_given_up(fab, odroid, boards_toml):
     assert "prints without end" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_users_own_module_does_not_stand_in_for_pythons(fab, odroid, stub):
     stub("one")
     for name in ("shutil", "random", "numpy"):
@@ -344,6 +345,7 @@ def test_a_users_own_module_does_not_stand_in_for_pythons(fab, odroid, stub):
     assert fab("deploy", "--host", "odroid", "run-all", "doctor").returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_results_that_cannot_be_written_here_cost_one_board_only(
     fab, odroid, ssh_server, tmp_path, project, stub
 ):
@@ -372,6 +374,7 @@ def test_what_a_board_sends_cannot_steer_the_terminal_or_the_table(fab, odroid, 
     assert "[red]?[31m[/nope]" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_odd_names_in_the_boards_results_are_passed_over(fab, odroid, project, stub):
     stub("one")
     fab("deploy", "--host", "odroid")

@@ -30,6 +30,7 @@ def sample(recorded):
 # What it prints.
 
 
+@pytest.mark.exhaustive
 def test_the_documented_run_up_to_its_first_iteration(sample):
     start = time.monotonic()
     done, (item,) = sample("-s", 3968, "-i", 0)
@@ -142,6 +143,7 @@ def test_any_tile(sample, kernel, tiles):
     assert item.params["size_m"] == tiles[0]
 
 
+@pytest.mark.exhaustive
 def test_padding_is_said_and_strict_refuses_it(sample):
     done, _ = sample("-s", 100, "-i", 1, "--validation")
     assert "Padded to M = 112, N = 128, K = 104" in done.stdout
@@ -151,6 +153,7 @@ def test_padding_is_said_and_strict_refuses_it(sample):
     assert sample("-s", 100, "-i", 1, "--strict")[0].returncode == 2
 
 
+@pytest.mark.exhaustive
 def test_seeded_runs_are_reproducible(sample):
     args = ("-s", 50, "--data", "integer", "--validation", "-i", 1)
     first, again, other = (sample(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))

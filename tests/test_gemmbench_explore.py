@@ -108,6 +108,7 @@ def test_a_seeded_random_search(explore, journal):
     assert len(other) == 4  # of other inputs, so these are other points
 
 
+@pytest.mark.exhaustive
 def test_points_that_fail_are_recorded_with_their_reason(explore, tmp_path):
     folder = tmp_path / "bad"
     for name, spoil in (("a_hangs", HANG), ("b_crashes", CRASH), ("c_is_wrong", "")):
@@ -184,6 +185,7 @@ def test_the_running_point_ends_with_its_exploration(journal, tmp_path, number, 
     assert journal.read_bytes() == b""
 
 
+@pytest.mark.exhaustive
 def test_a_changed_kernel_is_another_point(explore, tmp_path):
     folder = tmp_path / "kernels"
     folder.mkdir()
@@ -323,6 +325,7 @@ def test_a_point_that_had_too_little_time_is_run_again_with_more(explore, tmp_pa
     assert items[1].reason == "no end within 2.5 s: killed"
 
 
+@pytest.mark.exhaustive
 def test_an_exploration_in_which_nothing_passed_says_why(explore):
     refused = ("-f", "SGEMM_NN_1x1", "--orders", 5, "--lws", "2x2", *QUICK)
     done, _ = explore(*refused)

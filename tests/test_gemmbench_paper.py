@@ -56,6 +56,7 @@ def test_the_table_shows_the_two_causes_apart(recorded, orders):
     assert len(item.params["rows"]) == len(rows)
 
 
+@pytest.mark.exhaustive
 def test_a_small_tolerance_shows_that_the_reference_is_wrong_everywhere(recorded):
     _, (item,) = recorded("gemmbench", "paper", "--orders", "64,128")
     for row in item.params["rows"]:

@@ -81,6 +81,7 @@ def test_shuffles_are_a_plain_statement_where_there_are_none(mygemm):
     assert done.stderr.startswith("run.py: error: 08_shuffles needs sub-group shuffles")
 
 
+@pytest.mark.exhaustive
 def test_half_is_refused_where_the_device_lacks_it(mygemm):
     done, (item,) = mygemm("--precision", "half", "--limits", "mali-t628", "--size", 8)
     assert done.returncode in (0, 77)
@@ -201,6 +202,7 @@ def test_a_library_of_ones_own_takes_part(mygemm):
     assert f"  to 12  to {library.variant}" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_no_peers(mygemm):
     done, records = mygemm("--kernel", 4, "--size", 32, "--peers", "none", "--in-flight", 1)
     assert done.returncode == 0
@@ -232,6 +234,7 @@ def test_what_a_kernel_writes_outside_of_c_is_no_fault_of_the_next(mygemm, proje
     assert "it wrote outside of C" in records[0].reason
 
 
+@pytest.mark.exhaustive
 def test_seeded_runs_are_reproducible(mygemm):
     args = ("--kernel", 10, "--size", "31x20x17", "--data", "integer", "--beta", 1, *QUICK)
     first, again, other = (mygemm(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))
@@ -280,6 +283,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_and_why(run_sample, case):
     args, message = REFUSED[case]

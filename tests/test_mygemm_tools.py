@@ -45,6 +45,7 @@ def make_roofline(sample, queue):
     return sample.roofline.attempt(make, queue, limits, np.dtype(np.float32))
 
 
+@pytest.mark.exhaustive
 def test_the_peak_is_measured_and_can_only_rise(sample, queue):
     roof, why = make_roofline(sample, queue)
     assert why is None

@@ -84,6 +84,7 @@ def test_a_golden_case_that_differs(compared):
     assert "0 of 1 golden cases equal" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_seeded_case_that_differs_is_no_failure(compared, project):
     toml = project / "samples" / "s" / "sample.toml"
     toml.write_text(toml.read_text().replace("golden = true", ""))

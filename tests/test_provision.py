@@ -196,6 +196,7 @@ print(sys.executable)
 """
 
 
+@pytest.mark.exhaustive
 def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     stub("one", WHO)
     before = everything_in(bare.home)

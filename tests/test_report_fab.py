@@ -16,6 +16,7 @@ def ran(fab, stub, project):
     return project
 
 
+@pytest.mark.exhaustive
 def test_run_report_and_export_in_one_call(fab, stub, project):
     stub("thing")
     done = fab("deploy", "run-all", "report", "export")
@@ -75,6 +76,7 @@ def test_export_names_the_run(fab, project):
     assert not (project / "results" / f"local-{stopped.name}.zip").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("args", "status", "message"),
     [

@@ -104,6 +104,7 @@ except OSError as error:
     assert again.returncode == 0, again.stdout + again.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_remote_folder_that_became_read_only(fab, odroid, project, stub):
     sample = stub("one")
     assert fab("deploy", "--host", "odroid").returncode == 0
@@ -126,6 +127,7 @@ def test_python3_missing(fab, odroid, stub):
         one_line(fab(task, "--host", "odroid"), "python3: command not found. Install python3")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed (Debian: libfaketime)")
 def test_a_board_whose_clock_says_1970(fab, odroid, project, stub):
     stub("one", "print('it is', time.gmtime().tm_year)")

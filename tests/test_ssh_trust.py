@@ -181,6 +181,7 @@ def test_a_board_that_accepts_and_says_nothing(fab, odroid, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.exhaustive
 def test_boards_run_in_parallel_and_one_failure_does_not_stop_the_others(
     fab, odroid, ssh_server, tmp_path, project, stub
 ):

@@ -93,6 +93,7 @@ def test_the_values_that_would_do_do(run_sample):
     assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
 
 
+@pytest.mark.exhaustive
 def test_a_limit_of_the_kernel(sample, project):
     path = project / FOLDER / "run.py"
     text = path.read_text()
