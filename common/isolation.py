@@ -16,6 +16,7 @@ from contextlib import suppress
 from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, worst
 
 _ROOM = 1 << 20  # bytes for the progress
+_LOST = 70  # exit status of a child whose device does not answer any more
 _GRACE = 5  # seconds that a child has to end after a signal; in a driver it may never look up
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -30,6 +31,7 @@ class Progress:
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "done": [], "statuses": [], "end": None}
         self.crashed = {}  # (variant, size): the reason
+        self.isolated = False  # whether this is a child, whose parent starts another one
         self._write()
 
     def each(self, variants):
@@ -59,6 +61,22 @@ class Progress:
     def is_done(self, variant, size=None):
         """Tell whether done() was called for this one."""
         return [variant, size] in self._state["done"]
+
+    def require_alive(self, queue, error):
+        """End this process where the device does not answer any more; the parent goes on.
+
+        Some drivers do not crash at a bad access: the launch fails with `error`, and all that comes
+        after it in this process fails as well.
+        """
+        if not (self.isolated and self._state["at"]):
+            return
+        try:
+            queue.finish()
+        except Exception:
+            self._state["doing"] = f"{' '.join(str(error).split())[:500]}, and the device is lost"
+            self._write()
+            sys.stdout.flush()
+            os._exit(_LOST)
 
     def saved(self, exit_status):
         """Note what a record that was saved means for the exit status."""
@@ -110,10 +128,11 @@ def enter(progress, lost, stopped):
     where none was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
     failed = []
+    progress.isolated = True
     while (child := _fork()) != 0:
         wait_status, stopping = _wait(child)
         unit = progress.read()
-        if os.WIFEXITED(wait_status):
+        if os.WIFEXITED(wait_status) and os.WEXITSTATUS(wait_status) != _LOST:
             status = os.WEXITSTATUS(wait_status)
             sys.exit(worst([status, *failed, *progress.statuses]) if failed else status)
         number = os.WTERMSIG(wait_status)
@@ -124,14 +143,20 @@ def enter(progress, lost, stopped):
             sys.exit(status)
         if progress.end is not None:
             sys.exit(progress.end)  # all was done and is on the disk
-        name = signal.Signals(number).name
-        reason = f"killed by {name} while {progress.doing}"
+        reason = progress.doing
+        if number:
+            reason = f"killed by {_name(number)} while {progress.doing}"
         if unit is None or unit in progress.crashed:
             lost(None, None, reason)
             sys.exit(OPENCL_FAILURE)
         failed.append(OPENCL_FAILURE)
         progress.lose(unit, reason)
         lost(*unit, reason)
+
+
+def _name(number):
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(number, f"signal {number}")
 
 
 def _fork():

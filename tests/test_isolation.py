@@ -84,6 +84,44 @@ def test_64_bit_integer_goes_on_with_the_other_kernels(recorded, broken):
     assert [s for s, _ in outcome(items).values()].count("passed") == len(items) - 1 == 3
 
 
+LOST = """
+import sys
+sys.path[:0] = ["samples/mygemm", "."]
+import pyopencl as cl, run, runner
+from common import cli
+real, broken = runner.Gemm.set_up, []
+def set_up(gemm, *args):
+    if gemm.rung.number == 4:
+        broken.append(gemm.queue)
+        raise cl.RuntimeError(cl._cl._ErrorRecord("a bad access", -9999, "clWaitForEvents"))
+    return real(gemm, *args)
+runner.Gemm.set_up = set_up
+class Queue:
+    def __getattr__(self, name):
+        if broken: raise cl.RuntimeError(cl._cl._ErrorRecord("gone", -9999, name))
+        return getattr(QUEUE, name)
+progress = run.cli.isolation.Progress
+alive = progress.require_alive
+progress.require_alive = lambda self, queue, error: alive(self, Queue(), error)
+sys.argv[0] = "run.py"
+cli.run(run.main, run.command.options(""))
+"""
+
+
+def test_a_device_that_is_lost_costs_one_kernel(tmp_path):
+    """As on NVIDIA's driver: it does not crash, but fails all that comes after a bad access."""
+    path = tmp_path / "records.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, "--kernel", "1,4,11", "--size", "20", "--check-only",
+         "--json", path], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    found = outcome(record.read(path))
+    assert found["01_naive"] == found["11_registers_only"] == ("passed", None)
+    assert found["04_wide"][0] == "error"
+    assert found["04_wide"][1].endswith("and the device is lost")
+
+
 def test_what_was_checked_is_on_the_disk_before_the_next_kernel_starts(tmp_path, broken):
     """All processes are killed at once, as by a board that crashes."""
     root = broken("mygemm/kernels/04_wide.cl", "gemm")

@@ -63,6 +63,8 @@ def run_all(bench, kernels):
         try:
             statuses.append(run(bench, meta))
         except (SampleError, cl.Error) as error:
+            if isinstance(error, cl.Error):
+                bench.args.progress.require_alive(bench.queue, error)
             if len(kernels) == 1:
                 raise
             if log := getattr(error, "log", None):  # of the compiler

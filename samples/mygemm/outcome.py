@@ -38,14 +38,17 @@ class Result:
         self._progress.at(variant, doing, size)
 
     @contextmanager
-    def going_on(self, alone=False):
+    def going_on(self, alone=False, queue=None):
         """Take over what went wrong in the block, and let the others go on.
 
-        With `alone` there are no others: it goes through.
+        With `alone` there are no others: it goes through. Where `queue` does not answer after an
+        error, this process ends, and the others go on in another one.
         """
         try:
             yield
         except (SampleError, cl.Error) as error:
+            if isinstance(error, cl.Error) and queue is not None:
+                self._progress.require_alive(queue, error)
             if alone:
                 raise
             if log := getattr(error, "log", None):  # of the compiler

@@ -95,7 +95,7 @@ def main(args):
             def launch_once(beta):
                 result.gemm.set_up(stream, args.alpha, beta).enqueue()[-1].wait()
 
-            with result.going_on(alone):
+            with result.going_on(alone, queue):
                 result.at("building")
                 result.gemm = runner.prepare(queue, limits, rung, given, problem)
                 print("\n".join(texts.chosen(result.gemm)), flush=True)
