@@ -141,8 +141,13 @@ def read(path):
 
 def read_lenient(path):
     """Return (records, errors): every record that is whole, and what is wrong with the others."""
+    return sort(scan(path))
+
+
+def sort(items):
+    """Return (records, errors) of what scan() or parse() yields, as read_lenient()."""
     records, errors = [], []
-    for _, item in settled(enumerate(scan(path), 1)):
+    for _, item in settled(enumerate(items, 1)):
         (errors if isinstance(item, str) else records).append(item)
     return records, errors
 
@@ -150,11 +155,16 @@ def read_lenient(path):
 def scan(path):
     """Yield for each line of a file its Record, or a text that says what is wrong with it."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield _parse(line)
-            except RecordError as error:
-                yield f"{path}:{number}: {error}"
+        yield from parse(file, path)
+
+
+def parse(lines, name):
+    """Yield what scan() yields, for lines that came otherwise; `name` stands for the file's."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield _parse(line)
+        except RecordError as error:
+            yield f"{name}:{number}: {error}"
 
 
 def settled(numbered):

@@ -119,12 +119,7 @@ def _sent(event, judge):
     sample, name = _plain(event["sample"]), _plain(event["case"])
     if sum(map(len, event["records"])) > RECORDS_LIMIT:
         raise ValueError("more records than a case may send")
-    records, errors = [], []
-    for number, line in enumerate(event["records"], 1):
-        try:
-            records.append(Record(**json.loads(line)))
-        except (ValueError, TypeError, RecursionError) as error:
-            errors.append(f"{name}.jsonl:{number}: {error}")
+    records, errors = record.sort(record.parse(event["records"], f"{name}.jsonl"))
     # Where some of them are missing, they cannot explain the exit status.
     reason = _problem(event, records, errors, "") if event["whole"] else event["reason"]
     if reason:

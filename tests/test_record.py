@@ -100,3 +100,26 @@ def test_a_record_without_reason_cannot_be_made():
         Record("s", "v", "failed")
     with pytest.raises(RecordError):
         Record("s", "v", "well")
+
+
+def test_what_was_checked_counts_until_it_was_timed(tmp_path):
+    path = tmp_path / "r.jsonl"
+    run = {"argv": ["run.py"], "started": "now", "params": {"size": "8"}}
+    for variant, status, reason, more in (
+        ("a", "error", record.UNFINISHED, {}),
+        ("b", "error", record.UNFINISHED, {}),
+        ("a", "error", record.UNFINISHED, {"params": {"size": "9"}}),
+        ("c", "error", "killed by SIGSEGV while running", {}),
+        ("a", "error", record.UNFINISHED, {}),  # in a second process, after the crash
+        ("a", "passed", None, {}),
+        ("a", "error", record.UNFINISHED, {"started": "later"}),
+    ):
+        record.append(path, Record("s", variant, status, reason, **{**run, **more}))
+    found = [(r.variant, r.params["size"], r.status, r.started) for r in record.read(path)]
+    assert found == [
+        ("c", "8", "error", "now"),
+        ("a", "8", "passed", "now"),
+        ("b", "8", "error", "now"),
+        ("a", "9", "error", "now"),
+        ("a", "8", "error", "later"),
+    ]
