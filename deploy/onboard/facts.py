@@ -28,7 +28,7 @@ MARK = "@@"  # before an answer: drivers print, too
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
 
 SURVEY = "import runpy; runpy.run_path(%r)"
-SURVEY_LIMIT = 150  # seconds: a driver that hangs takes 20 of them, or what its env allows
+SURVEY_LIMIT = 400  # seconds: a driver that hangs takes 20 of them, or what its env allows
 BEAT = 5.0
 
 VENDORS = "/etc/OpenCL/vendors"
