@@ -169,6 +169,7 @@ def run(main, options, argv=None):
             print(log, flush=True)
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
+        args.progress.give_up(f"OpenCL failed: {_one_line(error)}")
         status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {_one_line(error)}")
     except MemoryError as error:
         status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {_one_line(error)}")

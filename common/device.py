@@ -32,7 +32,7 @@ NOTABLE_EXTENSIONS = (
 
 # Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
 _contexts = []
-_passed_over = {}  # by choose(): why, by platform and device
+_skipped = {}  # by choose(): why, by platform and device
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def choose(platform=None, device=None, type_name=None):
 
     Without a platform and a device, PYOPENCL_CTX (`platform[:device]`) is asked; without that, the
     first GPU of any platform is taken, else the first accelerator, else the first device, of those
-    whose driver works: passed_over() tells of the others. Raises UsageError where there is no such
+    whose driver works: skipped() tells of the others. Raises UsageError where there is no such
     device, OpenCLFailure where the platform fails that was asked for, or none works.
     """
     if platform is None and device is None:
@@ -125,7 +125,7 @@ def choose(platform=None, device=None, type_name=None):
     candidates = [d for p in found for d in _devices_or_none(p, type_name, len(found) == 1)]
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
-        why = "".join(f"; {text}" for text in passed_over())
+        why = "".join(f"; {text}" for text in skipped())
         raise UsageError(f"no device of type {type_name or 'all'} on {names}{why}: see --list")
     if device is not None:
         return _pick(candidates, device, "device")
@@ -134,13 +134,13 @@ def choose(platform=None, device=None, type_name=None):
 
 
 def _devices_or_none(platform, type_name, only):
-    """Return the devices of a platform. One that fails is passed over if it is not the only one."""
+    """Return the devices of a platform. One that fails is skipped if it is not the only one."""
     try:
         return devices(platform, type_name)
     except OpenCLFailure as error:
         if only:
             raise
-        _passed_over[platform.name.strip()] = str(error)
+        _skipped[platform.name.strip()] = str(error)
         return []
 
 
@@ -155,14 +155,14 @@ def _first_that_works(candidates):
         if problem is None:
             return candidate
         name = candidate.platform.name.strip()
-        _passed_over[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
-    raise OpenCLFailure(f"no driver works: {'; '.join(passed_over())}; -p takes one all the same")
+        _skipped[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
+    raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; use -p to force one")
 
 
-def passed_over():
+def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
     unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
-    return [*unloadable, *dict.fromkeys(_passed_over.values())]
+    return [*unloadable, *dict.fromkeys(_skipped.values())]
 
 
 def devices(platform, type_name=None):
@@ -231,7 +231,7 @@ def describe(device, limit):
         "compute_units": device.max_compute_units,
         "preferred_vector_widths": _vector_widths(device),
         "extensions": sorted(limit.extensions),
-        "passed_over": passed_over(),
+        "skipped": skipped(),
         "limits": {
             "profile": limit.profile,
             "max_work_group_size": limit.max_work_group_size,
@@ -269,7 +269,7 @@ def summary(about):
         f" one allocation {size_text(limit['max_mem_alloc_size'])}",
         f"  extensions       {' '.join(have) or 'none of note'}",
         f"  not there        {' '.join(lack) or 'nothing of note'}",
-        *(f"  passed over      {text}" for text in about["passed_over"]),
+        *(f"  skipped          {text}" for text in about["skipped"]),
     ]
 
 
@@ -283,13 +283,14 @@ def size_text(count):
 
 
 def survey():
-    """Return all drivers with what is wrong with each, looked at anew: plain data.
+    """Return all drivers with what is wrong with each, checked again: plain data.
 
     A list of {"name", "version", "problem", "devices"}, of platforms in the order of -p, then of
     ICD files whose driver cannot be loaded. A device is {"name", "type", "problem"}. A problem is
     None where there is none.
     """
     found = []
+    left_out = drivers.unloadable(anew=True)
     for platform in platforms():
         about = {"name": platform.name.strip(), "version": platform.version.strip()}
         try:
@@ -305,7 +306,7 @@ def survey():
             for item in here
         ]
         found.append({**about, "problem": problem, "devices": listed})
-    for file, why in drivers.unloadable().items():
+    for file, why in left_out.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})
     return found
 

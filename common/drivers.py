@@ -22,10 +22,11 @@ import pyopencl as cl
 
 from common import icd
 from common.errors import OpenCLFailure
+from common.text import signal_name
 
 _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
 _SECONDS = 20
-_BAD_FOR = 24 * 3600  # seconds that a bad verdict holds: what was wrong may be mended by then
+_BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
 
 
@@ -55,18 +56,20 @@ def from_pip():
     return str(icd.intel_library()) in icd.libraries()
 
 
-@lru_cache(maxsize=1)
-def unloadable():
-    """Return {ICD file: why its driver cannot be loaded}: it crashes, or hangs, and takes all else
-    with it. A library that is not there is none of these: the loader passes over it."""
+@lru_cache
+def unloadable(anew=False):
+    """Return {ICD file: why its driver cannot be loaded}: it crashes or hangs, and takes all else
+    with it. A library that is not there is none of these: the loader skips it.
+
+    `anew` asks again where it was asked before.
+    """
     files = icd.libraries()
-    why = _verdict({"load": "all"}, {})
-    if not why:
+    if not _verdict({"load": "all"}, {}, anew):
         return {}
     verdicts = {}
     for file in files:
         others = [other for other in files if other != file]
-        verdicts[file] = _verdict({"load": file}, {"without": others})
+        verdicts[file] = _verdict({"load": file}, {"without": others}, anew)
     return {file: reason for file, reason in verdicts.items() if reason}
 
 
@@ -94,7 +97,7 @@ def _verdict(what, job, anew=False):
     known = None if anew else _read(file)
     if known is None:
         known = _ask({"without": [], **job})
-        _write(file, {**key, "problem": known})
+        _write(file, {**key, "problem": known, "seconds": _limit()})
     return known
 
 
@@ -104,24 +107,27 @@ def _cache():
 
 
 def _read(file):
+    """Return the verdict that a file holds, or None where it holds none, or not any more."""
     try:
-        problem = json.loads(file.read_text(encoding="utf-8"))["problem"]
-        if problem and time.time() - file.stat().st_mtime > _BAD_FOR:
-            return None
-        return problem if isinstance(problem, str) else None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        verdict = json.loads(file.read_text(encoding="utf-8"))
+        problem, age = verdict["problem"], time.time() - file.stat().st_mtime
+        impatient = problem.startswith("hangs") and verdict["seconds"] < _limit()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    # The clock of a board may go backwards.
+    return None if problem and (impatient or not 0 <= age <= _BAD_FOR) else problem
 
 
 def _write(file, verdict):
     # A home that cannot be written costs the next start a probe, no more.
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=file.parent, suffix=".new", delete=False
-        ) as new:
-            json.dump(verdict, new, indent=1)
-        os.replace(new.name, file)
+        new = file.with_suffix(f".{os.getpid()}.new")
+        try:
+            new.write_text(json.dumps(verdict, indent=1), encoding="utf-8")
+            new.replace(file)
+        except OSError:
+            new.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=1)
@@ -155,19 +161,31 @@ def _cpu():
 
 
 def _ask(job):
-    """Run common/probe.py; return what is wrong, or an empty text."""
+    """Run common/probe.py; return what is wrong, or an empty text. Raises OpenCLFailure."""
+    try:
+        # What a killed process leaves in the folder for temporary files goes with it.
+        with tempfile.TemporaryDirectory(prefix="opencl-probe-") as folder:
+            return _answer(job, folder)
+    except OSError as error:
+        raise OpenCLFailure(f"cannot try the drivers: {error}") from error
+
+
+def _answer(job, folder):
     seconds = _limit()
     process = subprocess.Popen(
         [sys.executable, str(_PROBE), json.dumps({**job, "seconds": seconds})],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         text=True, errors="replace", start_new_session=True,
+        env={**os.environ, "TMPDIR": folder},
     )  # fmt: skip
     try:
         said, late = process.communicate(timeout=seconds)[0], False
     except subprocess.TimeoutExpired as error:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # And no wait for its end: a driver that hangs in the kernel cannot be killed.
+        # A driver that hangs in the kernel cannot be killed.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
         said, late = (error.stdout or b"").decode(errors="replace"), True
     lines = [line for line in said.splitlines() if line.strip()]
     doing = next((line for line in reversed(lines) if not line.startswith("@")), "starting")
@@ -176,9 +194,7 @@ def _ask(job):
     if answers := [line[1:] for line in lines if line.startswith("@")]:
         return answers[-1]  # what crashes after that, at the end of the process, did its work
     if process.returncode < 0:
-        names = {one.value: one.name for one in signal.Signals}
-        name = names.get(-process.returncode, f"signal {-process.returncode}")
-        return f"crashes while {doing} ({name})"
+        return f"crashes while {doing} ({signal_name(-process.returncode)})"
     return f"ends the process with status {process.returncode} while {doing}"
 
 

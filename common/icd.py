@@ -11,6 +11,8 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+from common.errors import OpenCLFailure
+
 PLATFORM = "Intel(R) OpenCL"  # as that runtime calls itself
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _CHOICES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")  # where these are set, the user has chosen
@@ -71,6 +73,16 @@ def _resolved(name):
 
 
 @contextlib.contextmanager
+def _folder():
+    try:
+        made = tempfile.TemporaryDirectory(prefix="opencl-vendors-")
+    except OSError as error:
+        raise OpenCLFailure(f"cannot make a folder for ICD files: {error}") from error
+    with made as folder:
+        yield folder
+
+
+@contextlib.contextmanager
 def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
     """Let a loader that starts in this block see Intel's runtime of this environment as well.
 
@@ -84,7 +96,7 @@ def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
         yield
         return
     before = {name: os.environ.pop(name, None) for name in _CHOICES}
-    with tempfile.TemporaryDirectory(prefix="opencl-vendors-") as folder:
+    with _folder() as folder:
         for file in kept:
             Path(folder, file.name).symlink_to(file.resolve())
         if added:

@@ -14,10 +14,11 @@ import sys
 from contextlib import suppress
 
 from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, worst
+from common.text import signal_name
 
 _ROOM = 1 << 20  # bytes for the progress
-_LOST = 70  # exit status of a child whose device does not answer any more
 _GRACE = 5  # seconds that a child has to end after a signal; in a driver it may never look up
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -29,18 +30,25 @@ class Progress:
 
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
-        self._state = {"at": None, "doing": "starting", "done": [], "statuses": [], "end": None}
+        self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
+                       "done": [], "statuses": [], "end": None}  # fmt: skip
         self.crashed = {}  # (variant, size): the reason
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._write()
 
     def each(self, variants):
         """Yield the variants that are still to run, and note each as at work, then as done."""
-        for variant in variants:
-            if not self.is_done(variant) and (variant, None) not in self.crashed:
-                self.at(variant, "running")
-                yield variant
-                self.done(variant)
+        left = [v for v in variants if not self.is_done(v) and (v, None) not in self.crashed]
+        for variant in left:
+            self._state["last"] = variant == left[-1]
+            self.at(variant, "running")
+            yield variant
+            self.done(variant)
+
+    def single(self):
+        """Note that nothing is left to do after the kernel at work."""
+        self._state["last"] = True
+        self._write()
 
     def now(self, doing):
         """Note what happens now, where it is of no single kernel."""
@@ -62,21 +70,24 @@ class Progress:
         """Tell whether done() was called for this one."""
         return [variant, size] in self._state["done"]
 
-    def require_alive(self, queue, error):
-        """End this process where the device does not answer any more; the parent goes on.
+    def give_up(self, reason):
+        """End this process where another one can go on with other kernels than that at work.
 
-        Some drivers do not crash at a bad access: the launch fails with `error`, and all that comes
-        after it in this process fails as well.
+        Some drivers do not crash at a bad access: the launch fails, and all that comes after it in
+        this process fails as well.
         """
-        if not (self.isolated and self._state["at"]):
-            return
+        if self.isolated and self._state["at"] and not self._state["last"]:
+            self._state["reason"] = reason[:500]
+            self._write()
+            sys.stdout.flush()
+            os._exit(OPENCL_FAILURE)
+
+    def require_alive(self, queue, error):
+        """Give up where the device does not answer any more after an error."""
         try:
             queue.finish()
         except Exception:
-            self._state["doing"] = f"{' '.join(str(error).split())[:500]}, and the device is lost"
-            self._write()
-            sys.stdout.flush()
-            os._exit(_LOST)
+            self.give_up(f"{' '.join(str(error).split())}, and the device is lost")
 
     def saved(self, exit_status):
         """Note what a record that was saved means for the exit status."""
@@ -88,37 +99,84 @@ class Progress:
         self._state["end"] = exit_status
         self._write()
 
-    def read(self):
-        """Take over what the other process wrote; return (variant, size) at work, or None."""
+    def _read(self):
+        """Take over what the child wrote; return its exit status, or None where it was lost."""
         with suppress(ValueError):
             self._state = json.loads(self._memory[:].split(b"\0", 1)[0])
-        return self._state["at"] and tuple(self._state["at"])
+        return self._state["end"]
 
-    @property
-    def doing(self):
-        """What the kernel at work was doing."""
-        return self._state["doing"]
+    def _lose(self, how):
+        """Return (unit, reason, whether kernels are left) after a child was lost."""
+        state = self._state
+        unit = state["at"] and tuple(state["at"])
+        reason = state["reason"] or f"{how} while {state['doing']}"
+        left = unit is not None and unit not in self.crashed and not state["last"]
+        if unit:
+            self.crashed[unit] = reason
+        state.update(at=None, reason=None, doing="starting")
+        self._write()
+        return unit or (None, None), reason, left
 
     @property
     def statuses(self):
         """What was given to saved()."""
         return self._state["statuses"]
 
-    @property
-    def end(self):
-        """What was given to ended(), or None."""
-        return self._state["end"]
-
-    def lose(self, unit, reason):
-        """Note that a kernel crashed the driver: the next child goes on without it."""
-        self.crashed[unit] = reason
-        self._state["at"] = None
-        self._write()
-
     def _write(self):
         text = json.dumps(self._state).encode()
         if len(text) < _ROOM:
             self._memory[: len(text) + 1] = text + b"\0"
+
+
+class _Child:
+    """The process that works, and the signals that this one passes on to it."""
+
+    def __init__(self):
+        self.pid, self.got = 0, []
+        handlers = {signal.SIGINT: self._pass_on, signal.SIGTERM: self._pass_on,
+                    signal.SIGHUP: self._pass_on, signal.SIGALRM: self._kill}  # fmt: skip
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
+            del handlers[signal.SIGHUP]
+        self._before = {n: signal.signal(n, handler) for n, handler in handlers.items()}
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else there is nothing to wait for
+
+    def start(self):
+        """Start the process; return whether this is it."""
+        sys.stdout.flush()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid:
+            if self.got:  # meanwhile
+                self._kill()
+            return False
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, _interrupt_once)
+        with suppress(AttributeError, ValueError):
+            sys.stdout.reconfigure(line_buffering=True)  # a crash leaves no line behind
+        end_with_parent(parent)
+        return True
+
+    def wait(self):
+        """Wait for its end; return how it ended, in words."""
+        status = os.waitpid(self.pid, 0)[1]
+        self.pid = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if not os.WIFEXITED(status) and os.WTERMSIG(status) in _STOPS and not self.got:
+            self.got.append(os.WTERMSIG(status))  # sent to all of this group, or to the child alone
+        if os.WIFEXITED(status):
+            return f"the driver ended the process with status {os.WEXITSTATUS(status)}"
+        return f"killed by {signal_name(os.WTERMSIG(status))}"
+
+    def _pass_on(self, number, _):
+        self._kill(signal.SIGKILL if self.got else number)
+        self.got.append(number)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
+
+    def _kill(self, number=signal.SIGKILL, _=None):
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL if number == signal.SIGALRM else number)
 
 
 def enter(progress, lost, stopped):
@@ -127,49 +185,25 @@ def enter(progress, lost, stopped):
     `lost(variant, size, reason)` records a kernel that crashed the driver, with a variant of None
     where none was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
-    failed = []
     progress.isolated = True
-    while (child := _fork()) != 0:
-        wait_status, stopping = _wait(child)
-        unit = progress.read()
-        if os.WIFEXITED(wait_status) and os.WEXITSTATUS(wait_status) != _LOST:
-            status = os.WEXITSTATUS(wait_status)
-            sys.exit(worst([status, *failed, *progress.statuses]) if failed else status)
-        number = os.WTERMSIG(wait_status)
-        if stopping or number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            number = stopping or number
-            status = INTERRUPTED if number == signal.SIGINT else STOPPED
+    child, failed = _Child(), []
+    while not child.start():
+        how = child.wait()
+        status = progress._read()
+        if status is None and child.got:
+            status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
             stopped(status, "interrupted" if status == INTERRUPTED else "stopped")
-            sys.exit(status)
-        if progress.end is not None:
-            sys.exit(progress.end)  # all was done and is on the disk
-        reason = progress.doing
-        if number:
-            reason = f"killed by {_name(number)} while {progress.doing}"
-        if unit is None or unit in progress.crashed:
-            lost(None, None, reason)
-            sys.exit(OPENCL_FAILURE)
-        failed.append(OPENCL_FAILURE)
-        progress.lose(unit, reason)
+        if status is not None:
+            sys.exit(worst([status, *failed, *progress.statuses]) if failed else status)
+        unit, reason, left = progress._lose(how)
         lost(*unit, reason)
+        failed.append(OPENCL_FAILURE)
+        if not left:
+            sys.exit(worst([*failed, *progress.statuses]))
 
 
-def _name(number):
-    names = {each.value: each.name for each in signal.Signals}
-    return names.get(number, f"signal {number}")
-
-
-def _fork():
-    sys.stdout.flush()
-    parent = os.getpid()
-    child = os.fork()
-    if child == 0:
-        _end_with_parent(parent)
-        signal.signal(signal.SIGINT, _interrupt_once)
-    return child
-
-
-def _end_with_parent(parent):
+def end_with_parent(parent):
+    """Let the kernel end this process when its parent, whose process ID is `parent`, ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before this could take effect
@@ -180,27 +214,3 @@ def _interrupt_once(*_):
     # Ctrl-C reaches both processes, and the parent passes it on as well.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _wait(child):
-    """Return (wait status, signal that this process got meanwhile, or 0)."""
-    got = []
-
-    def pass_on(number, _):
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL if got else number)
-        got.append(number)
-        signal.setitimer(signal.ITIMER_REAL, _GRACE)
-
-    def kill(*_):
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-
-    handlers = {signal.SIGINT: pass_on, signal.SIGTERM: pass_on, signal.SIGALRM: kill}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        return os.waitpid(child, 0)[1], got[0] if got else 0
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,6 +7,7 @@ understood is worse than none.
 import json
 import math
 import os
+import sys
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 
@@ -14,8 +15,9 @@ SCHEMA = 1
 STATUSES = ("passed", "failed", "unsupported", "error")
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
-_NUMBERS, _TEXT = "a list of numbers", "a text"
-_NUMBER, _TABLE = "a number", "an object"
+_LARGEST = sys.float_info.max  # JSON has larger whole numbers
+_NUMBERS, _TEXT = "a list of times in seconds", "a text"
+_NUMBER, _TABLE = "a number that a float holds", "an object"
 _KNOWN = {
     "timing": {"queued_s": _NUMBERS, "wait_s": _NUMBERS, "run_s": _NUMBERS, "host_s": _NUMBERS,
                "warmup": _NUMBER, "in_flight": _NUMBER, "queues": _NUMBER, "build_s": _NUMBER,
@@ -76,6 +78,9 @@ class Record:
         for name in ("variant", "reason"):
             if not isinstance(getattr(self, name), (str, type(None))):
                 raise RecordError(f"{name} has the wrong type")
+        for name in ("name", "type") if self.device else ():
+            if not isinstance(self.device.get(name), str):
+                raise RecordError(f"device.{name} is missing, or no text")
         for name, known in _KNOWN.items():
             _check_group(name, getattr(self, name), known)
 
@@ -106,12 +111,15 @@ def _check_group(name, group, known):
 def _is(value, wanted):
     """Tell whether a value is what it should be. null stands for a number that was not finite."""
     if wanted is _NUMBERS:
-        return isinstance(value, list) and set(map(type, value)) <= {int, float}
+        known = isinstance(value, list) and set(map(type, value)) <= {int, float}
+        return known and all(0 <= number <= _LARGEST for number in value)  # times
     if wanted is _TABLE:
         return isinstance(value, dict)
     if wanted is _TEXT:
         return isinstance(value, (str, type(None)))
-    return isinstance(value, (int, float, type(None))) and not isinstance(value, bool)
+    if value is None or (type(value) is float and not math.isfinite(value)):
+        return True  # it becomes null when it is written
+    return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST
 
 
 def _finite(value):
@@ -170,13 +178,13 @@ def parse(lines, name):
 def settled(numbered):
     """Yield (line, item) pairs of scan(), without the UNFINISHED records that a later one replaces.
 
-    It is one of the same run (`argv`, `started`), variant and parameters.
+    It is one of the same run (`argv`, `started`), variant and size.
     """
     held = {}
     for line, item in numbered:
         if isinstance(item, Record) and (held or item.reason == UNFINISHED):
-            params = json.dumps(item.params, sort_keys=True)
-            key = (item.sample, item.variant, item.started, json.dumps(item.argv), params)
+            run = json.dumps([item.started, item.argv])
+            key = (run, item.sample, item.variant, json.dumps(item.params.get("size")))
             held.pop(key, None)
             if item.reason == UNFINISHED:
                 held[key] = line, item
@@ -189,9 +197,16 @@ def _no_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
+def _finite_float(text):
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
 def _parse(line):
     try:
-        data = json.loads(line, parse_constant=_no_constant)
+        data = json.loads(line, parse_constant=_no_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):

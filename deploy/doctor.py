@@ -46,15 +46,8 @@ def modules():
 
     The board puts them into a folder of its own, and runs survey.py there.
     """
-    names = (
-        "__init__.py",
-        "device.py",
-        "drivers.py",
-        "errors.py",
-        "icd.py",
-        "probe.py",
-        "probe.cl",
-    )
+    names = ("__init__.py", "device.py", "drivers.py", "errors.py", "icd.py", "probe.py",
+             "probe.cl", "text.py")  # fmt: skip
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
     return {**texts, "survey.py": _SURVEY}
 
@@ -175,9 +168,7 @@ def _devices(facts):
             text = f"    {device['name']} ({device['type']})"
             if problem := _problem(device):
                 level = "note" if works else "FAIL"
-                todo = (
-                    "not chosen by default, -p takes it all the same: update or remove its driver"
-                )
+                todo = "not chosen by default (-p forces it): update or remove its driver"
                 yield Finding(level, "OpenCL", f"{text}: its driver {problem}", todo)
             else:
                 yield Finding("ok", "OpenCL", text)

@@ -10,6 +10,7 @@ import time
 from typing import NamedTuple
 
 from deploy import doctor, wheels
+from deploy.boards import ROOT
 from deploy.errors import BoardError
 
 _WHEELS = {"numpy": "numpy", "pyopencl": "pyopencl", "PIL": "Pillow"}
@@ -110,11 +111,17 @@ def _with_wheels(plan, found, folder):
     alone = by_wheel or earlier or len(missing) == len(_WHEELS)
     wanted = [_WHEELS[name] for name in (_WHEELS if alone else missing)] if missing else []
     if by_wheel:
-        wanted = [*_WHEELS.values(), *_DRIVER_WHEELS]
+        wanted = [*_WHEELS.values(), *_pinned(_DRIVER_WHEELS)]
     if wanted:
         text = f"{', '.join(wanted)} for {wheels.target(found)}: downloaded here, unpacked into "
         plan.lines.append(("wheels", f"{text}{folder}/envs for later runs"))
     return plan._replace(wheels=wanted, with_system=not alone)
+
+
+def _pinned(names):
+    """Return the packages with the versions that requirements.lock has."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
+    return [next(word for word in lock if word.startswith(f"{name}==")) for name in names]
 
 
 def _too_old(found):

@@ -4,6 +4,7 @@ A wheel cannot hold a link, so Intel's hold the larger libraries under two or th
 whole copy, and a plug-in of a linker that nothing here uses.
 """
 
+import contextlib
 import filecmp
 import os
 import sys
@@ -29,9 +30,10 @@ def slim(folder):
         if os.path.samefile(other, path) or not filecmp.cmp(other, path, shallow=False):
             continue
         link = path.with_name(path.name + ".link")
-        os.link(other, link)
-        link.replace(path)  # in one step: who loads it now finds one or the other
-        freed += about.st_size
+        with contextlib.suppress(OSError):  # a file system without links keeps its copies
+            os.link(other, link)
+            link.replace(path)  # in one step: who loads it now finds one or the other
+            freed += about.st_size
     return freed
 
 

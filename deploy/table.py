@@ -126,10 +126,10 @@ def ran_on(rows):
     known = {(row.board, _device(row.record)) for row in rows if row.record.device}
     silent = {row.board for row in rows} - {board for board, _ in known}
     found = sorted({*known, *((board, "no device") for board in silent)})
-    passed = sorted({(r.board, text) for r in rows for text in _passed_over(r.record)})
+    passed = sorted({(r.board, text) for r in rows for text in _skipped(r.record)})
     return [
         *(f"{board} ran on {name}" for board, name in found),
-        *(shortened(f"{board} passed over {text}") for board, text in passed),
+        *(shortened(f"{board} skipped {text}") for board, text in passed),
     ]
 
 
@@ -174,9 +174,9 @@ def _device(item):
     return shortened(f"{about.get('name')} ({about.get('type')})") if about else "no device"
 
 
-def _passed_over(item):
+def _skipped(item):
     """Return why drivers were not chosen by default, as the board says it."""
-    texts = item.device.get("passed_over")
+    texts = item.device.get("skipped")
     return map(str, texts) if isinstance(texts, list) else []
 
 

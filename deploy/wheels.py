@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from deploy.errors import BoardError
+from deploy.slim import slim
 
 # A kernel may have more bits than the programs of its system.
 _MACHINES_OF_32_BITS = {"aarch64": "armv7l", "armv8l": "armv7l", "x86_64": "i686"}
@@ -58,6 +59,7 @@ def download(requirements, found):
         )  # fmt: skip
         if done.returncode != 0:
             raise BoardError(f"no wheels for {target(found)}: {_reason(done.stderr)}")
+        slim(Path(folder, "lib"))
         return _packed(Path(folder))
 
 

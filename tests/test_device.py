@@ -31,7 +31,7 @@ def broken(monkeypatch):
     """What is wrong with drivers, by the device's name: nothing, unless a test says so."""
     problems = {}
     monkeypatch.setattr(device.drivers, "problem", lambda item, anew=False: problems.get(item.name))
-    monkeypatch.setattr(device, "_passed_over", {})
+    monkeypatch.setattr(device, "_skipped", {})
     return problems
 
 
@@ -113,7 +113,7 @@ class TestDriversThatDoNotWork:
     def test_the_next_device_is_taken_and_the_reason_told(self, broken):
         broken["Mali-T628 (4 cores)"] = broken["Mali-T628 (2)"] = "crashes"
         assert device.choose().name == "pthread-cortex-a15"
-        assert device.passed_over() == ["ARM Platform: its driver crashes"]
+        assert device.skipped() == ["ARM Platform: its driver crashes"]
 
     def test_none_is_left(self, broken):
         broken.update({"Mali-T628 (4 cores)": "crashes", "Mali-T628 (2)": "hangs"})
@@ -124,7 +124,7 @@ class TestDriversThatDoNotWork:
     def test_who_asks_for_it_gets_it(self, broken, options):
         broken["Mali-T628 (4 cores)"] = "crashes"
         assert device.choose(**options).name == "Mali-T628 (4 cores)"
-        assert device.passed_over() == []
+        assert device.skipped() == []
 
     def test_the_listing_tells_it(self, broken):
         broken["Mali-T628 (2)"] = "crashes"
@@ -133,7 +133,7 @@ class TestDriversThatDoNotWork:
         assert lines[at + 1].strip() == "not the default: its driver crashes"
 
 
-def test_a_platform_that_fails_is_passed_over_with_the_reason(monkeypatch):
+def test_a_platform_that_fails_is_skipped_with_the_reason(monkeypatch):
     def broken(kind):
         code = cl.status_code.OUT_OF_HOST_MEMORY
         raise cl.RuntimeError(cl._cl._ErrorRecord("no memory", code, "clGetDeviceIDs"))
@@ -142,7 +142,7 @@ def test_a_platform_that_fails_is_passed_over_with_the_reason(monkeypatch):
     arm = SimpleNamespace(name="ARM Platform", version="OpenCL 1.2", get_devices=broken)
     monkeypatch.setattr(device, "platforms", lambda: [arm, pocl])
     assert device.choose().name == "pthread"
-    assert "platform ARM Platform fails: " in device.passed_over()[0]
+    assert "platform ARM Platform fails: " in device.skipped()[0]
     with pytest.raises(OpenCLFailure, match="platform ARM Platform fails: "):
         device.choose(platform="arm")
     assert any("platform ARM Platform fails" in line for line in device.listing())

@@ -93,7 +93,7 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
             {"devices": two_platforms(devices=[CRASHES])},
             "note",
             "OpenCL",
-            "-p takes it all the same",
+            "-p forces it",
         ),
         ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "leave it out"),
         (

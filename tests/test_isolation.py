@@ -8,6 +8,7 @@ import time
 
 import pytest
 from conftest import ROOT
+from fake_drivers import PATIENCE, build
 
 from common import record
 
@@ -76,6 +77,52 @@ def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
 
 
 @pytest.mark.exhaustive
+def test_a_crash_while_timing_leaves_one_record(recorded, broken):
+    """The result is right: the kernel crashes when C is no longer what it was in the check."""
+    root = broken("mygemm/kernels/01_naive.cl", "gemm")
+    file = root / "samples/mygemm/kernels/01_naive.cl"
+    file.write_text(file.read_text().replace(CRASH, f"if (beta == 0.25f) {CRASH}"))
+    measure = root / "samples/mygemm/measure.py"
+    text = measure.read_text()
+    launch = "gemm.set_up(stream, args.alpha, args.beta)"
+    assert launch in text
+    measure.write_text(text.replace(launch, "gemm.set_up(stream, args.alpha, 0.25)"))
+    args = ("--kernel", "1,11", "--size", 20, "--repeat", 1, "--peers", "none")
+    done, items = recorded("mygemm", *args, root=root)
+    assert done.returncode == 3
+    assert outcome(items) == {
+        "01_naive": ("error", "killed by SIGSEGV while timing"),
+        "11_registers_only": ("passed", None),
+    }
+    assert len(items) == 2
+
+
+def test_one_kernel_alone_is_not_tried_again(recorded, broken):
+    root = broken("gemm_intel/gemm_nn.cl", "gemm_nn")
+    done, items = recorded("gemm_intel", "-s", 16, "--validation", "-i", 1, root=root)
+    assert done.returncode == 3
+    assert done.stdout.count("Running gemm_nn") == 1
+    assert outcome(items) == {"gemm_nn": ("error", "killed by SIGSEGV while running")}
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_driver_that_ends_the_process_has_not_passed(recorded, tmp_path, status):
+    env = {**PATIENCE, "OCL_ICD_VENDORS": str(build(tmp_path, f"BUILD=exit({status})"))}
+    done, items = recorded("sgemm", "-p", "fake", "--size", 16, env=env)
+    assert done.returncode == 3
+    reason = f"the driver ended the process with status {status} while building sgemm.cl"
+    assert done.stderr == f"run.py: error: {reason}\n"
+    assert [item.reason for item in items] == [reason]
+
+
+def test_who_started_it_may_ignore_its_children(tmp_path):
+    command = f"trap '' CHLD; exec {sys.executable} samples/sgemm/run.py --size 8 --repeat 1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_64_bit_integer_goes_on_with_the_other_kernels(recorded, broken):
     root = broken("64_bit_integer/kernels/02_many_vectors.cl", "many_vectors")
     done, items = recorded("64_bit_integer", "--kernel", "all", root=root)

@@ -94,7 +94,7 @@ def test_half_is_refused_where_the_device_lacks_it(mygemm):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(icd.intel_library() is None, reason="needs Intel's runtime: make intel")
+@pytest.mark.skipif(icd.intel_library() is None, reason="there is no wheel of Intel's runtime here")
 @pytest.mark.parametrize("precision", ["single", "half"])
 def test_shuffles_and_half_on_intels_runtime(mygemm, precision):
     args = ("-p", "intel", "--size", "67x45x33", "--data", "integer", "--alpha", 1, "--beta", 2)

@@ -282,7 +282,9 @@ def test_an_end_that_makes_no_sense_costs_one_board(bad):
 
 def test_a_number_that_no_float_holds_is_no_rate():
     line = LINE.replace('"metrics": {}', '"metrics": {"gflops": 1%s}' % ("0" * 400))
-    assert progress.key_figure(runs._sent(event(line), judge=False)) == "1 kernel passed"
+    (item,) = runs._sent(event(line), judge=False)
+    assert item.status == "error"
+    assert "metrics.gflops is not a number that a float holds" in item.reason
 
 
 def test_the_board_sends_whole_lines_up_to_a_limit(tmp_path, monkeypatch):

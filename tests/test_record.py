@@ -11,8 +11,9 @@ from common.record import Record, RecordError
 
 def full():
     return Record(
-        "sgemm", "dot4", "passed", None, {"size": "4x4x4"}, {"name": "x"}, {"host": "y"},
-        {"run_s": [0.1, 0.2], "warmup": 1}, {"gflops": 2.5}, {"max_abs_error": 1e-9}, ["run.py"],
+        "sgemm", "dot4", "passed", None, {"size": "4x4x4"}, {"name": "x", "type": "cpu"},
+        {"host": "y"}, {"run_s": [0.1, 0.2], "warmup": 1}, {"gflops": 2.5},
+        {"max_abs_error": 1e-9}, ["run.py"],
     )  # fmt: skip
 
 
@@ -42,14 +43,24 @@ def test_every_line_is_flushed_and_strict_json(tmp_path):
         ({"schema": 99}, "schema 99 is unknown"),
         ({"surprise": 1}, "unknown key surprise"),
         ({"timing": {"ran": 1}}, r"unknown key timing\.ran"),
+        ({"timing": {"run_s": [10**400]}}, r"timing\.run_s is not a list of times in seconds"),
+        ({"timing": {"run_s": [-1.0]}}, r"timing\.run_s is not a list of times in seconds"),
+        ({"metrics": {"gflops": 10**400}}, r"metrics\.gflops is not a number that a float holds"),
+        (
+            {"metrics": {"gflops": -(10**400)}},
+            r"metrics\.gflops is not a number that a float holds",
+        ),
+        ({"check": {"max_abs_error": True}}, r"check\.max_abs_error is not a number"),
+        ({"device": {"platform": "x"}}, r"device\.name is missing, or no text"),
+        ({"device": {"name": "x", "type": 3}}, r"device\.type is missing, or no text"),
         ({"timing": {"build_s": "long"}}, r"timing\.build_s is not a number"),
         ({"metrics": {"statistics": 3}}, r"metrics\.statistics is not an object"),
         ({"metrics": {"energy": None}}, r"metrics\.energy is not an object"),
         ({"check": []}, "check is not an object"),
         ({"check": {"max_abs_error": "x"}}, r"check\.max_abs_error is not a number"),
-        ({"timing": {"run_s": ["x"]}}, r"timing\.run_s is not a list of numbers"),
+        ({"timing": {"run_s": ["x"]}}, r"timing\.run_s is not a list of times"),
         ({"metrics": {"ratios": 2}}, r"metrics\.ratios is not an object"),
-        ({"timing": {"run_s": [None]}}, r"timing\.run_s is not a list of numbers"),
+        ({"timing": {"run_s": [None]}}, r"timing\.run_s is not a list of times"),
         ({"schema": True}, "schema True is unknown"),
         ({"sample": 3}, "sample has the wrong type"),
         ({"argv": "x"}, "argv has the wrong type"),
@@ -123,3 +134,14 @@ def test_what_was_checked_counts_until_it_was_timed(tmp_path):
         ("a", "9", "error", "now"),
         ("a", "8", "error", "later"),
     ]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e400", "NaN", "1" + "0" * 5000])
+def test_a_number_that_is_none_costs_its_record_only(tmp_path, number):
+    path = tmp_path / "r.jsonl"
+    good = Record("s", "v", "passed", metrics={"gflops": 1.0}).to_line()
+    path.write_text(good + "\n" + good.replace("1.0", number) + "\n" + good + "\n")
+    records, errors = record.read_lenient(path)
+    assert len(records) == 2
+    assert len(errors) == 1
+    assert errors[0].startswith(f"{path}:2: ")

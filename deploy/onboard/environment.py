@@ -105,9 +105,16 @@ def unpack(payload, target, beat):
         with tarfile.open(fileobj=payload, mode="r:gz") as archive:
             for member in archive:
                 path = os.path.normpath(os.path.join(target, member.name))
-                if not member.isfile() or not path.startswith(target + os.sep):
+                if not path.startswith(target + os.sep):
                     continue
                 os.makedirs(os.path.dirname(path), exist_ok=True)
+                if member.islnk():  # a second name of a file that came before
+                    other = os.path.normpath(os.path.join(target, member.linkname))
+                    if other.startswith(target + os.sep) and os.path.isfile(other):
+                        os.link(other, path)
+                    continue
+                if not member.isfile():
+                    continue
                 with open(path, "wb") as file:
                     shutil.copyfileobj(archive.extractfile(member), file)
                 beat()

@@ -186,6 +186,20 @@ def unpack(modules, folder):
             file.write(text)
 
 
+def survey(modules, scratch, env, python, beat):
+    """Look at the drivers as the samples do: with their modules, in a folder of our own."""
+    nowhere = {"ok": False, "text": "there is no room for a file in the folder for temporary ones"}
+    if not scratch:
+        return nowhere
+    try:
+        unpack(modules, scratch)
+    except OSError:
+        return nowhere
+    path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
+    asker = Probes(dict(env, PYTHONPATH=path), python, beat)
+    return asker.ask(SURVEY % os.path.join(scratch, "survey.py"), SURVEY_LIMIT)
+
+
 def collect(request, beat=lambda: None):
     """Return the facts; request["modules"] are files that look at drivers: see doctor.py."""
     folder = request["folder"]
@@ -193,17 +207,10 @@ def collect(request, beat=lambda: None):
     scratch = scratch_folder()
     cache = scratch or "/proc/nowhere"
     env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=cache, XDG_CACHE_HOME=cache)
-    probes = Probes(env, recorded(folder)["python"] or sys.executable, beat)
+    python = recorded(folder)["python"] or sys.executable
     try:
-        devices = {
-            "ok": False,
-            "text": "there is no room for a file in the folder for temporary ones",
-        }
-        if scratch:
-            unpack(request["modules"], scratch)
-            path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
-            asker = Probes(dict(env, PYTHONPATH=path), probes.python, beat)
-            devices = asker.ask(SURVEY % os.path.join(scratch, "survey.py"), SURVEY_LIMIT)
+        devices = survey(request["modules"], scratch, env, python, beat)
+        probes = Probes(env, python, beat)  # their time begins now
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},

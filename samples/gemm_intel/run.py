@@ -69,6 +69,7 @@ def main(args):
     # Choose the tiles and build the kernel for them: only then its own limit is known.
     wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
     rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
+    args.progress.single()
     args.progress.at(f"gemm_{args.kernel}", "building")
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
     kernel, most = build_kernel(queue, args, tiles)

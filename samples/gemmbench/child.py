@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common import record
+from common.text import signal_name
 
 _RUN = Path(__file__).with_name("run.py")
 _KILL_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
@@ -60,5 +61,5 @@ def _reason(status, limit_s, said):
     lines = said.read().decode(errors="replace").strip().splitlines()
     last = f": {lines[-1]}" if lines else ""
     if status < 0:
-        return f"crashed: {signal.Signals(-status).name}{last}"
+        return f"crashed: {signal_name(-status)}{last}"
     return f"ended with status {status} and left no record{last}"

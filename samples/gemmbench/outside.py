@@ -19,6 +19,7 @@ import numpy as np
 from common import device as devices
 from common.device import type_of
 from common.errors import OpenCLFailure
+from common.text import signal_name
 
 _PROGRAM = Path(__file__).with_name("fence.py")
 REACH = 1024  # KiB of trap pages behind and before a matrix: a multiple of every page size
@@ -77,7 +78,7 @@ def fence(chosen, meta, size, lws, seed):
         return f"no end within {_PATIENCE} s"
     ran = done.stdout.split()
     if done.returncode in _CRASHED and "built" in ran and "ready" not in ran:
-        raise OpenCLFailure(f"crashed: {signal.Signals(-done.returncode).name}")
+        raise OpenCLFailure(f"crashed: {signal_name(-done.returncode)}")
     if done.returncode in _TRAPPED and "ready" in ran:
         # The last thing the program does is to step into a trap itself: that shows they work.
         return "clean" if "clean" in ran else "touched"

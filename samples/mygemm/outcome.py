@@ -127,7 +127,7 @@ class Result:
             "mygemm", self.name, self.status, self.reason, params=params, device=about,
             environment=cli.environment(), timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
-        ), self.output if self.gemm else None)  # fmt: skip
+        ), self.output if self.gemm and self.reason != record.UNFINISHED else None)  # fmt: skip
 
 
 def exit_status(results):

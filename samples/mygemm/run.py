@@ -77,6 +77,8 @@ def main(args):
             continue
         kernels = [Result(problem, rung.label, args.progress) for rung, _ in rungs]
         alone = len(rungs) == 1
+        if alone and len(problems) == 1:
+            args.progress.single()
         for result, (rung, given) in zip(kernels, rungs):
             with result.going_on(alone):
                 launch.choose(rung, given, limits, problem.dtype)
