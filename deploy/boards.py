@@ -48,7 +48,14 @@ def check_name(name):
     """Return `name` if it can be a board's, else raise UsageError."""
     if name == REFERENCE:
         raise UsageError(f"no board can be called {name}: results/{name} came with the samples")
-    if not _NAME.fullmatch(name):
+    user, at, address = name.rpartition("@")
+    host, colon, port = address.partition(":")
+    whole = host and (user or not at)
+    if colon and ":" not in port:  # else it is an IPv6 address
+        whole = whole and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536
+    elif colon:
+        whole = user or not at
+    if not (_NAME.fullmatch(name) and whole):
         raise UsageError(
             f"{name!r} is not a host: give a Host of your ssh configuration, or user@address:port; "
             "several after -H, with commas between them"

@@ -59,6 +59,11 @@ def test_settings(load):
         ('[odroid]\nfolder = "a\\u0000b"\n', "folder must be a string"),
         ("[odroid]\nenv = { A = 1 }\n", "env must be a table of NAME"),
         ("['-x']\n", "'-x' is not a host"),
+        ("[':22']\n", "':22' is not a host"),
+        ("['a@']\n", "'a@' is not a host"),
+        ("['a:0']\n", "'a:0' is not a host"),
+        ("['a:ssh']\n", "'a:ssh' is not a host"),
+        ("['a:70000']\n", "'a:70000' is not a host"),
         ("[reference]\n", "no board can be called reference"),
     ],
 )
