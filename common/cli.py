@@ -184,6 +184,8 @@ def run(main, options, argv=None):
         what = f"unforeseen {type(error).__name__}: {_one_line(error)}"
         status = _fail(args, OPENCL_FAILURE, "error", f"{what} (--debug shows where)")
     args.progress.ended(status)
+    if args.progress.isolated:
+        isolation.leave(status)
     sys.exit(status)
 
 

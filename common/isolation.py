@@ -194,12 +194,23 @@ def enter(progress, lost, stopped):
             status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
             stopped(status, "interrupted" if status == INTERRUPTED else "stopped")
         if status is not None:
-            sys.exit(worst([status, *failed, *progress.statuses]) if failed else status)
+            leave(worst([status, *failed, *progress.statuses]) if failed else status)
         unit, reason, left = progress._lose(how)
         lost(*unit, reason)
         failed.append(OPENCL_FAILURE)
         if not left:
-            sys.exit(worst([*failed, *progress.statuses]))
+            leave(worst([*failed, *progress.statuses]))
+
+
+def leave(status):
+    """End this process at once, with all that it printed.
+
+    Python's own end takes a tenth of a short run, twice, and some drivers crash in theirs.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def end_with_parent(parent):
