@@ -79,13 +79,28 @@ def identity(device):
     return [text.strip() for text in texts]
 
 
+def every_device(platforms):
+    """Yield (identity, number, device): `number` counts those with the same identity, from 0."""
+    count = {}
+    for each in platforms:
+        try:
+            devices = each.get_devices()
+        except cl.Error:  # common/device.py reports it
+            continue
+        for device in devices:
+            who = identity(device)
+            number = count[tuple(who)] = count.get(tuple(who), -1) + 1
+            yield who, number, device
+
+
 def problem(device, anew=False):
     """Return why the driver of `device` is not to be trusted, or None.
 
     The first time this takes as long as a small program does there, later no time. `anew` asks
     again.
     """
-    who = identity(device)
+    found = every_device(cl.get_platforms())
+    who = next([*who, number] for who, number, each in found if each == device)
     return _verdict({"device": who}, {"device": who, "without": [*unloadable()]}, anew) or None
 
 

@@ -1,6 +1,6 @@
 """A small program on one device, in a process of its own: does the driver work at all?
 
-python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER"], "without": [],
+python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER", 0], "without": [],
                   "seconds": 20}'
 
 common/drivers.py starts it. Each line that it prints says what it does next, so that the last line
@@ -95,14 +95,9 @@ def main(job):
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
             raise
         platforms = []  # that is no crash: common/drivers.py reports it
-    for platform in platforms:
-        try:
-            devices = platform.get_devices()
-        except cl.Error:  # that is no crash: common/device.py reports it
-            continue
-        for device in devices:
-            if drivers.identity(device) == job.get("device"):
-                return probe(device)
+    for who, number, device in drivers.every_device(platforms):
+        if [*who, number] == job.get("device"):
+            return probe(device)
     return "the device is gone" if "device" in job else ""
 
 

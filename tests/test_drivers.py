@@ -71,6 +71,19 @@ def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
     assert done.stderr.count("\n") == 1
 
 
+def test_drivers_that_call_themselves_alike_are_told_apart(run_sample, tmp_path):
+    vendors = tmp_path / "all"
+    vendors.mkdir()
+    for how in ("garbage", "aborts"):
+        (tmp_path / how).mkdir()
+        (icd_file,) = build(tmp_path / how, WRONG[how][0]).iterdir()
+        icd_file.rename(vendors / f"{how}.icd")
+    env = {**PATIENCE, "OCL_ICD_VENDORS": str(vendors), "XDG_CACHE_HOME": str(tmp_path)}
+    listed = run_sample("sgemm", "--list", env=env).stdout
+    for how in ("garbage", "aborts"):
+        assert f"not the default: its driver {WRONG[how][1]}" in listed
+
+
 def test_the_option_takes_it_all_the_same(run_sample, with_driver):
     env = with_driver(WRONG["garbage"][0])
     done = run_sample("sgemm", "-p", "fake", "--kernel", "all", *SMALL, env=env)

@@ -102,14 +102,19 @@ def test_a_rate_spreads_as_its_times_do(tmp_path):
     assert rate.low < 10 < rate.high
 
 
-def test_numbers_that_are_none(tmp_path):
-    line = item().to_line().replace("0.01,", "1e999,").replace("24.4", "1" + "0" * 400)
-    assert "1e999" in line
-    assert "0" * 400 in line
-    (tmp_path / "r.jsonl").write_text(line + "\n")
-    point = collect(tmp_path).points[0]
-    assert point.times == [0.011, 0.012]
-    assert point.rates == {}
+@pytest.mark.parametrize(("old", "new"), [("0.01,", "1e999,"), ("24.4", "1" + "0" * 400)])
+def test_numbers_that_are_none_cost_their_record(tmp_path, old, new):
+    line = item().to_line()
+    assert old in line
+    (tmp_path / "r.jsonl").write_text(line.replace(old, new) + "\n" + line + "\n")
+    found = collect(tmp_path)
+    assert len(found.points) == 1
+    assert found.points[0].times == [0.01, 0.011, 0.012]
+    assert len(found.notices) == 1
+    assert "r.jsonl:1: " in found.notices[0]
+
+
+def test_what_is_no_number():
     assert stats.number(True) is stats.number(math.nan) is stats.number("1") is None
 
 
