@@ -74,6 +74,7 @@ def test_no_icd(run_sample, tmp_path):
     done = run_sample("sgemm", env={"OCL_ICD_VENDORS": str(tmp_path / "none.icd")})
     assert done.returncode == 3
     assert "no OpenCL platform" in one_line(done.stderr)
+    assert "sudo apt install pocl-opencl-icd, or your GPU's driver" in done.stderr
     assert "fab doctor" in done.stderr
 
 
