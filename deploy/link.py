@@ -6,6 +6,7 @@ fixed line, both quoted.
 """
 
 import json
+import os
 import secrets
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ MOST_NOISE = 10_000  # lines
 PYTHON_HINT = "Install python3, or set python in boards.toml"
 LONGEST_LINE = 32 * 1024**2  # bytes; what a board sends is bounded, whoever controls the board
 LARGEST_TRANSFER = 256 * 1024**2
+NO_END = "the program there closed its output, and does not end"
 SILENCE = 60  # seconds without a word, after which a board is lost: its programs beat more often
 
 # The programs of deploy/onboard, by the modules that travel, in the order of their imports.
@@ -107,7 +109,7 @@ class Session:
         if status in (126, 127):
             raise BoardError(f"its python cannot be started: {_last(errors)}. {PYTHON_HINT}")
         if status in (None, -1):
-            raise BoardError("the connection was lost")
+            raise BoardError(NO_END if errors == NO_END else "the connection was lost")
         raise BoardError(f"the program there ended with status {status}: {_last(errors)}")
 
     def _line(self):
@@ -123,8 +125,8 @@ class Session:
 
     def read(self, count):
         """Return the next `count` bytes."""
-        if count > LARGEST_TRANSFER:
-            raise BoardError(f"it wants to send {count} bytes: more than a run can have")
+        if type(count) is not int or not 0 <= count <= LARGEST_TRANSFER:
+            raise BoardError("it announces a size that no run can have")
         try:
             data = self._stdout.read(count)
         except OSError as error:
@@ -171,7 +173,12 @@ class LocalLink(Link):
             raise BoardError(f"cannot start {self._python}: {error.strerror}") from error
 
         def finish():
-            errors = process.stderr.read().decode(errors="replace")
-            return process.wait(), errors
+            try:
+                status = process.wait(SILENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return None, NO_END
+            os.set_blocking(process.stderr.fileno(), False)  # another process may hold it open
+            return status, (process.stderr.read(LONGEST_LINE) or b"").decode(errors="replace")
 
         return Session(process.stdin, process.stdout, finish)

@@ -11,7 +11,7 @@ from fabric import Connection
 from fabric.connection import derive_shorthand
 
 from deploy.errors import BoardError, UsageError
-from deploy.link import SILENCE, Link, Session
+from deploy.link import LONGEST_LINE, NO_END, SILENCE, Link, Session
 
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
@@ -98,8 +98,12 @@ class SshLink(Link):
 
         def finish():
             channel.shutdown_write()
+            # The board may close its output, and live on.
+            if not channel.status_event.wait(SILENCE):
+                return None, NO_END
             try:
-                return channel.recv_exit_status(), stderr.read().decode(errors="replace")
+                errors = stderr.read(LONGEST_LINE).decode(errors="replace")
+                return channel.recv_exit_status(), errors
             except OSError as error:
                 return None, str(error)
 

@@ -8,11 +8,12 @@ import os
 import re
 import sys
 import tarfile
+import time
 
 import pytest
 
 from common.text import printable
-from deploy import runs, ship
+from deploy import link, runs, ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.link import PROGRAMS
@@ -205,3 +206,22 @@ def test_a_run_with_a_name_that_is_none(name):
 
 def test_output_cannot_steer_the_terminal():
     assert printable("\x1b[2Jhi\tthere") == "?[2Jhi\tthere"
+
+
+@pytest.mark.parametrize("count", [-1, 2**60, 1.5, "9", None, True])
+def test_a_transfer_has_a_size_that_can_be(count):
+    session = link.Session(io.BytesIO(), io.BytesIO(b"x" * 100), lambda: (0, ""))
+    with pytest.raises(BoardError, match="it announces a size that no run can have"):
+        session.read(count)
+    assert session.read(100) == b"x" * 100
+
+
+def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(link, "SILENCE", 1)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec 0<&- 1>&- 2>&-\nexec sleep 60\n")
+    python.chmod(0o755)
+    start = time.monotonic()
+    with pytest.raises(BoardError, match="closed its output, and does not end"):
+        link.LocalLink(str(python)).start("facts", {})
+    assert time.monotonic() - start < 20
