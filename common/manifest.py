@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "axes", "best", "tuned"}
+_TOOLS_KEYS = {"metric", "small", "point", "axes", "best", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -52,14 +52,16 @@ class Tools:
     """What tools need to know of a sample.
 
     `metric` is the key of a record's metrics that tools compare; more is better. `small` are the
-    options of a run that a simulator can finish, and `axes` has for options the values that are run
-    where nobody names others. `best` are the options that let the
-    sample choose its kernel and parameters, and `tuned` is the folder that it reads tuned
-    parameters from; both are empty for a sample that reads none.
+    options of a run that a simulator can finish. `point` are those of every run of a tool: the
+    result is checked, and nothing runs beside the kernel. `axes` has for options the values that
+    are run where nobody names others. `best` are the options that let the sample choose its kernel
+    and parameters, and `tuned` is the folder that it reads tuned parameters from; both are empty
+    for a sample that reads none.
     """
 
     metric: str = "gflops"
     small: tuple = ()
+    point: tuple = ()
     axes: tuple = ()
     best: tuple = ()
     tuned: str = ""
@@ -131,8 +133,9 @@ def _tools(folder, table):
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    small, best = (_strings(table.get(name, []), name) for name in ("small", "best"))
-    return Tools(metric, small, axes, best, tuned)
+    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best")]
+    small, point, best = words
+    return Tools(metric, small, point, axes, best, tuned)
 
 
 def _axis(folder, option, value):

@@ -21,7 +21,7 @@ from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
 from report.replay import as_asked
-from report.stats import Spread
+from common.stats import Spread
 from report.values import case_of, flat_case
 
 LEAST = 0.03

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 
-from report import stats
+from common import stats
 from report.inputs import Source
-from report.stats import number
+from common.stats import number
 from report.values import device_name, measured, parameters, text
 
 SEVERITY = ("passed", "unsupported", "error", "failed")  # the last is the worst

@@ -15,7 +15,7 @@ from report import inputs
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
-from report.stats import number
+from common.stats import number
 from report.values import text, unmeasured
 
 

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 
 from report import draw
 from report.draw import FADED, SERIES, Plot
-from report.stats import number
+from common.stats import number
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _STAGES = SERIES[1], SERIES[3], SERIES[2]  # queued, wait, run

@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 
 from common.text import printable
-from report.stats import number
+from common.stats import number
 
 LONGEST = 300  # characters of a text
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
