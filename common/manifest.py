@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "point", "axes", "best", "tuned"}
+_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -56,7 +56,7 @@ class Tools:
     result is checked, and nothing runs beside the kernel. `axes` has for options the values that
     are run where nobody names others. `best` are the options that let the sample choose its kernel
     and parameters, and `tuned` is the folder that it reads tuned parameters from; both are empty
-    for a sample that reads none.
+    for a sample that reads none. `ignored` are kinds of what Oclgrind finds that are mistakes here.
     """
 
     metric: str = "gflops"
@@ -65,6 +65,7 @@ class Tools:
     axes: tuple = ()
     best: tuple = ()
     tuned: str = ""
+    ignored: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,9 @@ def _tools(folder, table):
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best")]
-    small, point, best = words
-    return Tools(metric, small, point, axes, best, tuned)
+    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best", "ignored")]
+    small, point, best, ignored = words
+    return Tools(metric, small, point, axes, best, tuned, ignored)
 
 
 def _axis(folder, option, value):

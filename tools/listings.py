@@ -17,11 +17,11 @@ CLASSES = (FMA, GLOBAL_LOADS, GLOBAL_STORES, LOCAL_LOADS, LOCAL_STORES, BARRIERS
 RARE = (MATRIX, LOADS, STORES, STACK)
 _IN_ASSEMBLY = (FMA, LOADS, STORES, STACK)
 
+# Tables of (pattern, class): an instruction is of the first class that matches, in each table.
 _PTX = (
-    (r"(fma|mad)\b.*\.(f16|f16x2|f32|f64)$", FMA),
+    (r"(fma|mad)\b\S*\.(f16|f16x2|f32|f64)\s", FMA),
     (r"(mma|wmma\.mma|wgmma\.mma_async)\.", MATRIX),
     (r"cp\.async\.c[ag]\.shared", GLOBAL_LOADS),
-    (r"cp\.async\.c[ag]\.shared", LOCAL_STORES),
     (r"(ld|ldu)\.(volatile\.|relaxed\.)?global", GLOBAL_LOADS),
     (r"st\.(volatile\.|relaxed\.)?global", GLOBAL_STORES),
     (r"(ld\.(volatile\.)?shared|ldmatrix)", LOCAL_LOADS),
@@ -30,18 +30,31 @@ _PTX = (
     (r"(bar|barrier)\.", BARRIERS),
     (r"shfl\.", SHUFFLES),
 )
+_PTX_TOO = ((r"cp\.async\.c[ag]\.shared", LOCAL_STORES),)
 _SASS = (
-    (r"(FFMA|DFMA|HFMA)", FMA),
+    (r"[FDH]FMA", FMA),
     (r"(HMMA|IMMA|DMMA|HGMMA|QGMMA)", MATRIX),
-    (r"LDGSTS", GLOBAL_LOADS),
-    (r"LDGSTS", LOCAL_STORES),
-    (r"LDG(?!STS)", GLOBAL_LOADS),
+    (r"LDG", GLOBAL_LOADS),  # LDGSTS, too
     (r"STG", GLOBAL_STORES),
     (r"LDS", LOCAL_LOADS),
     (r"STS", LOCAL_STORES),
     (r"(LDL|STL)", STACK),
     (r"BAR\b", BARRIERS),
     (r"SHFL", SHUFFLES),
+)
+_SASS_TOO = ((r"LDGSTS", LOCAL_STORES),)
+_X86_FMA = ((r"vfn?m(add|sub)", FMA),)
+_X86 = (
+    (r"(lea|nop|data16|j|call|ret|prefetch|push|pop)|[^(]*$", None),
+    (r".*\([^)]*%[re][sb]p", STACK),
+    (r"(?!cmp|test|v?u?comis)[^#]*\)\s*(#|$)", STORES),
+    (r".", LOADS),
+)
+_ARM_FMA = ((r"fml[as]|fn?m(add|sub)|vfm[as]|vml[as]", FMA),)
+_ARM = (
+    (r"v?(ld|st).*\[(sp|x29|fp|r11)\b", STACK),
+    (r"v?ld.*\[", LOADS),
+    (r"v?st.*\[", STORES),
 )
 
 
@@ -51,22 +64,25 @@ def shown(kind, counts, name):
     return str(counts[name]) if told else "-"
 
 
-def _count(opcodes, patterns):
-    counts = Counter()
-    for opcode in opcodes:
-        counts.update(name for pattern, name in patterns if re.match(pattern, opcode))
-    return counts
+def _count(instructions, *tables):
+    """Return the Counter of classes. An instruction is its opcode, a blank, and its operands."""
+    found = Counter()
+    for text in instructions:
+        for table in tables:
+            found[next((name for sign, name in table if re.match(sign, text)), None)] += 1
+    del found[None]
+    return found
 
 
-def ptx(text, kernel="gemm"):
+def ptx(text, kernel):
     """Return the Counter of NVIDIA's virtual instructions of an entry point."""
     _, _, body = text.partition(f".entry {kernel}(")
     body = re.sub(r"//[^\n]*", "", body.partition(".entry ")[0]).partition("{")[2]
     statements = (re.sub(r"^[\s{}]*(\$?\w+:\s*)*(@!?%\w+\s+)?", "", s) for s in body.split(";"))
-    return _count((s.split(None, 1)[0] for s in statements if s.strip(" \n\t{}")), _PTX)
+    return _count((s + " " for s in statements), _PTX, _PTX_TOO)
 
 
-def sass(text, kernel="gemm"):
+def sass(text, kernel):
     """Return the Counter of NVIDIA's machine instructions, as nvdisasm or cuobjdump print them."""
     for mark in (f"Function : {kernel}\n", f".text.{kernel}:"):
         if mark in text:
@@ -74,7 +90,7 @@ def sass(text, kernel="gemm"):
             text = re.split(r"\n\s*(?:Function : |\.section\s)", text)[0]
             break
     found = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", text)
-    return _count(found, _SASS)
+    return _count(found, _SASS, _SASS_TOO)
 
 
 # LLVM IR. Address spaces may be gone, so an address is followed to where it comes from.
@@ -92,7 +108,7 @@ _CALLED = (
 )
 
 
-def llvm_ir(text, kernel="gemm"):
+def llvm_ir(text, kernel):
     """Return the Counter of a kernel and the functions it calls, as the front end left them."""
     functions = {m[1]: (_split(m[2]), m[3].splitlines()) for m in _DEFINE.finditer(text)}
     if kernel not in functions:
@@ -151,9 +167,7 @@ def _space(operand, derived, sources, kernel, seen):
 
 # The machine's assembly, as objdump prints it.
 
-_LINE = re.compile(r"^\s*[0-9a-f]+:\t(?:[a-z]+\d* (?=v?[a-z]+ ))?([a-z][\w.]*)\s*(.*)$")
-_X86_SKIPPED = re.compile(r"lea|nop|data16|j|call|ret|prefetch|push|pop")
-_X86_READS = re.compile(r"cmp|test|v?u?comis")
+_LINE = re.compile(r"^\s*[0-9a-f]+:\t(?:[a-z]+\d* (?=v?[a-z]+ ))?([a-z][\w.]*\s*.*)$")
 
 
 def assembly(text, functions):
@@ -163,36 +177,9 @@ def assembly(text, functions):
     of the stack are, since they include what did not fit the registers.
     """
     for name in functions:
-        if found := re.search(
-            rf"^[0-9a-f]+ <{re.escape(name)}>:\n(.*?)(?:\n\n|\Z)", text, re.M | re.S
-        ):
-            lines = (m.groups() for m in map(_LINE.match, found[1].splitlines()) if m)
-            return _x86(lines) if "x86-64" in text or "i386" in text else _arm(lines)
+        mark = rf"^[0-9a-f]+ <{re.escape(name)}>:\n(.*?)(?:\n\n|\Z)"
+        if found := re.search(mark, text, re.M | re.S):
+            lines = [m[1] for m in map(_LINE.match, found[1].splitlines()) if m]
+            x86 = "x86-64" in text or "i386" in text
+            return _count(lines, *((_X86_FMA, _X86) if x86 else (_ARM_FMA, _ARM)))
     return Counter()
-
-
-def _x86(lines):
-    counts = Counter()
-    for opcode, operands in lines:
-        counts[FMA] += bool(re.match(r"vfn?m(add|sub)", opcode))
-        if _X86_SKIPPED.match(opcode) or "(" not in operands:
-            continue
-        into_memory = operands.split("#")[0].strip().endswith(")")
-        if re.search(r"\([^)]*%[re][sb]p", operands):
-            counts[STACK] += 1
-        elif into_memory and not _X86_READS.match(opcode):
-            counts[STORES] += 1
-        else:
-            counts[LOADS] += 1
-    return +counts
-
-
-def _arm(lines):
-    counts = Counter()
-    for opcode, operands in lines:
-        counts[FMA] += bool(re.match(r"fml[as]|fn?m(add|sub)|vfm[as]|vml[as]", opcode))
-        access = re.match(r"v?(ld|st)", opcode)
-        if access and "[" in operands:
-            stack = re.search(r"\[(sp|x29|fp|r11)\b", operands)
-            counts[STACK if stack else {"ld": LOADS, "st": STORES}[access[1]]] += 1
-    return +counts
