@@ -88,14 +88,14 @@ class Manifest:
     cases: tuple
 
 
-def names(root=ROOT):
+def names(root=None):
     """Return the names of all samples."""
-    return sorted(path.parent.name for path in Path(root, "samples").glob("*/sample.toml"))
+    return sorted(path.parent.name for path in Path(root or ROOT, "samples").glob("*/sample.toml"))
 
 
-def read(name, root=ROOT):
+def read(name, root=None):
     """Return the Manifest of a sample. Raises UsageError where it cannot be used."""
-    folder = Path(root, "samples", name)
+    folder = Path(root or ROOT, "samples", name)
     where = f"samples/{name}/sample.toml"
     try:
         if not NAME.fullmatch(name):
@@ -187,19 +187,22 @@ def _matches(folder, patterns):
     return tuple(found)
 
 
-def common_files(root=ROOT):
+def common_files(root=None):
     """Return the files of common/ that every sample may use, and every board gets."""
-    return sorted(path for pattern in _SHIPPED for path in Path(root, "common").rglob(pattern))
+    return sorted(
+        path for pattern in _SHIPPED for path in Path(root or ROOT, "common").rglob(pattern)
+    )
 
 
 @lru_cache(100)
-def code_digest(name, also=(), root=ROOT):
+def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
 
     It is that of the files that it runs: its own and those of common/, each with its path. `also`
     are files from elsewhere, such as kernels that the command line names. Boards, which have only
     what was deployed, give the same digest.
     """
+    root = root or ROOT
     folder = Path(root, "samples", name)
     try:
         text = (folder / "sample.toml").read_text(encoding="utf-8")

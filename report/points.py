@@ -5,8 +5,8 @@ from functools import cached_property
 from statistics import median
 
 from common import stats
-from report.inputs import Source
 from common.stats import number
+from report.inputs import Source
 from report.values import device_name, measured, parameters, text
 
 SEVERITY = ("passed", "unsupported", "error", "failed")  # the last is the worst

@@ -10,12 +10,12 @@ from functools import lru_cache
 from hashlib import sha256
 
 from common import record
+from common.stats import number
 from common.text import printable
 from report import inputs
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
-from common.stats import number
 from report.values import text, unmeasured
 
 
@@ -89,8 +89,9 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        key = (board, source.case, item.sample, item.variant, id(device), id(about),
-               self._code(run, item.sample), json.dumps(params, sort_keys=True))  # fmt: skip
+        code = item.code or self._code(run, item.sample)
+        key = (board, source.case, item.sample, item.variant, id(device), id(about), code,
+               json.dumps(asked(params), sort_keys=True))  # fmt: skip
         if key not in self._points:
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
@@ -113,8 +114,19 @@ def _name_boards(points):
         point.board = point.board or named
 
 
+def asked(params):
+    """Return parameters without what a journal adds of a single run of a point."""
+    point = params.get("point")
+    if not isinstance(point, dict) or "options" not in point:
+        return params
+    return {**params, "point": {"options": point["options"]}}
+
+
 def code_of(run, sample):
-    """Return a digest of the code that a run had for a sample; None where it is not known."""
+    """Return a digest of the code that a run had for a sample; None where it is not known.
+
+    Newer records have one of their own.
+    """
     files = run.plan.get("deployed") if run else None
     if not isinstance(files, dict):
         return None

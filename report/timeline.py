@@ -6,9 +6,9 @@ from datetime import datetime
 
 from matplotlib.patches import Patch
 
+from common.stats import number
 from report import draw
 from report.draw import FADED, SERIES, Plot
-from common.stats import number
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _STAGES = SERIES[1], SERIES[3], SERIES[2]  # queued, wait, run

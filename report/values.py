@@ -3,8 +3,8 @@
 import json
 from functools import lru_cache
 
-from common.text import printable
 from common.stats import number
+from common.text import printable
 
 LONGEST = 300  # characters of a text
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other

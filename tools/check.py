@@ -132,7 +132,8 @@ def small_parameters(described, words, given):
 
         def far(params, space=space):
             fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]
-            return not fits, sum(abs(log2((n + 1) / 3)) for n in params.values())
+            near = sum(abs(log2((n + 1) / 3)) for n in params.values())
+            return not fits, sum(n < 2 for n in params.values()), near
 
         best = min(constraints.legal(space, known), key=far, default={})
         return tuple(w for name, n in best.items() for w in (flags[name], str(n)))

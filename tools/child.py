@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
-from common import record
+from common import manifest, record
 from common.errors import OpenCLFailure, UsageError
-from common.manifest import ROOT
 from common.text import printable, signal_name
 
 _TAIL = 65536  # bytes of what a sample says on stderr
@@ -46,7 +45,7 @@ def run(sample, options, limit_s, env=None):
 
     `env` are variables beside those of this process. The sample is killed with all that it started.
     """
-    script = ROOT / "samples" / sample / "run.py"
+    script = manifest.ROOT / "samples" / sample / "run.py"
     # Files without a name: nothing is left of them, even after SIGKILL.
     with tempfile.TemporaryFile() as saved, tempfile.TemporaryFile() as said:
         json = f"/dev/fd/{saved.fileno()}"

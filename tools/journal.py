@@ -14,6 +14,7 @@ import math
 import os
 import re
 import stat
+import time
 from binascii import unhexlify
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ _LINE = re.compile(
     rb'"point": \{"ended": "([a-z ]{1,20})", "exit_status": (null|-?\d{1,9}), '
     rb'"key": "([0-9a-f]{32})", "limit_s": ([0-9.]{1,20}), "metric": (null|[0-9.e+-]{1,30}), '
 )
+_PATIENCE = 1.0  # seconds to wait for the lock
 _ENDS = ("passed", "failed", "refused", "unsupported", "error")
 _ENDED = {name.encode(): name for name in _ENDS}
 
@@ -51,7 +53,7 @@ class Journal:
         self.path, self._states = path, {}
         try:
             self._file = _open(path)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._file)
             self._read()
         except BlockingIOError as error:
             raise UsageError(f"another tool is writing to {path}: give another journal") from error
@@ -106,7 +108,9 @@ class Journal:
         if found and line.endswith(b"}\n") and line.find(_START, 1) < 0:
             ended, status, key, _, metric = found.groups()
             if status != b"null":
-                state = float(metric) if metric != b"null" else _ENDED.get(ended)
+                state = _ENDED.get(ended)
+                if metric != b"null":
+                    state = float(metric) if state == "passed" else None
                 if state is not None:
                     self._states[unhexlify(key)] = state
                     return
@@ -153,6 +157,18 @@ def _open(path):
         os.fsync(folder)
         os.close(folder)
     return open(descriptor, "r+b")
+
+
+def _lock(file):
+    """Lock the file. A process that a killed tool was about to start may hold it for a moment."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _cut_off(line):
