@@ -3,7 +3,6 @@
 import ast
 import re
 import sys
-import tomllib
 
 import pytest
 from conftest import ROOT
@@ -15,11 +14,12 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report, benchmarks -> common.
+# Imports go one way: samples -> common; tools, deploy, report, benchmarks -> common.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl"},
     # Those after PIL are looked for while a sample runs, and need not be there.
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
+    "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "selenium", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
@@ -69,12 +69,6 @@ def test_common_needs_no_newer_python_than_boards_have():
 
 def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
-
-
-def test_the_makefile_has_the_versions_of_pyproject():
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = set(table["optional-dependencies"]["tune"])
-    assert wanted == set(re.findall(r"\S+==[\d.]+", (ROOT / "Makefile").read_text()))
 
 
 def test_the_lock_pins_every_package_with_a_hash():
