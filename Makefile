@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
 ARCH := arm64
 
-.PHONY: run test test-all board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
+.PHONY: run test test-all fuzz board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -24,6 +24,11 @@ test: $(READY)
 
 test-all: $(READY)
 	$(PYTEST)
+
+# Odd inputs for every program, the same each time: INPUTS=300 is a short run.
+INPUTS := 10000
+fuzz: $(READY)
+	$(BIN)/python -m dev.fuzz --inputs $(INPUTS)
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
