@@ -32,10 +32,10 @@ fuzz: $(READY)
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
-	@$(BIN)/python -m deploy.emulate start $(ARCH)
+	@$(BIN)/python -m dev.emulate start $(ARCH)
 
 board-stop: $(READY)
-	@$(BIN)/python -m deploy.emulate stop
+	@$(BIN)/python -m dev.emulate stop
 
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)
@@ -48,7 +48,7 @@ tune: $(READY)
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.
 screenshots: $(READY)
-	$(BIN)/python -m report.screenshots
+	$(BIN)/python -m dev.screenshots
 
 lint: $(READY)
 	$(BIN)/ruff check .

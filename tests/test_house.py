@@ -15,7 +15,7 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report, benchmarks -> common.
+# Imports go one way: samples -> common; deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl"},
     # Those after PIL are looked for while a sample runs, and need not be there.
@@ -23,6 +23,17 @@ MAY_IMPORT = {
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "selenium", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
+    "dev": {
+        "common",
+        "deploy",
+        "dev",
+        "fabric",
+        "hypothesis",
+        "numpy",
+        "PIL",
+        "pyopencl",
+        "report",
+    },
 }
 
 
