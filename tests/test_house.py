@@ -21,19 +21,10 @@ MAY_IMPORT = {
     # Those after PIL are looked for while a sample runs, and need not be there.
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
-    "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "selenium", "PIL"},
+    "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
-    "dev": {
-        "common",
-        "deploy",
-        "dev",
-        "fabric",
-        "hypothesis",
-        "numpy",
-        "PIL",
-        "pyopencl",
-        "report",
-    },
+    "dev": {"common", "deploy", "dev", "report"}
+    | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
 
 
