@@ -103,8 +103,7 @@ def _plan(found, line, watch, limit_s):
     axes = command.all_axes(found, line)
     given = {word.partition("=")[0] for word in line.options} | set(axes)
     small = () if set(found.tools.small) & given else found.tools.small
-    first = points.words(points.pair(axes, 0))
-    described = child.describe(found.name, (*small, *line.options, *first), limit_s, watch.drivers)
+    described = child.describe(found.name, (*small, *line.options), limit_s, watch.drivers)
     for number in range(points.size(axes)):
         words = points.words(points.pair(axes, number))
         fixed = (*small, *line.options, *words)
