@@ -84,7 +84,11 @@ def test_a_barrier_that_not_all_reach_is_caught(changed):
 @pytest.mark.parametrize(
     ("right", "wrong", "kind"),
     [
-        ("(float4)(0.0f);", "(float4)(0 * (A[5000] > 0));", "out-of-bounds read"),
+        (
+            "float4 sum4 = (float4)(0.0f);",
+            "float4 sum4 = (float4)(0 * (A[5000] > 0));",
+            "out-of-bounds read",
+        ),
         ("*C = alpha", "C[5000] = 1; *C = alpha", "out-of-bounds write"),
         ("float4 sum4 = (float4)(0.0f);", "float4 sum4;", "uninitialised value"),
     ],
