@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
-    "dev": {"common", "deploy", "dev", "report"}
+    "dev": {"common", "deploy", "dev", "report", "tools"}
     | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
 
