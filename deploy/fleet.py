@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import fabric.executor
 from invoke import Exit
 
+from common.files import regular
 from deploy import boards
 from deploy.errors import (
     BOARD_FAILED,
@@ -194,10 +195,11 @@ class Executor(fabric.executor.Executor):
 
     def execute(self, *tasks):
         options = self.core[0].args
-        FLEET.ssh_file = options["ssh-config"].value
         if options.hosts.value is not None:
             FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
         try:
+            if file := options["ssh-config"].value:
+                FLEET.ssh_file = regular(os.path.expanduser(file))
             result = super().execute(*tasks)
         except UsageError as error:
             complain(str(error))

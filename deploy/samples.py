@@ -7,9 +7,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.boards import ROOT
+from common.files import parsed, read_text
+from deploy.boards import ROOT, TIME_LIMIT, is_time_limit
 from deploy.errors import UsageError
 
+MOST_BYTES = 1024**2  # of a sample.toml, an expected.json, and a text of expected/
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SAMPLE_KEYS = {"description", "files", "needs", "options", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
@@ -84,9 +86,13 @@ def pick(samples, name, case=None):
 def _load(toml):
     folder = toml.parent
     where = toml.relative_to(folder.parents[1])
+    table = parsed(toml, MOST_BYTES, tomllib.loads)
+    expected = _expected(folder / "expected.json")
+    texts = {
+        path.stem: read_text(path, MOST_BYTES) for path in sorted(folder.glob("expected/*.txt"))
+    }
     try:
         check_name(folder.name)
-        table = tomllib.loads(toml.read_text(encoding="utf-8"))
         _only(table, _SAMPLE_KEYS)
         cases = [_case(folder.name, name, case) for name, case in table["cases"].items()]
         needs = _strings(table.get("needs", []), "needs")
@@ -95,8 +101,7 @@ def _load(toml):
         for key, value in options.items():
             _strings(value, key)
         files = _files(folder, _strings(table["files"], "files"))
-        expected = _expected(folder / "expected.json")
-        texts = _texts(folder / "expected", {case.name for case in cases})
+        _check_texts(texts, {case.name for case in cases})
         return Sample(
             folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected,
             texts,
@@ -111,8 +116,8 @@ def _case(sample, name, table):
     check_name(name)
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
-    if type(timeout) is not int or timeout < 1:
-        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
+    if not is_time_limit(timeout):
+        raise UsageError(f"case {name}: timeout must be {TIME_LIMIT}")
     golden = table.get("golden", False)
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
@@ -140,23 +145,23 @@ def _strings(value, what):
 def _expected(path):
     if not path.exists():
         return {}
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = parsed(path, MOST_BYTES, json.loads)
     if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
-        raise UsageError("expected.json must hold an object for each case")
+        raise UsageError(f"{path}: it must hold an object for each case")
     return value
 
 
-def _texts(folder, cases):
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
+def _check_texts(texts, cases):
     for name, text in texts.items():
         if name not in cases:
             raise UsageError(f"expected/{name}.txt: there is no case '{name}'")
         if not text.strip():
             raise UsageError(f"expected/{name}.txt is empty: it would hold whatever is printed")
-    return texts
 
 
 def _only(table, known):
+    if not isinstance(table, dict):
+        raise UsageError(f"a table is wanted, with {', '.join(sorted(known))}")
     if unknown := set(table) - known:
         raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
 

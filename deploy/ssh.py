@@ -11,12 +11,14 @@ import paramiko
 from fabric import Connection
 from fabric.connection import derive_shorthand
 
+from common.files import read_text
 from deploy import known_hosts
 from deploy.errors import BoardError, UsageError
 from deploy.link import LONGEST_LINE, NO_END, SILENCE, Link, Session
 
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
+MOST_BYTES = 1024**2  # of a board's ssh_config
 MOST_TROUBLE = 3  # lines of known_hosts that a refusal names
 # The algorithms with which a key of a type signs, where they are called otherwise.
 _ALGORITHMS = {"ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"]}
@@ -164,11 +166,12 @@ def _is_file(path):
 
 def _config_of(name, file):
     try:
-        return fabric.Config(ssh_config=paramiko.SSHConfig.from_path(file))
-    except OSError as error:
+        text = read_text(file, MOST_BYTES)
+        return fabric.Config(ssh_config=paramiko.SSHConfig.from_text(text))
+    except UsageError as error:
         raise UsageError(
-            f"cannot read the ssh_config of {name}, {file}: {error.strerror}. That of an emulated "
-            "board is there while the board runs: `make board` starts it"
+            f"the ssh_config of {name}: {error}. That of an emulated board is there while the "
+            "board runs: `make board` starts it"
         ) from error
     except paramiko.ConfigParseError as error:
         raise UsageError(f"the ssh_config of {name}, {file}: {error}") from error

@@ -11,6 +11,7 @@ import pytest
 from test_deploy_ssh import records
 
 from deploy import boards
+from deploy.errors import UsageError
 from deploy.ssh import SshLink
 
 
@@ -94,17 +95,24 @@ def test_a_boards_own_ssh_config(fab, odroid, tmp_path, stub, boards_toml):
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
+def test_an_ssh_config_that_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "config")
+    with pytest.raises(UsageError, match=r"the ssh_config of board: .*config: it is a FIFO"):
+        SshLink("board", fabric.Config(), "python3", own_file=tmp_path / "config")
+
+
 @pytest.mark.parametrize("name", ["2001:db8::7", "root@2001:db8::7", "::1"])
 def test_an_ipv6_address(name):
     link = SshLink(boards.check_name(name), fabric.Config(), "python3")
     assert link.address.endswith(f"@[{name.rpartition('@')[2]}]:22")
 
 
-def test_an_ssh_configuration_that_is_not_there(fab):
-    done = fab("-S", "/no/such/file", "deploy", "--host", "odroid")
+@pytest.mark.parametrize("path", ["/no/such/file", "/dev/zero"])
+def test_an_ssh_configuration_that_is_not_there(fab, path):
+    done = fab("-S", path, "deploy", "--host", "odroid")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "/no/such/file" in done.stderr
+    assert path in done.stderr
 
 
 def test_a_changed_host_key_is_always_refused(fab, odroid):
@@ -150,7 +158,12 @@ def test_a_key_that_only_an_authority_vouches_for(fab, odroid, tmp_path, stub):
     authority = (odroid.folder / "authority.pub").read_text()
     odroid.known_hosts.write_text(f"@cert-authority * {authority}")
     odroid.stop()
-    odroid.prefix = ["sh", "-c", f'exec "$@" -o HostCertificate={odroid.folder}/host_key-cert.pub', "-"]
+    odroid.prefix = [
+        "sh",
+        "-c",
+        f'exec "$@" -o HostCertificate={odroid.folder}/host_key-cert.pub',
+        "-",
+    ]
     odroid.start()
     refused = fab("-S", tmp_path / ".ssh" / "config", "deploy", "--host", "odroid")
     assert refused.returncode == 3
