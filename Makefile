@@ -64,6 +64,7 @@ $(READY): requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
+	$(BIN)/python -c 'from deploy import entry; entry.install("$(BIN)/fab")'
 	touch $(READY)
 	@$(BIN)/python samples/sgemm/run.py --list || true
 
