@@ -10,6 +10,7 @@ import fabric.executor
 from invoke import Exit
 
 from common.files import regular
+from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, incoming, plan
 from deploy.errors import (
@@ -181,33 +182,38 @@ class Executor(fabric.executor.Executor):
         return super().expand_calls(calls, apply_hosts=False)
 
     def execute(self, *tasks):
+        stop_in_order(STOPPED)
+        try:
+            status = self._status(tasks)
+        finally:
+            end_at_once(STOPPED)
+        FLEET.close()
+        leave(status)  # in Python's own end, which takes a tenth of a second, a signal has no line
+
+    def _status(self, tasks):
+        """Run the tasks; return the exit status of fab, when all that there is to say is said."""
         options = self.core[0].args
         if options.hosts.value is not None:
             FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
-        stop_in_order(STOPPED)
         try:
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             incoming.sweep(RESULTS)
-            result = super().execute(*tasks)
+            super().execute(*tasks)
             FLEET.carry_out()
+            sys.stdout.flush()
+            return FLEET.exit_status()
         except UsageError as error:
             complain(str(error))
-            raise Exit(code=WRONG_USAGE) from error
+            return WRONG_USAGE
         except Stopped as stop:
             complain("stopped; `fab collect` fetches what a board has done, if it is not here")
-            raise Exit(code=stop.exit_status) from None
+            return stop.exit_status
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Exit(code=WRONG_USAGE) from None
-        except Exit:
-            raise
+            return WRONG_USAGE
+        except Exit as ended:
+            return ended.code
         except Exception as error:
             complain(_surprise(error))
-            raise Exit(code=BOARD_FAILED) from error
-        finally:
-            end_at_once(STOPPED)
-            FLEET.close()
-        if status := FLEET.exit_status():
-            raise Exit(code=status)
-        return result
+            return BOARD_FAILED
