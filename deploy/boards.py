@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from common.files import parsed
+from common.manifest import TIME_LIMIT, is_time_limit
 from deploy.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,8 +17,6 @@ REFERENCE = "reference"  # in results/: runs that came with the samples
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_BYTES = 1024**2  # of boards.toml
-MOST_SECONDS = 10**6  # of a time limit: eleven days
-TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
 
 
@@ -105,11 +104,6 @@ def _settings(file, name, table):
     if own := table.get("ssh_config"):
         table["ssh_config"] = str(Path(file).resolve().parent / Path(own).expanduser())
     return Settings(**{**own_folder, **table, "skip": tuple(table.get("skip", ()))})
-
-
-def is_time_limit(value):
-    """Tell whether a value of a file can be a time limit: TIME_LIMIT says so in words."""
-    return type(value) is int and 0 < value <= MOST_SECONDS
 
 
 def _is_names(value):

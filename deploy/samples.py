@@ -1,44 +1,28 @@
-"""The samples of this checkout: what each ships, and its named cases. From their sample.toml."""
+"""The samples of this checkout: what each ships, its cases, and what these must give."""
 
 import hashlib
 import json
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import manifest
 from common.files import parsed, read_text
-from deploy.boards import ROOT, TIME_LIMIT, is_time_limit
+from common.manifest import NAME, Case
+from deploy.boards import ROOT
 from deploy.errors import UsageError
 
-MOST_BYTES = 1024**2  # of a sample.toml, an expected.json, and a text of expected/
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SAMPLE_KEYS = {"description", "files", "needs", "options", "cases"}
-_OPTIONS_KEYS = {"values", "words"}
-_CASE_KEYS = {"args", "timeout", "golden"}
+__all__ = ["NAME", "Case", "Sample", "check_name", "every", "hashes", "load", "pick", "shipped"]
 
-
-@dataclass(frozen=True)
-class Case:
-    """One named way to run a sample. `timeout` in seconds.
-
-    The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
-    """
-
-    sample: str
-    name: str
-    args: tuple
-    timeout: int
-    golden: bool = False
+MOST_BYTES = 1024**2  # of an expected.json, or of a text of expected/
 
 
 @dataclass(frozen=True)
 class Sample:
     """One folder of samples/.
 
-    `needs` are the OpenCL extensions without which nothing runs. `expected` is expected.json: for
-    each case what its records must hold; empty where it is not made yet. `texts` are the files of
-    expected/: what a case of that name must print, see deploy/printed.py. No board gets them.
+    `expected` is expected.json: for each case what its records must hold; empty where it is not
+    made yet. `texts` are the files of expected/: what a case of that name must print, see
+    deploy/printed.py. No board gets them. The rest is as in a common.manifest.Manifest.
     """
 
     name: str
@@ -60,8 +44,7 @@ def check_name(name):
 
 def load(root=ROOT):
     """Return every sample by name. Raises UsageError for a sample.toml that cannot be used."""
-    tomls = sorted(Path(root, "samples").glob("*/sample.toml"))
-    return {toml.parent.name: _load(toml) for toml in tomls}
+    return {name: _load(name, root) for name in manifest.names(root)}
 
 
 def every(samples, skip=()):
@@ -83,63 +66,16 @@ def pick(samples, name, case=None):
     return cases
 
 
-def _load(toml):
-    folder = toml.parent
-    where = toml.relative_to(folder.parents[1])
-    table = parsed(toml, MOST_BYTES, tomllib.loads)
-    expected = _expected(folder / "expected.json")
-    texts = {
-        path.stem: read_text(path, MOST_BYTES) for path in sorted(folder.glob("expected/*.txt"))
-    }
-    try:
-        check_name(folder.name)
-        _only(table, _SAMPLE_KEYS)
-        cases = [_case(folder.name, name, case) for name, case in table["cases"].items()]
-        needs = _strings(table.get("needs", []), "needs")
-        options = table.get("options", {})
-        _only(options, _OPTIONS_KEYS)
-        for key, value in options.items():
-            _strings(value, key)
-        files = _files(folder, _strings(table["files"], "files"))
-        _check_texts(texts, {case.name for case in cases})
-        return Sample(
-            folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected,
-            texts,
-        )  # fmt: skip
-    except KeyError as error:
-        raise UsageError(f"{where} lacks {error.args[0]}") from error
-    except (OSError, ValueError, AttributeError, UsageError) as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _case(sample, name, table):
-    check_name(name)
-    _only(table, _CASE_KEYS)
-    timeout = table["timeout"]
-    if not is_time_limit(timeout):
-        raise UsageError(f"case {name}: timeout must be {TIME_LIMIT}")
-    golden = table.get("golden", False)
-    if not isinstance(golden, bool):
-        raise UsageError(f"case {name}: golden must be true or false")
-    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
-
-
-def _files(folder, patterns):
-    found = []
-    for pattern in patterns:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise UsageError(f"files: {pattern!r} leads out of the sample's folder")
-        matches = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        if not matches and pattern != "expected.json":
-            raise UsageError(f"files: there is no {pattern!r}")
-        found += matches
-    return tuple(found)
-
-
-def _strings(value, what):
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{what} must be a list of strings")
-    return tuple(value)
+def _load(name, root):
+    found = manifest.read(name, root)
+    expected = _expected(found.folder / "expected.json")
+    texts = {path.stem: read_text(path, MOST_BYTES)
+             for path in sorted(found.folder.glob("expected/*.txt"))}  # fmt: skip
+    _check_texts(name, texts, {case.name for case in found.cases})
+    return Sample(
+        name, found.folder, found.description, found.files, found.needs, found.cases, expected,
+        texts,
+    )  # fmt: skip
 
 
 def _expected(path):
@@ -151,29 +87,23 @@ def _expected(path):
     return value
 
 
-def _check_texts(texts, cases):
+def _check_texts(sample, texts, cases):
     for name, text in texts.items():
+        where = f"samples/{sample}/expected/{name}.txt"
         if name not in cases:
-            raise UsageError(f"expected/{name}.txt: there is no case '{name}'")
+            raise UsageError(f"{where}: there is no case '{name}'")
         if not text.strip():
-            raise UsageError(f"expected/{name}.txt is empty: it would hold whatever is printed")
-
-
-def _only(table, known):
-    if not isinstance(table, dict):
-        raise UsageError(f"a table is wanted, with {', '.join(sorted(known))}")
-    if unknown := set(table) - known:
-        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
+            raise UsageError(f"{where} is empty: it would hold whatever is printed")
 
 
 def shipped(samples, root=ROOT):
     """Return the files that a board gets, by their path there: common/ and the samples' files."""
-    files = [*Path(root, "common").glob("*.py"), *Path(root, "common").glob("*.cl")]
+    files = manifest.common_files(root)
     for sample in samples.values():
         files += [sample.folder / "sample.toml", *sample.files]
     return {file.relative_to(root).as_posix(): file for file in sorted(files)}
 
 
-def manifest(files):
+def hashes(files):
     """Return the SHA-256 of each file of `shipped`."""
     return {path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
