@@ -9,12 +9,21 @@ import time
 
 import paramiko
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from deploy import known_hosts, ssh
 
-KEYS = [paramiko.ECDSAKey.generate() for _ in range(3)]
+# The same in each process of the tests, since they are part of the tests' names.
+PRIVATE = [ec.derive_private_key(number, ec.SECP256R1()) for number in (2, 3, 4)]
+KEYS = [paramiko.ECDSAKey(vals=(each, each.public_key())) for each in PRIVATE]
 MINE, OTHER, AUTHORITY = (f"{key.get_name()} {key.get_base64()}" for key in KEYS)
+SALT = base64.b64encode(b"x" * 20).decode()
 UNKNOWN = "sk-ssh-ed25519@openssh.com"
+
+
+def hashed(host):
+    """Return the name of a host as `HashKnownHosts yes` writes it."""
+    return paramiko.HostKeys.hash_host(host, SALT)
 
 
 @pytest.fixture
@@ -46,8 +55,8 @@ def blob(name):
         ("board", "board"), ("a,board,c", "board"), ("BOARD", "Board"), ("b*d", "board"),
         ("boar?", "board"), ("*", "board"), ("[board]:2222", "[board]:2222"),
         ("[b*]:2222", "[board]:2222"), ("!desk,*", "board"), ("*,!desk", "board"),
-        (paramiko.HostKeys.hash_host("board"), "board"),
-        (paramiko.HostKeys.hash_host("[board]:22222"), "[board]:22222"),
+        (hashed("board"), "board"),
+        (hashed("[board]:22222"), "[board]:22222"),
         ("2001:db8::*", "2001:db8::7"),
     ],
 )  # fmt: skip
@@ -62,8 +71,8 @@ def test_a_line_names_a_host(known, names, host):
         ("boards", "board"), ("oard", "board"), ("", "board"), ("!board,*", "board"),
         ("*,!b*", "board"), ("board", "[board]:2222"), ("[board]:22", "board"),
         ("[abcdo]oard", "board"), ("b?", "board"), ("!board", "board"), ("!desk", "board"),
-        (paramiko.HostKeys.hash_host("desk"), "board"), ("|1|x", "board"), ("|1|é|ü", "board"),
-        ("|1||", "board"), ("|2|" + paramiko.HostKeys.hash_host("board")[3:], "board"),
+        (hashed("desk"), "board"), ("|1|x", "board"), ("|1|é|ü", "board"),
+        ("|1||", "board"), ("|2|" + hashed("board")[3:], "board"),
     ],
 )  # fmt: skip
 def test_a_line_names_another_host(known, names, host):
@@ -99,7 +108,7 @@ def test_any_key_of_a_host_may_be_the_one(known):
     assert not trusts(found, KEYS[2])
 
 
-@pytest.mark.parametrize("names", ["board", "*", paramiko.HostKeys.hash_host("board")])
+@pytest.mark.parametrize("names", ["board", "*", hashed("board")])
 def test_a_revoked_key_is_refused_whatever_trusts_it(known, names):
     for lines in (
         [f"board {MINE}", f"@revoked {names} {MINE}"],
@@ -159,8 +168,7 @@ def test_bytes_that_are_not_utf_8(known):
 
 @pytest.mark.parametrize("names", ["host{0},10.0.0.{0}", "|1|{1}|{1}", "*.lan{0},!bad.lan{0}"])
 def test_a_file_of_100000_lines(known, names):
-    salt = base64.b64encode(b"x" * 20).decode()
-    lines = [f"{names.format(number, salt)} {OTHER}" for number in range(100_000)]
+    lines = [f"{names.format(number, SALT)} {OTHER}" for number in range(100_000)]
     start = time.monotonic()
     found = known(*lines, f"board {MINE}")
     assert time.monotonic() - start < 10
