@@ -72,16 +72,19 @@ def carry_out(steps, guarded):
                 step.run(board, guarded)
 
     shown = next((step.progress() for step in steps if step.progress), None)
+    jobs = {}
     with SCREEN.showing(shown), ThreadPoolExecutor(max(1, len(boards))) as pool:
         try:
-            jobs = [pool.submit(go, board) for board in boards]
-            while wait(jobs, SCREEN.pause()).not_done:
+            for board in boards:
+                jobs[board] = pool.submit(go, board)
+            while wait(jobs.values(), SCREEN.pause()).not_done:
                 SCREEN.refresh()
         except KeyboardInterrupt:
             SCREEN.stop_progress()
-            for board in boards:
-                board.say("stopping")
-                board.stop()
+            for board, job in jobs.items():
+                if not job.done():
+                    board.say("stopping")
+                    board.stop()
             raise
-    for job in jobs:
+    for job in jobs.values():
         job.result()

@@ -172,6 +172,20 @@ def test_a_key_that_only_an_authority_vouches_for(fab, odroid, tmp_path, stub):
     assert fab("deploy", "--host", "odroid").returncode == 0
 
 
+def test_of_several_host_keys_the_one_that_is_known_is_asked_for(fab, odroid, stub):
+    stub("one")
+    rsa = odroid.folder / "rsa_key"
+    command = ["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", rsa]
+    subprocess.run(command, check=True)
+    odroid.stop()
+    odroid.prefix = ["sh", "-c", f'exec "$@" -h {rsa}', "-"]
+    odroid.start()
+    for key in ("rsa_key", "host_key"):
+        public = (odroid.folder / f"{key}.pub").read_text()
+        odroid.known_hosts.write_text(f"[127.0.0.1]:* {public}")
+        assert fab("deploy", "--host", "odroid").returncode == 0
+
+
 def test_a_proxy_jump_is_followed(fab, odroid, stub):
     stub("one")
     before = odroid.log().count("Accepted publickey")
