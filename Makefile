@@ -58,7 +58,8 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The mark is the last thing that is made: a set-up that broke off starts anew.
+# The mark is the last thing that is made: a set-up that broke off starts anew. Before it, pip's
+# script for fab is replaced: ours listens to Ctrl-C from its first line on.
 $(READY): requirements.lock
 	@$(PYTHON) -c '' || { echo "$(PYTHON) does not run: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,6 +70,7 @@ $(READY): requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
+	$(BIN)/python -c 'from deploy import entry; entry.install("$(BIN)/fab")'
 	touch $(READY)
 	@$(BIN)/python samples/sgemm/run.py --list || true
 

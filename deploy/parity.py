@@ -8,7 +8,6 @@ from common import outputs
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
 from deploy.errors import UsageError
-from deploy.screen import SCREEN
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
 _STYLE = {EQUAL: "green", DIFFER: "bold red"}
@@ -56,8 +55,9 @@ def parity(fleet, config, host):
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    with SCREEN.showing(progress.display()):
-        rows = fleet.each(config, host, work, [LOCAL])
+    step = fleet.plan(config, host, work, progress=progress.display, also=[LOCAL])
+    fleet.carry_out()
+    rows = step.results
     here = rows.pop(LOCAL, None)
     if here is None:
         return False

@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import tarfile
-import tempfile
 import zlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from common import record
 from common.record import Record
-from deploy import printed, samples
+from deploy import incoming, printed, samples
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.onboard.cases import RECORDS_LIMIT
@@ -149,8 +148,8 @@ def _archive(board, session, event, judge):
     folder = RESULTS / board.name / _run_folder(event["run"])
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
-            unpacked = Path(incoming, "run")
+        with incoming.folder(folder.parent) as place:
+            unpacked = Path(place, "run")
             _unpack(data, unpacked)
             _note_way(board, unpacked / "plan.json")
             rows = _complete(board, unpacked, event["complete"], judge)

@@ -73,9 +73,9 @@ class Screen:
 
     @contextmanager
     def showing(self, progress):
-        """Show a Progress below the lines, where there is a terminal that can."""
+        """Show a Progress, if any, below the lines, where there is a terminal that can."""
         # FORCE_COLOR asks for colours in a pipe, not for lines that are drawn again and again.
-        if self.console.is_interactive and self.console.file.isatty():
+        if progress and self.console.is_interactive and self.console.file.isatty():
             with self.lock:
                 self.progress = progress
                 progress.start()

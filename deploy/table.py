@@ -164,6 +164,8 @@ def line(text):
 
 
 def _console():
+    if SCREEN.progress:
+        return SCREEN.console  # other boards are still at work: it prints above what is shown
     # Off a terminal rich assumes 80 columns and would cut the cells.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=160)
