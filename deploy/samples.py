@@ -9,8 +9,9 @@ from pathlib import Path
 
 from deploy.boards import ROOT
 from deploy.errors import UsageError
+from deploy.onboard import limits
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+NAME = re.compile(limits.NAME)
 _SAMPLE_KEYS = {"description", "files", "needs", "options", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
 _CASE_KEYS = {"args", "timeout", "golden"}
@@ -52,7 +53,7 @@ class Sample:
 def check_name(name):
     """Return `name` if a sample or a case can be called so, else raise UsageError."""
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     return name
 
 

@@ -3,6 +3,8 @@
 import logging
 import shlex
 import socket
+import time
+from functools import partial
 from pathlib import Path
 
 import fabric
@@ -11,7 +13,8 @@ from fabric import Connection
 from fabric.connection import derive_shorthand
 
 from deploy.errors import BoardError, UsageError
-from deploy.link import LONGEST_LINE, NO_END, SILENCE, Link, Session
+from deploy.link import ENDLESS, NO_END, PIECE, Link
+from deploy.onboard import limits
 
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
@@ -61,6 +64,7 @@ class SshLink(Link):
         ssh, options = hop.ssh_config, hop.connect_kwargs
         # ssh's ConnectTimeout holds for the server's greeting, too.
         options["banner_timeout"] = hop.connect_timeout
+        options["transport_factory"] = partial(paramiko.Transport, packetizer_class=_Packetizer)
         options["look_for_keys"] = ssh.get("identitiesonly", "no").lower() != "yes"
         # As ssh does: a key file that is not there is not tried.
         keys = options.get("key_filename", [])
@@ -90,25 +94,11 @@ class SshLink(Link):
             self._connection.open()
             channel = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
             self._connection.transport.set_keepalive(10)
-            channel.settimeout(SILENCE)
+            channel.settimeout(CONNECT_TIMEOUT)
             channel.exec_command(f"{_shell_word(self._python)} -c {shlex.quote(code)}")
         except Exception as error:
             raise BoardError(self._explain(error)) from error
-        stderr = channel.makefile_stderr("rb")
-
-        def finish():
-            channel.shutdown_write()
-            # The board may close its output, and live on.
-            if not channel.status_event.wait(SILENCE):
-                return None, NO_END
-            try:
-                errors = stderr.read(LONGEST_LINE).decode(errors="replace")
-                return channel.recv_exit_status(), errors
-            except OSError as error:
-                return None, str(error)
-
-        stdin = channel.makefile_stdin("wb")
-        return Session(stdin, channel.makefile("rb"), finish)
+        return _Way(channel)
 
     def close(self):
         self._connection.close()
@@ -146,6 +136,53 @@ class SshLink(Link):
                     return f"{at} refuses the connection: is sshd running there, on this port?"
                 return f"{at} cannot be reached: is the board on, and on this network?"
         return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+class _Way:
+    """The way to a program over a channel of SSH: see link.Session."""
+
+    def __init__(self, channel):
+        self._channel = channel
+
+    def receive(self, seconds):
+        self._check_unread()
+        self._channel.settimeout(seconds)
+        return self._channel.recv(PIECE)
+
+    def send(self, data, seconds):
+        self._channel.settimeout(min(seconds, limits.SILENCE))
+        if sent := self._channel.send(data):
+            return sent
+        raise OSError("the channel is closed")
+
+    def finish(self):
+        self._channel.shutdown_write()
+        # The board may close its output, and live on.
+        end = time.monotonic() + limits.SILENCE
+        while not self._channel.status_event.wait(0.1):
+            self._check_unread()
+            if time.monotonic() > end:
+                return None, NO_END
+        try:
+            errors = self._channel.recv_stderr(limits.LONGEST_ERRORS).decode(errors="replace")
+            return self._channel.recv_exit_status(), errors
+        except OSError as error:
+            return None, str(error)
+
+    def _check_unread(self):
+        """Give a server up that sends more than SSH lets it: paramiko keeps all of it."""
+        channel = self._channel
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > limits.UNREAD:
+            raise BoardError(f"{ENDLESS}: its SSH server does not wait until that is read")
+
+
+class _Packetizer(paramiko.packet.Packetizer):
+    """Refuses packets larger than any server sends: paramiko would read up to 4 GiB of one."""
+
+    def read_all(self, n, check_rekey=False):
+        if n > limits.LARGEST_PACKET:
+            raise paramiko.SSHException(f"{ENDLESS}: an SSH packet of {n} bytes")
+        return super().read_all(n, check_rekey)
 
 
 def _paths(value):
