@@ -102,7 +102,7 @@ def _announced(event, room, seen):
     return path, size
 
 
-def complete(board, folder, complete, judge, left=None):
+def complete(board, session, folder, complete, judge, left):
     """Give every planned case of a run a record; return its Cases.
 
     With `judge`, the records are held against what their samples expect. Raises BoardError where
@@ -124,6 +124,7 @@ def complete(board, folder, complete, judge, left=None):
     cut = "the run was stopped" if ended else "the run was cut off"
     cases, room = [], limits.MOST_RECORDS
     for sample, name in names:
+        session.left()
         base = folder / sample / name
         outcome = read_json(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
@@ -163,16 +164,25 @@ def _records(base, outcome, not_run, left):
 
 
 def _read(path):
-    """Return the records of a file, and what is wrong with the first of its other lines."""
+    """Return the records of a file, and what is wrong with some of its other lines."""
     records, errors = [], []
-    for _, item in record.settled(enumerate(record.scan(path), 1)):
-        if isinstance(item, str):
-            errors.append(shortened(item.replace(f"{path.parent}/", "")))
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for _, item in record.settled(enumerate(record.parse(_lines(file), path.name), 1)):
+            if isinstance(item, str):
+                errors.append(shortened(item))
+            else:
+                records.append(item)
             if len(errors) > limits.MOST_BAD:
                 break
-        else:
-            records.append(item)
     return records, errors
+
+
+def _lines(file):
+    """Yield the lines of a file, those that are too long without their end: they are no records."""
+    while line := file.readline(limits.LONGEST_RECORD):
+        yield line
+        while line and not line.endswith("\n"):
+            line = file.readline(limits.LONGEST_RECORD)
 
 
 def _write(path, records):

@@ -99,7 +99,7 @@ class Session:
         with self._sending:
             try:
                 while data:
-                    data = data[self._way.send(data[:PIECE], self._left()) :]
+                    data = data[self._way.send(data[:PIECE], self.left()) :]
             except OSError:
                 pass
 
@@ -159,11 +159,11 @@ class Session:
         return line
 
     def _receive(self):
-        left = self._left()
+        left = self.left()
         try:
             data = self._way.receive(min(left, limits.SILENCE))
         except TimeoutError as error:
-            self._left()
+            self.left()
             raise BoardError(f"lost: not a word for {limits.SILENCE} s") from error
         except OSError:
             return b""
@@ -172,8 +172,8 @@ class Session:
             raise BoardError(f"{ENDLESS}: more than {limits.LARGEST_CONVERSATION} bytes")
         return data
 
-    def _left(self):
-        """Return how many seconds are left, at least some."""
+    def left(self):
+        """Return how many of its seconds are left. Raises BoardError where none are."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise BoardError(f"it was not done within {self._seconds:.0f} s")

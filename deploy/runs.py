@@ -139,7 +139,9 @@ class _Talk:
                 came = Path(incoming, "run")
                 left = home.receive(self.session, came)
                 try:
-                    cases = home.complete(self.board, came, complete, self.judge, left)
+                    cases = home.complete(
+                        self.board, self.session, came, complete, self.judge, left
+                    )
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"

@@ -10,7 +10,7 @@ import re
 KIB, MIB = 1024, 1024 * 1024
 
 # A conversation: lines of JSON, and files between them.
-LONGEST_LINE = 1 * MIB  # JSON of this size takes up to 25 MiB in Python
+LONGEST_LINE = 1 * MIB  # JSON takes up to 50 times its size in memory
 MOST_NOISE = 10_000  # lines that are no events: a login script's, a driver's
 LONGEST_ERRORS = 64 * KIB  # what is kept of a program's stderr
 LARGEST_CONVERSATION = 2048 * MIB  # all that comes in one: four of the largest runs
@@ -22,7 +22,8 @@ LOG = 4 * MIB  # what it prints: more ends the case
 FIRST_RECORDS = 256 * KIB  # records that are sent as it ends, to be shown; all come with the run
 LONGEST_PRINTED = 32 * KIB  # a longer line is passed on in parts: one takes six times that in JSON
 ARRAYS = 16 * MIB  # what its kernels put out, for `fab parity`
-RECORDS = 4 * MIB  # JSON of this size takes up to 100 MiB in Python
+RECORDS = 2 * MIB  # all of its records: up to 100 MiB in memory
+LONGEST_RECORD = 256 * KIB  # one of them: it is copied twice as it is written anew
 
 # The name of a sample or a case: 100 characters, since file names have 255.
 NAME = r"[a-z0-9][a-z0-9_-]{0,99}"
