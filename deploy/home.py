@@ -287,9 +287,7 @@ def store(run, folder, complete):
         _sync(base)
     place = _free(run, folder)
     if place is None:
-        raise BoardError(
-            f"{limits.MOST_ALIKE} runs are called {folder.name}: it stays on the board"
-        )
+        raise BoardError(f"{limits.MOST_ALIKE} runs have its name here")
     if not place.exists() or (place / UNFINISHED).exists():
         if place.exists():
             place.rename(run.with_name("before"))

@@ -142,11 +142,11 @@ class _Talk:
                     cases = home.complete(
                         self.board, self.session, came, complete, self.judge, left
                     )
+                    place = home.store(came, folder, complete)
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"
                     return [Row(self.board.name, "-", Record("-", None, "error", reason))]
-                place = home.store(came, folder, complete)
         except OSError as error:
             why = f"{error.strerror or error}; the records stay on the board"
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
