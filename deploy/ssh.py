@@ -19,6 +19,8 @@ from deploy.onboard import limits
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
 
+TICK = 0.2  # seconds between two looks at what a server sends, while none of it is read
+
 # What paramiko says of a server that takes a connection and is silent then.
 _NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
 
@@ -145,9 +147,15 @@ class _Way:
         self._channel = channel
 
     def receive(self, seconds):
-        self._check_unread()
-        self._channel.settimeout(seconds)
-        return self._channel.recv(PIECE)
+        end = time.monotonic() + seconds
+        while True:
+            self._check_unread()
+            self._channel.settimeout(TICK)
+            try:
+                return self._channel.recv(PIECE)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
 
     def send(self, data, seconds):
         self._channel.settimeout(min(seconds, limits.SILENCE))
@@ -159,7 +167,7 @@ class _Way:
         self._channel.shutdown_write()
         # The board may close its output, and live on.
         end = time.monotonic() + limits.SILENCE
-        while not self._channel.status_event.wait(0.1):
+        while not self._channel.status_event.wait(TICK):
             self._check_unread()
             if time.monotonic() > end:
                 return None, NO_END

@@ -257,31 +257,45 @@ class Done:
 
 
 @pytest.fixture
-def hostile(project, boards_toml, tmp_path):
-    """Run fab where the board `local` is another program; gives how it ended.
+def measured(project, tmp_path):
+    """Run fab, which stays small and foresees all that comes; gives how it ended.
 
-    The others in `sizes` replace values of limits.py.
+    The `sizes` replace values of limits.py.
     """
 
-    def run(code, *args, **sizes):
+    def run(*args, **sizes):
         path = project / "deploy" / "onboard" / "limits.py"
         text = path.read_text()
         for name, value in sizes.items():
             text = re.sub(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.M)
         path.write_text(text)
-        write_python(tmp_path / "python", code)
-        boards_toml(f"[local]\npython = '{tmp_path}/python'\n")
         start = time.monotonic()
         with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
             process = subprocess.Popen(
                 [FAB, *args], cwd=project, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env={**os.environ, "HOME": str(tmp_path)},
             )  # fmt: skip
-        done = Done(process, start, tmp_path)
+        try:
+            done = Done(process, start, tmp_path)
+        finally:
+            process.kill()
+        print(args, f"{done.peak // 1024} MiB, {done.seconds:.1f} s")
         assert "Traceback" not in done.out + done.err
         assert "unforeseen" not in done.err
         assert done.peak < LARGEST, done.peak
         return done
+
+    return run
+
+
+@pytest.fixture
+def hostile(measured, boards_toml, tmp_path):
+    """Run fab where the board `local` is another program; gives how it ended, as `measured`."""
+
+    def run(code, *args, **sizes):
+        write_python(tmp_path / "python", code)
+        boards_toml(f"[local]\npython = '{tmp_path}/python'\n")
+        return measured(*args, **sizes)
 
     return run
 

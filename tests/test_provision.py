@@ -17,7 +17,6 @@ from test_doctor import HEALTHY, everything_in, missing
 from test_robustness import home_of, one_line, with_mount
 
 from common import icd
-from deploy import wheels
 from deploy.provision import make_plan
 
 ALL = ("numpy", "pyopencl", "PIL")
@@ -125,17 +124,6 @@ def test_a_python_that_cannot_run_the_samples():
     made = plan(**BARE, implementation="pypy")
     assert made.wheels == []
     assert "wheels for pypy" in made.lacking[0]
-
-
-def test_the_tags_of_wheels():
-    tags = wheels.tags(FOUND)
-    assert tags[0] == "manylinux_2_31_aarch64"
-    assert "manylinux_2_28_aarch64" in tags
-    assert "manylinux2014_aarch64" in tags
-    assert "manylinux_2_32_aarch64" not in tags
-    assert wheels.tags({**FOUND, "libc": ["musl", 1, 2]})[0] == "musllinux_1_2_aarch64"
-    # 32-bit programs on a 64-bit kernel, as on many a Raspberry Pi.
-    assert wheels.tags({**FOUND, "bits": 32})[-1] == "linux_armv7l"
 
 
 # A stand-in for a package: the tests' own, with another version. Driver and kernels are real.
@@ -278,6 +266,16 @@ def test_a_python_without_venv(fab, bare, stub, index):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "   numpy 9.9" in done.stdout
     assert f"   {bare.home}/bare/bin/python" in done.stdout
+
+
+def test_a_wheel_with_another_digest_is_refused(fab, bare, index, project):
+    text = (project / "requirements.lock").read_text()
+    (project / "requirements.lock").write_text(re.sub("sha256:.{8}", "sha256:00000000", text))
+    done = fab("provision", "--host", "odroid", env=index)
+    assert done.returncode == 1
+    assert "FAIL   no wheels for CPython" in done.stdout
+    assert "DO NOT MATCH THE HASHES" in done.stdout
+    assert not (bare.home / "opencl-samples" / "envs").exists()
 
 
 def test_no_wheels_for_the_board(fab, bare, index):
