@@ -356,3 +356,29 @@ def test_the_other_boards_are_served(hostile, odroid, stub, project):
     assert done.status == 3
     assert "fab: error: local: it was not done within 2 s\n" in done.err
     assert records(project, "odroid")["one", "only"][0].status == "passed"
+
+
+def test_the_documented_limits_are_those_that_hold():
+    text = (link.HERE.parent / "docs" / "boards.md").read_text()
+    section = text[text.index("## Limits") : text.index("## Clocks")]
+    mib, minutes = limits.MIB, 60
+    for words in (
+        f"| one message of a board | {limits.LONGEST_LINE // mib} MiB |",
+        f"(a login script prints) | {limits.MOST_NOISE:,} |",
+        f"| all that comes in one task | {limits.LARGEST_CONVERSATION // (1024 * mib)} GiB |",
+        f"| no byte, in either direction | {limits.SILENCE} s |",
+        f"each look of `fab provision` | {limits.PROBES // minutes} minutes |",
+        f"| `fab deploy` | {limits.COPY // minutes} minutes |",
+        f"the cases, {limits.CASE_MARGIN} s for each case, and one hour to fetch |",
+        f"one hour, {limits.MOST_RUNS} runs |",
+        f"| {3 * limits.APT // minutes} minutes; one hour |",
+        f"| `fab clean` | {limits.CLEAN // minutes} minutes |",
+        f"| what a case prints | {limits.LOG // mib} MiB: more ends the case |",
+        f"| {limits.RECORDS // mib} MiB, each {limits.LONGEST_RECORD // limits.KIB} KiB |",
+        f"for `fab parity` | {limits.ARRAYS // mib} MiB |",
+        f"| a run | {limits.LARGEST_RUN // mib} MiB, {limits.MOST_CASES} cases; "
+        f"the summary shows {limits.MOST_RECORDS:,} records |",
+        f"| runs of one name | {limits.MOST_ALIKE} |",
+    ):
+        assert words in section
+    assert limits.FETCH == limits.UNPACK == 60 * minutes

@@ -4,10 +4,12 @@ import ast
 import contextlib
 import hashlib
 import io
+import json
 import os
 import re
 import sys
 import tarfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,8 @@ from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.link import PROGRAMS
+from deploy.onboard.cases import Output
+from deploy.onboard.limits import LONGEST_LINE
 from deploy.onboard.wire import Wire
 
 
@@ -168,3 +172,20 @@ def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
 
 def test_output_cannot_steer_the_terminal():
     assert printable("\x1b[2Jhi\tthere") == "?[2Jhi\tthere"
+
+
+def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes():
+    """A byte that is no text takes six in JSON; a line may never end."""
+    for text in (b"\xff" * 300_000, b"\n" * 300_000, b"\xff\n" * 100_000):
+        sent, (out, into) = [], os.pipe()
+        log = io.BytesIO()
+        output = Output(SimpleNamespace(emit=lambda _, **more: sent.append(more["text"])), out, log)
+        for at in range(0, len(text), 2**15):
+            os.write(into, text[at : at + 2**15])
+            output.read()
+        os.close(into)
+        output.finish()
+        os.close(out)
+        assert log.getvalue() == text
+        assert max(len(json.dumps({"event": "lines", "text": t})) for t in sent) < LONGEST_LINE
+        assert "".join("".join(t) for t in sent).count("\ufffd") == text.count(b"\xff")
