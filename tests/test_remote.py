@@ -174,18 +174,19 @@ def test_output_cannot_steer_the_terminal():
     assert printable("\x1b[2Jhi\tthere") == "?[2Jhi\tthere"
 
 
-def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes():
+@pytest.mark.parametrize(
+    "text", [b"\xff" * 300_000, b"\n" * 300_000, b"\xff\n" * 100_000], ids=["one", "none", "many"]
+)
+def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes(text):
     """A byte that is no text takes six in JSON; a line may never end."""
-    for text in (b"\xff" * 300_000, b"\n" * 300_000, b"\xff\n" * 100_000):
-        sent, (out, into) = [], os.pipe()
-        log = io.BytesIO()
-        output = Output(SimpleNamespace(emit=lambda _, **more: sent.append(more["text"])), out, log)
-        for at in range(0, len(text), 2**15):
-            os.write(into, text[at : at + 2**15])
-            output.read()
-        os.close(into)
-        output.finish()
-        os.close(out)
-        assert log.getvalue() == text
-        assert max(len(json.dumps({"event": "lines", "text": t})) for t in sent) < LONGEST_LINE
-        assert "".join("".join(t) for t in sent).count("\ufffd") == text.count(b"\xff")
+    sent, (out, into), log = [], os.pipe(), io.BytesIO()
+    output = Output(SimpleNamespace(emit=lambda _, **more: sent.append(more["text"])), out, log)
+    for at in range(0, len(text), 2**15):
+        os.write(into, text[at : at + 2**15])
+        output.read()
+    os.close(into)
+    output.finish()
+    os.close(out)
+    assert log.getvalue() == text
+    assert max(len(json.dumps({"event": "lines", "text": lines})) for lines in sent) < LONGEST_LINE
+    assert "".join("".join(lines) for lines in sent).count("\ufffd") == text.count(b"\xff")
