@@ -102,11 +102,11 @@ def _announced(event, room, seen):
     return path, size
 
 
-def complete(board, session, folder, complete, judge, left):
+def complete(board, session, folder, complete, judge, left, room=limits.MOST_RECORDS):
     """Give every planned case of a run a record; return its Cases.
 
-    With `judge`, the records are held against what their samples expect. Raises BoardError where
-    the run makes no sense.
+    With `judge`, the records are held against what their samples expect. The Cases hold no more
+    than `room` records. Raises BoardError where the run makes no sense.
     """
     plan = read_json(folder / "plan.json")
     if "cases" not in plan:
@@ -122,7 +122,7 @@ def complete(board, session, folder, complete, judge, left):
     known = samples.load() if judge else {}
     ended = read_json(folder / "ended.json")
     cut = "the run was stopped" if ended else "the run was cut off"
-    cases, room = [], limits.MOST_RECORDS
+    cases, more = [], 0
     for sample, name in names:
         session.left()
         base = folder / sample / name
@@ -141,10 +141,11 @@ def complete(board, session, folder, complete, judge, left):
                 records += _misprinted(records, known[sample].texts.get(name), base)
             _write(base.with_suffix(".jsonl"), records)
             cases.append(Case(sample, name, [brief(item) for item in records[:room]], seconds))
-            room -= len(records)
-    if room < 0:
-        more = f"it has {-room} records more: they are in its files, and not in this summary"
-        cases.append(Case(NONE, NONE, [Record(NONE, None, "error", more)], None))
+            room -= len(cases[-1].records)
+            more += len(records) - len(cases[-1].records)
+    if more:
+        reason = f"{more} records more are in its files, and not in this summary"
+        cases.append(Case(NONE, NONE, [Record(NONE, None, "error", reason)], None))
     return cases
 
 

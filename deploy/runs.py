@@ -79,19 +79,18 @@ class _Talk:
 
     def __init__(self, board, session, judge, cases=(), run=None):
         self.board, self.session, self.judge = board, session, judge
-        self.run, self.runs = run, 0
+        self.run, self.runs, self.rows = run, 0, []
         # What may still come once.
         self.open = {*(("start", *case) for case in cases), *(("end", *case) for case in cases)}
         self.open |= {"tree", "broken"} if cases else set()
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
-        rows = []
         while (event := self.session.event(beats=True))["event"] != "done":
             with sense(event):
-                rows += _EVENTS[event["event"]](self, event) or []
+                _EVENTS[event["event"]](self, event)
         self.board.running = False
-        return rows
+        return self.rows
 
     def _once(self, what):
         if what not in self.open:
@@ -139,20 +138,26 @@ class _Talk:
                 came = Path(incoming, "run")
                 left = home.receive(self.session, came)
                 try:
+                    room = max(0, limits.MOST_RECORDS - len(self.rows))
                     cases = home.complete(
-                        self.board, self.session, came, complete, self.judge, left
+                        self.board, self.session, came, complete, self.judge, left, room
                     )
                     place = home.store(came, folder, complete)
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"
-                    return [Row(self.board.name, "-", Record("-", None, "error", reason))]
+                    self._add(home.NONE, Record(home.NONE, None, "error", reason))
+                    return
         except OSError as error:
             why = f"{error.strerror or error}; the records stay on the board"
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
         self.session.send(b"stored %s\n" % name.encode())
         self._show(folder, place, complete, cases, left)
-        return [Row(self.board.name, each.name, item) for each in cases for item in each.records]
+        for each in cases:
+            self._add(each.name, *each.records)
+
+    def _add(self, case, *records):
+        self.rows += [Row(self.board.name, case, item) for item in records]
 
     def _show(self, folder, place, complete, cases, left):
         if place != folder:

@@ -10,7 +10,7 @@ import re
 KIB, MIB = 1024, 1024 * 1024
 
 # A conversation: lines of JSON, and files between them.
-LONGEST_LINE = 1 * MIB  # JSON takes up to 50 times its size in memory
+LONGEST_LINE = 512 * KIB  # JSON takes up to 50 times its size in memory
 MOST_NOISE = 10_000  # lines that are no events: a login script's, a driver's
 LONGEST_ERRORS = 64 * KIB  # what is kept of a program's stderr
 LARGEST_CONVERSATION = 2048 * MIB  # all that comes in one: four of the largest runs
