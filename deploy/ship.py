@@ -12,7 +12,7 @@ from deploy.screen import shortened
 def deploy(board):
     """Make the board's copy equal to this checkout; only what differs travels."""
     files = samples.shipped(samples.load())
-    session = board.start("remote", limits.COPY, do="sync", manifest=samples.manifest(files))
+    session = board.start("remote", limits.COPY, do="sync", manifest=samples.hashes(files))
     event = session.event()
     if event["event"] == "want":
         with sense(event):

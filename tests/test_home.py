@@ -222,3 +222,19 @@ def test_a_summary_holds_no_more_than_it_shows():
     assert brief.device["type"] == "cpu"
     plain = Record("s", None, "passed")
     assert home.brief(plain) == plain
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../escaped", "/tmp/escaped", "s/../../escaped.log", "s/c.py", "a/b/c.log", "s", "", "S/c.log",
+     "s/c.log\n", f"{'s' * 101}/c.log", "unfinished", ".incoming/c.log", "s/plan.json"],
+)  # fmt: skip
+def test_a_file_that_no_run_has(path):
+    with pytest.raises(BoardError, match="a file that no run has"):
+        home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
+def test_a_run_with_a_name_that_is_none(name):
+    with pytest.raises(BoardError, match="names a run"):
+        home.run_name(name)

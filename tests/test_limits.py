@@ -10,7 +10,8 @@ import pytest
 from conftest import FAB
 from test_deploy_ssh import records
 
-from deploy import doctor, home, link, provision, runs, ship
+from common import manifest
+from deploy import doctor, link, provision, runs, ship
 from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
@@ -185,22 +186,6 @@ def test_a_program_that_reads_nothing(tmp_path, monkeypatch):
     with pytest.raises(BoardError, match="lost: not a word for 1 s"):
         link.LocalLink(str(python)).start("facts", {"x": "x" * 10**6}, 60)
     assert time.monotonic() - start < 20
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["../escaped", "/tmp/escaped", "s/../../escaped.log", "s/c.py", "a/b/c.log", "s", "", "S/c.log",
-     "s/c.log\n", f"{'s' * 101}/c.log", "unfinished", ".incoming/c.log", "s/plan.json"],
-)  # fmt: skip
-def test_a_file_that_no_run_has(path):
-    with pytest.raises(BoardError, match="a file that no run has"):
-        home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
-
-
-@pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
-def test_a_run_with_a_name_that_is_none(name):
-    with pytest.raises(BoardError, match="names a run"):
-        home.run_name(name)
 
 
 def test_a_run_that_makes_no_sense_does_not_block_those_behind_it(fake, tmp_path):
@@ -398,3 +383,4 @@ def test_the_documented_limits_are_those_that_hold():
     ):
         assert words in section
     assert limits.FETCH == limits.UNPACK == 60 * minutes
+    assert manifest.NAME.pattern == limits.NAME  # both ends know it, and no board has deploy/

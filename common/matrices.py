@@ -1,0 +1,54 @@
+"""A matrix on the device: rows of `ld` elements, between guard bands."""
+
+import numpy as np
+
+from common.buffers import GuardedBuffer
+
+
+class Matrix:
+    """A buffer for a matrix of `rows` x `columns` elements, row-major, with a leading dimension.
+
+    What is no element of the matrix is guarded: the bands around the buffer, and the gaps between
+    the end of a row and the start of the next, where `ld` is larger than `columns`. Both hold NaN,
+    so that a value read there spoils the result. `device` is the buffer to give to a kernel; keep
+    this object as long as a kernel may use it.
+    """
+
+    def __init__(self, queue, rows, columns, dtype, ld=None):
+        self.rows, self.columns, self.ld = rows, columns, ld or columns
+        self.dtype = np.dtype(dtype)
+        self._buffer = GuardedBuffer(queue, (rows, self.ld), self.dtype)
+        self._around = np.array([np.nan], self.dtype)
+        self.device = self._buffer.device
+
+    @property
+    def nbytes(self):
+        """The bytes of the buffer that a kernel is given."""
+        return self.rows * self.ld * self.dtype.itemsize
+
+    def write(self, values, around=None):
+        """Fill the matrix from an array of its shape, or with one value, and mend its guards.
+
+        The bands and the gaps then hold the number `around`, NaN by default.
+        """
+        self._around = np.array([np.nan if around is None else around], self.dtype)
+        if self.ld == self.columns:
+            self._buffer.write(values)
+        else:
+            with_gaps = np.full((self.rows, self.ld), self._around, self.dtype)
+            with_gaps[:, : self.columns] = values
+            self._buffer.write(with_gaps)
+        self._buffer.guard(None if around is None else self._around)
+
+    def read(self):
+        """Return the matrix as a contiguous array."""
+        return np.ascontiguousarray(self._buffer.read()[:, : self.columns])
+
+    def intact(self):
+        """Tell whether nothing was written into the bands and the gaps since write()."""
+        if not self._buffer.intact():
+            return False
+        if self.ld == self.columns:
+            return True
+        gaps = np.ascontiguousarray(self._buffer.read()[:, self.columns :])
+        return gaps.tobytes() == np.full(gaps.shape, self._around, self.dtype).tobytes()

@@ -1,0 +1,100 @@
+"""Constraints as data: what they demand, what is chosen under them, and what may stand in them."""
+
+import pytest
+
+from common import constraints
+from common.constraints import Space
+from common.errors import Unsupported, UsageError
+
+TILES = Space(
+    defaults={"TSM": 64, "TSN": 64, "WPT": 8},
+    values={"TSM": (16, 32, 64), "TSN": (16, 32, 64), "WPT": (1, 2, 4, 8)},
+    constraints=("TSM >= 1", "WPT >= 1", "TSM % WPT == 0", "TSM * WPT <= 1024"),
+    local=("TSN", "TSM // WPT"),
+    local_bytes="itemsize * TSM * TSN",
+)
+LARGE = {
+    "itemsize": 4, "local_mem_size": 65536, "max_work_group_size": 1024,
+    "max_work_items_0": 1024, "max_work_items_1": 1024,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"WPT": 3}, "--TSM 64 --WPT 3: WPT must divide TSM"),
+        ({"WPT": 0}, "--WPT 0: WPT must be at least 1"),
+        ({"TSM": 256}, "--TSM 256 --WPT 8: TSM * WPT = 2048 must be at most 1024"),
+        ({"TSN": 2048}, "--TSM 64 --TSN 2048 --WPT 8: 2048 work-items in dimension 0, but the"),
+    ],
+)
+def test_a_broken_constraint_is_named_with_the_values(given, said):
+    (message, *_) = constraints.broken(TILES, TILES.defaults | given, LARGE)
+    assert message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"max_work_group_size": 256}, "512 work-items, but a work-group has at most 256"),
+        ({"local_mem_size": 4096}, "16384 bytes of local memory, but the device has 4096"),
+    ],
+)
+def test_a_work_group_and_its_local_memory_must_fit(known, said):
+    assert said in constraints.broken(TILES, TILES.defaults, LARGE | known)[0]
+
+
+def test_what_is_legal_is_chosen_as_it_is():
+    choice = constraints.choose(TILES, {"TSM": 32}, LARGE)
+    assert choice.params == {"TSM": 32, "TSN": 64, "WPT": 8}
+    assert choice.why is None
+
+
+def test_what_is_left_open_is_made_to_fit_and_what_is_given_stays():
+    choice = constraints.choose(TILES, {"TSM": 64}, LARGE | {"local_mem_size": 8192})
+    assert choice.params == {"TSM": 64, "TSN": 32, "WPT": 8}
+    assert "local memory" in choice.why
+
+
+def test_a_value_that_nothing_makes_legal_is_refused_with_one_that_would_do():
+    with pytest.raises(UsageError, match=r"01_x: .*WPT must divide TSM; --WPT 4 would do"):
+        constraints.choose(TILES, {"WPT": 3}, LARGE, "01_x")
+
+
+def test_a_device_without_any_legal_choice_is_unsupported():
+    with pytest.raises(Unsupported, match="no choice of its parameters is legal here"):
+        constraints.choose(TILES, {}, LARGE | {"local_mem_size": 100})
+
+
+def test_all_legal_choices_are_found_and_no_others():
+    found = list(constraints.legal(TILES, LARGE | {"max_work_group_size": 64}, {"WPT": 8}))
+    assert {"TSM": 16, "TSN": 32, "WPT": 8} in found
+    assert all(p["WPT"] == 8 and p["TSN"] * p["TSM"] // 8 <= 64 for p in found)
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "a.b", "f(1)", "[1]", "2 ** 9", "1.5", "'x'", "lambda: 1", "a if b else c",
+     "(", "a +" * 500, "+".join(["a"] * 600)],
+)  # fmt: skip
+def test_nothing_but_arithmetic_of_whole_numbers_is_evaluated(text):
+    with pytest.raises(ValueError, match=r"expression|constraint|number"):
+        constraints.evaluate(text, {"a": 1, "b": 1, "c": 1})
+
+
+def test_a_name_without_a_value_is_an_error():
+    with pytest.raises(ValueError, match="b is unknown"):
+        constraints.evaluate("a + b", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("W in (1, 2, 4)", "W must be one of 1, 2, 4"),
+        ("W == 0 or N % W == 0", "W == 0 must hold or W must divide N"),
+        ("W * N < limit", "W * N = 15 must be below limit = 10"),
+    ],
+)
+def test_a_constraint_explains_itself(text, said):
+    assert constraints.explain(text, {"W": 3, "N": 5, "limit": 10}) == said
