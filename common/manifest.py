@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 1024**2  # of a sample.toml
 MOST_SECONDS = 10**6  # of a time limit: eleven days
 TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
 _TOOLS_KEYS = {"metric", "small", "axes", "best", "tuned"}
@@ -100,7 +100,7 @@ def read(name, root=ROOT):
     where = f"samples/{name}/sample.toml"
     try:
         if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+            raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
         if tomllib is None:
             raise UsageError("reading it needs Python 3.11 or newer")
     except UsageError as error:
@@ -153,7 +153,7 @@ def _axis(folder, option, value):
 
 def _case(sample, name, table):
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
     if not is_time_limit(timeout):

@@ -21,6 +21,7 @@ from deploy.errors import (
     UsageError,
 )
 from deploy.link import LocalLink
+from deploy.onboard import limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 from deploy.ssh import SshLink
@@ -48,12 +49,15 @@ class Board:
         self._session = None
         self.stopping = False
 
-    def start(self, program, **request):
-        """Start a program of deploy/onboard on the board and return its Session."""
+    def start(self, program, seconds=limits.COPY, **request):
+        """Start a program of deploy/onboard on the board and return its Session.
+
+        It is to be done within `seconds`.
+        """
         if self.stopping:
             raise BoardError(_STOPPED)
         request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
-        self._session = self.link.start(program, request)
+        self._session = self.link.start(program, request, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session
@@ -141,6 +145,7 @@ class Fleet:
             return work(board)
         except BoardError as error:
             board.failed = str(error)
+            board.link.close()  # what it still sends would only fill the memory
         except UsageError:
             raise
         except Exception as error:  # one board's surprise must not cost the others their table

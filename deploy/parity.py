@@ -8,6 +8,7 @@ from common import outputs
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
 from deploy.errors import UsageError
+from deploy.screen import shortened
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
 _STYLE = {EQUAL: "green", DIFFER: "bold red"}
@@ -113,7 +114,7 @@ def _farthest(case, board, name):
             for side in (LOCAL, board)
         )
         both = [kernel for kernel in ours if kernel in theirs]
-        distances = [(outputs.ulp_distance(ours[k], theirs[k]), k) for k in both]
+        distances = [(outputs.ulp_distance(ours[k], theirs[k]), shortened(k)) for k in both]
     except ValueError:
         return None
     return max(distances, default=None)

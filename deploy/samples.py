@@ -38,7 +38,7 @@ class Sample:
 def check_name(name):
     """Return `name` if a sample or a case can be called so, else raise UsageError."""
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     return name
 
 

@@ -13,7 +13,13 @@ from rich.text import Text
 from common.text import printable
 
 PAUSE = 0.1  # seconds between two drawings of the progress
+LONGEST = 300  # characters of a line that a board may fill
 NARROWEST = 40  # columns of text, below which nothing is folded
+
+
+def shortened(text):
+    """Return a line that cannot fill the screen."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class _Console(Console):

@@ -4,6 +4,7 @@ import logging
 import os
 import shlex
 import socket
+import time
 from functools import partial
 
 import fabric
@@ -14,7 +15,8 @@ from fabric.connection import derive_shorthand
 from common.files import read_text
 from deploy import known_hosts
 from deploy.errors import BoardError, UsageError
-from deploy.link import LONGEST_LINE, NO_END, SILENCE, Link, Session
+from deploy.link import ENDLESS, NO_END, PIECE, Link
+from deploy.onboard import limits
 
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
@@ -22,6 +24,8 @@ MOST_BYTES = 1024**2  # of a board's ssh_config
 MOST_TROUBLE = 3  # lines of known_hosts that a refusal names
 # The algorithms with which a key of a type signs, where they are called otherwise.
 _ALGORITHMS = {"ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"]}
+
+TICK = 0.2  # seconds between two looks at what a server sends, while none of it is read
 
 # What paramiko says of a server that takes a connection and is silent then.
 _NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
@@ -96,25 +100,11 @@ class SshLink(Link):
             self._connection.open()
             channel = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
             self._connection.transport.set_keepalive(10)
-            channel.settimeout(SILENCE)
+            channel.settimeout(CONNECT_TIMEOUT)
             channel.exec_command(f"{_shell_word(self._python)} -c {shlex.quote(code)}")
         except Exception as error:
             raise BoardError(self._explain(error)) from error
-        stderr = channel.makefile_stderr("rb")
-
-        def finish():
-            channel.shutdown_write()
-            # The board may close its output, and live on.
-            if not channel.status_event.wait(SILENCE):
-                return None, NO_END
-            try:
-                errors = stderr.read(LONGEST_LINE).decode(errors="replace")
-                return channel.recv_exit_status(), errors
-            except OSError as error:
-                return None, str(error)
-
-        stdin = channel.makefile_stdin("wb")
-        return Session(stdin, channel.makefile("rb"), finish)
+        return _Way(channel)
 
     def close(self):
         self._connection.close()
@@ -153,6 +143,59 @@ def _known_hosts(ssh):
     own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
     shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
     return [os.path.expanduser(p) for p in (*_paths(own), *_paths(shared)) if _is_file(p)]
+
+
+class _Way:
+    """The way to a program over a channel of SSH: see link.Session."""
+
+    def __init__(self, channel):
+        self._channel = channel
+
+    def receive(self, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            self._check_unread()
+            self._channel.settimeout(TICK)
+            try:
+                return self._channel.recv(PIECE)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
+
+    def send(self, data, seconds):
+        self._channel.settimeout(min(seconds, limits.SILENCE))
+        if sent := self._channel.send(data):
+            return sent
+        raise OSError("the channel is closed")
+
+    def finish(self):
+        self._channel.shutdown_write()
+        # The board may close its output, and live on.
+        end = time.monotonic() + limits.SILENCE
+        while not self._channel.status_event.wait(TICK):
+            self._check_unread()
+            if time.monotonic() > end:
+                return None, NO_END
+        try:
+            errors = self._channel.recv_stderr(limits.LONGEST_ERRORS).decode(errors="replace")
+            return self._channel.recv_exit_status(), errors
+        except OSError as error:
+            return None, str(error)
+
+    def _check_unread(self):
+        """Give a server up that sends more than SSH lets it: paramiko keeps all of it."""
+        channel = self._channel
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > limits.UNREAD:
+            raise BoardError(f"{ENDLESS}: its SSH server does not wait until that is read")
+
+
+class _Packetizer(paramiko.packet.Packetizer):
+    """Refuses packets larger than any server sends: paramiko would read up to 4 GiB of one."""
+
+    def read_all(self, n, check_rekey=False):
+        if n > limits.LARGEST_PACKET:
+            raise paramiko.SSHException(f"{ENDLESS}: an SSH packet of {n} bytes")
+        return super().read_all(n, check_rekey)
 
 
 def _paths(value):
@@ -201,7 +244,7 @@ def _proxy(ssh):
 
 def transport(types, sock, **options):
     """Return a Transport that asks for the host keys of these types first, as ssh does."""
-    result = paramiko.Transport(sock, **options)
+    result = paramiko.Transport(sock, packetizer_class=_Packetizer, **options)
     preferred = result.get_security_options()
     known = [name for each in types for name in _ALGORITHMS.get(each, [each])]
     preferred.key_types = sorted(preferred.key_types, key=lambda name: name not in known)

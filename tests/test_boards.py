@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy import boards, runs, samples
+from deploy import boards, home, samples
 from deploy.errors import UsageError
 from dev.emulate import root
 from dev.emulate.board import Emulated
@@ -221,6 +221,6 @@ def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml)
 def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
     plan = tmp_path / "plan.json"
     for file, said in ((None, None), (boards.ROOT / "x" / "config", "x/config"), ("/y", "/y")):
-        plan.write_text('{"run": "r", "ssh_config": "what the board says"}')
-        runs._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan)
+        came = {"run": "r", "ssh_config": "what the board says"}
+        home._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan, came)
         assert json.loads(plan.read_text()) == {"run": "r", "ssh_config": said}
