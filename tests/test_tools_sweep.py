@@ -122,6 +122,17 @@ def test_a_point_with_several_records(stub):
     assert "1 point, 1 of them" in stub.sweep("--axis", "--do", "two", *ONE)[1]
 
 
+def test_a_status_counts_more_than_records_that_passed(stub):
+    assert stub.sweep("--axis", "--do", "lie", *ONE)[0] == 2
+    first, last = stub.records()
+    assert (first.status, last.status, last.reason) == (
+        "passed",
+        "error",
+        "cannot write the output",
+    )
+    assert last.params["point"]["ended"] == "refused"
+
+
 def test_nothing_passed(stub):
     assert stub.sweep("--axis", "--do", "lack", *ONE)[0] == 77
     assert stub.sweep("--axis", "--do", "refuse", *ONE)[0] == 2
