@@ -211,9 +211,12 @@ def _finite_float(text):
     return number
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite_float)
+
+
 def _parse(line):
     try:
-        data = json.loads(line, parse_constant=_no_constant, parse_float=_finite_float)
+        data = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):

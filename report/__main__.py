@@ -107,20 +107,21 @@ def make(args):
             archives=list(dict.fromkeys(
                 read.archives() + (against.archives() if against else []))),
         )  # fmt: skip
-        text = page.render(contents)
-    write(output, text)
+        write(output, page.stream(contents))
     if args.figures:
         write_figures(contents.gemm + contents.timelines, args.figures)
     return tell(contents, output, args.fail_on_regression)
 
 
-def write(path, text):
-    """Write a file whole or not at all."""
+def write(path, stream):
+    """Write the text of a stream into a file, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".report-") as folder:
             whole = Path(folder, "page")
-            whole.write_text(text, encoding="utf-8", errors="replace")
+            stream.enable_buffering(100)
+            with open(whole, "wb") as file:
+                stream.dump(file, encoding="utf-8", errors="replace")
             whole.replace(path)
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror}") from error

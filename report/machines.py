@@ -26,11 +26,14 @@ class Machine:
 
 def machines(points):
     """Return the Machines that the points name."""
-    groups = {}
+    groups, told = {}, {}
     for point in points:
         if point.device:
-            told = json.dumps([point.device.get(key) for _, key in _FACTS])
-            groups.setdefault((point.board, point.device_name, told), []).append(point)
+            device = id(point.device)  # a few, shared by all
+            if device not in told:
+                facts = json.dumps([point.device.get(key) for _, key in _FACTS])
+                told[device] = point.device_name, facts
+            groups.setdefault((point.board, *told[device]), []).append(point)
     return [_machine(own) for own in groups.values()]
 
 

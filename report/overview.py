@@ -93,13 +93,15 @@ def table(points):
 def _cell(points):
     counts = {}
     for point in points:
-        for status, count in point.counts.items():
-            counts[status] = counts.get(status, 0) + count
+        for status, count in zip(SEVERITY, point.counts):
+            if count:
+                counts[status] = counts.get(status, 0) + count
     for metric, unit in RATES.items():
-        found = [(p.rates[metric], p) for p in points
-                 if p.status == "passed" and metric in p.rates and not p.is_peer]  # fmt: skip
+        found = [p for p in points
+                 if p.status == "passed" and p.typical(metric) and not p.is_peer]  # fmt: skip
         if found:
-            rate, point = max(found, key=lambda item: item[0].median)
+            point = max(found, key=lambda p: p.typical(metric))
+            rate = point.rate(metric)
             figure = f"{figures(rate.median)} {unit}"
             of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
             return Cell(counts, figure, of, rate.relative)

@@ -7,7 +7,7 @@ told, such as a temperature, were measured: a point has their range.
 
 import json
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 from common import record
 from common.text import printable
@@ -16,7 +16,7 @@ from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
 from report.stats import number
-from report.values import text, unmeasured
+from report.values import interned, text, unmeasured
 
 
 def collect(paths, unpack_into, all_runs=False):
@@ -89,9 +89,10 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        key = (board, source.case, item.sample, item.variant, id(device), id(about),
-               self._code(run, item.sample), json.dumps(params, sort_keys=True))  # fmt: skip
+        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about),
+                       self._code(run, item.sample), params])  # fmt: skip
         if key not in self._points:
+            params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
                 params, device, about, source,
@@ -104,6 +105,13 @@ class Reader:
             key = json.dumps(value, sort_keys=True)
             self._last[kind] = self._equal.setdefault((kind, key), value)
         return self._last[kind]
+
+
+_text_of = json.JSONEncoder(sort_keys=True).encode
+
+
+def _digest(values):
+    return blake2b(_text_of(values).encode(), digest_size=16).digest()
 
 
 def _name_boards(points):
