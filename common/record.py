@@ -8,10 +8,11 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 
 SCHEMA = 1
+DEEPEST = 50  # lists and objects within each other; what works on records may be recursive
 STATUSES = ("passed", "failed", "unsupported", "error")
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
@@ -94,15 +95,19 @@ class Record:
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
-        data = _finite(asdict(self))
+        values = {name: getattr(self, name) for name in _FIELDS}
         for name in _OPTIONAL:
-            if data[name] is None:
-                del data[name]
-        return json.dumps(data, sort_keys=True, allow_nan=False)
+            if values[name] is None:
+                del values[name]
+        try:
+            return _ENCODER.encode(values)
+        except ValueError:
+            return _ENCODER.encode(_finite(values))
 
 
 _FIELDS = {field.name for field in fields(Record)}
 _OPTIONAL = {"code"}  # keys that a record may lack
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
 
 def _check_group(name, group, known):
@@ -211,6 +216,15 @@ def _finite_float(text):
     return number
 
 
+def _is_deep(value):
+    """Tell whether lists and dictionaries lie in each other more than DEEPEST times."""
+    layer = [value]
+    for _ in range(DEEPEST):
+        inner = (v.values() if isinstance(v, dict) else v for v in layer)
+        layer = [v for values in inner for v in values if isinstance(v, (dict, list))]
+    return bool(layer)
+
+
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite_float)
 
 
@@ -221,6 +235,8 @@ def _parse(line):
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):
         raise RecordError("not a JSON object")
+    if line.count("{") + line.count("[") > DEEPEST and _is_deep(data):
+        raise RecordError("its values are nested too deeply")
     if data.get("schema") != SCHEMA:  # before its keys: another version has others
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
     if unknown := set(data) - _FIELDS:

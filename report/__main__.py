@@ -23,7 +23,7 @@ if str(ROOT) not in sys.path:
 from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
 
 try:
-    from report import archive, compare, draw, page, selection, timeline
+    from report import archive, compare, disk, draw, page, selection, timeline
     from report.reading import collect
     from report.replay import shown
 except ImportError as missing:
@@ -115,16 +115,9 @@ def make(args):
 
 def write(path, stream):
     """Write the text of a stream into a file, whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".report-") as folder:
-            whole = Path(folder, "page")
-            stream.enable_buffering(100)
-            with open(whole, "wb") as file:
-                stream.dump(file, encoding="utf-8", errors="replace")
-            whole.replace(path)
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}") from error
+    stream.enable_buffering(100)
+    with disk.whole(path) as unfinished, open(unfinished, "wb") as file:
+        stream.dump(file, encoding="utf-8", errors="replace")
 
 
 def write_figures(plots, folder):

@@ -13,8 +13,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import files
+from common.errors import UsageError
 from common.text import printable
 from report import archive
+from report.disk import LARGEST_OBJECT, object_in
 from report.errors import ReportError
 
 NO_CASE = ""
@@ -34,7 +37,7 @@ class Run:
 
     @property
     def label(self):
-        return f"{self.board}/{self.name}"
+        return printable(f"{self.board}/{self.name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,7 @@ def find(paths, unpack_into, notices, all_runs=False):
         elif path.is_file():
             found = [Source(path)]
         else:
+            files.regular(path) if path.exists() else None
             raise ReportError(f"{path} is not there")
         for source in found:
             sources.setdefault(source.path.resolve(), source)
@@ -117,11 +121,12 @@ def _is_records(name):
 
 def _plan(folder, notices):
     try:
-        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        if not isinstance(plan, dict):
-            raise ValueError("not an object")
-    except (OSError, ValueError, RecursionError) as error:
-        notices.append(printable(f"{folder / 'plan.json'}: {error}"))
+        plan = files.parsed(folder / "plan.json", LARGEST_OBJECT, json.loads)
+    except UsageError as error:
+        notices.append(str(error))
+        return {}
+    if not isinstance(plan, dict):
+        notices.append(printable(f"{folder / 'plan.json'}: not an object"))
         return {}
     return plan
 
@@ -142,7 +147,7 @@ def _newest(sources, named):
 
 def _given_up(source):
     """Tell whether a person stopped the run before this case was through: it says nothing then."""
-    if not archive.object_in(source.run.folder / "ended.json").get("stopped"):
+    if not object_in(source.run.folder / "ended.json").get("stopped"):
         return False
-    outcome = archive.object_in(source.path.with_suffix(".outcome.json"))
+    outcome = object_in(source.path.with_suffix(".outcome.json"))
     return not outcome or outcome.get("reason") == "stopped"

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from common import files
+from common.errors import UsageError
 from report.values import flat, text
 
 ROOT = Path(__file__).resolve().parents[1]
+_LARGEST = 64 * 1024**2  # bytes of a file of the samples
 _FACTS = (
     ("platform", "platform"), ("version", "version"), ("driver", "driver"),
     ("OpenCL C", "opencl_c"), ("compute units", "compute_units"),
@@ -78,6 +81,6 @@ def _hash(path):
     ):
         return None
     try:
-        return hashlib.sha256((ROOT / plain).read_bytes()).hexdigest()
-    except (OSError, ValueError):
+        return hashlib.sha256(files.read_bytes(ROOT / plain, _LARGEST)).hexdigest()
+    except UsageError:
         return None

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from common import files
+from common.errors import UsageError
 from common.timing import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
@@ -69,10 +71,10 @@ def _problem(points):
 def _tail(path):
     """Return the last lines of a log, or None where there is none."""
     try:
-        with open(path, "rb") as file:
+        with files.opened(path) as file:
             file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
             lines = file.read().decode(errors="replace").splitlines()[-LOG_TAIL:]
-    except (OSError, TypeError):
+    except (OSError, TypeError, UsageError):
         return None
     shown = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
     return "\n".join(shown).strip("\n") or None

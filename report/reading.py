@@ -10,8 +10,10 @@ from functools import lru_cache
 from hashlib import blake2b, sha256
 
 from common import record
+from common.errors import UsageError
 from common.text import printable
 from report import inputs
+from report.disk import scan
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
@@ -60,7 +62,7 @@ class Reader:
         """Read a file; a line that cannot be understood is passed over."""
         try:
             line, before = 0, len(self._points)
-            for line, item in record.settled(enumerate(record.scan(source.path), 1)):
+            for line, item in record.settled(enumerate(scan(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
                 else:
@@ -70,16 +72,14 @@ class Reader:
             _name_boards(self.points[before:])
         except OSError as error:
             self._notice(f"{source.path}: {error.strerror}")
+        except UsageError as error:
+            self._notice(str(error))
 
     def _notice(self, line):
         self.notices.append(printable(line)[:500])
 
     def _add(self, source, item, line):
-        try:
-            self._point(source, item).add(item, source, line)
-        except RecursionError:
-            self._notice(f"{source.path}:{line}: nested too deeply")
-            return
+        self._point(source, item).add(item, source, line)
         self.records += 1
         if source.run:
             self.phases.setdefault(source, Phases()).add(item)
