@@ -116,9 +116,27 @@ def _verdict(what, job, anew=False):
     return known
 
 
+def do_without_cache():
+    """Let pyopencl keep no cache, here and in child processes, where it could not: it would fail.
+
+    That is so where the user has no home, or one that cannot be written.
+    """
+    try:
+        _caches().mkdir(parents=True, exist_ok=True)
+        usable = os.access(_caches(), os.W_OK | os.X_OK)
+    except OSError:
+        usable = False
+    if not usable:
+        os.environ["PYOPENCL_NO_CACHE"] = "1"
+        cl._PYOPENCL_NO_CACHE = True
+
+
+def _caches():
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
 def _cache():
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home, "opencl-samples", "drivers")
+    return _caches() / "opencl-samples" / "drivers"
 
 
 def _read(file):

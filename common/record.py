@@ -4,9 +4,11 @@ A reader refuses what it does not know, with the file and the line: a record tha
 understood is worse than none.
 """
 
+import errno
 import json
 import math
 import os
+import stat
 import sys
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
@@ -144,11 +146,32 @@ def _finite(value):
 
 def append(path, record):
     """Add the record to the file, flushed: what was written survives a crash of the next run."""
-    with open(path, "a", encoding="utf-8") as file:
+    with appending(path) as file:
         file.write(record.to_line() + "\n")
         file.flush()
         if os.path.isfile(path):
             os.fsync(file.fileno())
+
+
+def appending(path):
+    """Return a file opened to add text. Raises OSError, also where that would wait, or be a disk.
+
+    A FIFO is taken when somebody reads from it, as from /dev/stdout.
+    """
+    return open(path, "a", encoding="utf-8", opener=_at_once)
+
+
+def _at_once(path, flags):
+    flags |= os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        if stat.S_ISBLK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is a disk", path)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read(path):
@@ -216,7 +239,7 @@ def _finite_float(text):
     return number
 
 
-def _is_deep(value):
+def is_deep(value):
     """Tell whether lists and dictionaries lie in each other more than DEEPEST times."""
     layer = [value]
     for _ in range(DEEPEST):
@@ -235,7 +258,7 @@ def _parse(line):
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):
         raise RecordError("not a JSON object")
-    if line.count("{") + line.count("[") > DEEPEST and _is_deep(data):
+    if line.count("{") + line.count("[") > DEEPEST and is_deep(data):
         raise RecordError("its values are nested too deeply")
     if data.get("schema") != SCHEMA:  # before its keys: another version has others
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
