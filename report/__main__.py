@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from common.errors import UsageError
+from common.text import one_line, open_streams, printable
 from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
 
 try:
@@ -60,30 +63,50 @@ def options():
 
 
 def main(argv=None):
+    open_streams()
     try:
         args = options().parse_args(argv)
         if args.fail_on_regression and not args.baseline:
             raise ReportError("--fail-on-regression needs --baseline DIR")
-        return export(args) if args.export else make(args)
-    except ReportError as error:
-        print(f"report: error: {error}", file=sys.stderr)
-        return WRONG_USAGE
+        status = export(args) if args.export else make(args)
+        sys.stdout.flush()
+        return status
+    except (ReportError, UsageError) as error:
+        return fail(WRONG_USAGE, error)
     except BrokenPipeError:  # nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return WRONG_USAGE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"report: error: {where}{error.strerror}", file=sys.stderr)
-        return WRONG_USAGE
+        where = f"{error.filename}: " if error.filename else "cannot print: "
+        if not error.filename:
+            silence()
+        return fail(WRONG_USAGE, f"{where}{error.strerror}")
+    except MemoryError:
+        return fail(BROKEN, "not enough memory: name fewer results")
     except KeyboardInterrupt:
-        print("report: error: stopped, nothing was written", file=sys.stderr)
-        return INTERRUPTED
+        return fail(INTERRUPTED, "stopped, nothing was written")
     except Exception as error:
         if "--debug" in (argv or sys.argv):
             raise
-        why = f"unforeseen {type(error).__name__}: {' '.join(str(error).split())}"
-        print(f"report: error: {why} (--debug shows where)", file=sys.stderr)
-        return BROKEN
+        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
+        return fail(BROKEN, f"{what} (--debug shows where)")
+
+
+def fail(status, error):
+    """Say in one line what is wrong; return the exit status."""
+    say(f"report: error: {one_line(error)}", sys.stderr)
+    return status
+
+
+def silence():
+    """Let all that is still to be printed go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(line, stream=None):
+    """Print one line: names of files and boards, and texts of records, stay in it."""
+    print(printable(line), file=stream or sys.stdout)
 
 
 def make(args):
@@ -103,7 +126,7 @@ def make(args):
             notices=read.notices + (against.notices if against else []),
             gemm=list(islice(selection.plots(read.points), page.MOST_PLOTS + 1)),
             timelines=[timeline.plot(line) for line in timeline.timelines(read.phases)],
-            comparisons=comparisons, baseline=str(args.baseline),
+            comparisons=comparisons, baseline=printable(str(args.baseline)),
             archives=list(dict.fromkeys(
                 read.archives() + (against.archives() if against else []))),
         )  # fmt: skip
@@ -128,7 +151,7 @@ def write_figures(plots, folder):
         taken[plot.name] += 1
         more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
         draw.save(draw.drawn(plot), folder / f"{plot.name}{more}")
-    print(f"{2 * len(plots)} figures in {shown(folder)}")
+    say(f"{2 * len(plots)} figures in {shown(folder)}")
 
 
 def export(args):
@@ -137,8 +160,8 @@ def export(args):
         raise ReportError("--export packs one run: name its folder, results/<board>/<run>")
     folder = args.results[0].resolve()
     digest = archive.pack(folder, folder.parent.name, args.export)
-    print(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
-    print(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
+    say(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
+    say(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
           "machine, its drivers, and all that the samples printed. Look into it before: paths of "
           "yours stay in options, parameters, logs and the board's env, such as --kernels "
           "/home/...; left out are only the holder and where the checkout is.")  # fmt: skip
@@ -148,19 +171,19 @@ def export(args):
 def tell(contents, output, fail_on_regression):
     """Say what was made; return the exit status."""
     for line in contents.notices[: page.MOST_NOTICES]:
-        print(f"report: not read: {line}", file=sys.stderr)
+        say(f"report: not read: {line}", sys.stderr)
     boards = len({point.board for point in contents.points})
     size = output.stat().st_size / 1024**2
     counts = f"{contents.records} records, {len(contents.points)} points, boards: {boards}"
-    print(f"{shown(output)}: {counts}, {size:.1f} MiB")
+    say(f"{shown(output)}: {counts}, {size:.1f} MiB")
     if contents.comparisons is None:
         return 0
     counts = Counter(each.verdict for each in contents.comparisons)
     said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
-    print(f"compared with {contents.baseline}: {said}")
+    say(f"compared with {contents.baseline}: {said}")
     for each in contents.comparisons:
         if each.verdict == "worse":
-            print(f"worse: {compare.line(each)}")
+            say(f"worse: {compare.line(each)}")
     return REGRESSION if fail_on_regression and counts["worse"] else 0
 
 

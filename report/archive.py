@@ -78,7 +78,7 @@ def pack(folder, board, path):
 
 
 def _write_run(members, folder, board, plan):
-    found = _Found()
+    found, board = _Found(), printable(board)
     members.add("run/plan.json", _json(plan))
     members.add("run/ended.json", files.read_bytes(folder / "ended.json", LARGEST_RUN))
     for file in sorted(folder.glob("*/*")):
@@ -92,11 +92,11 @@ def _write_run(members, folder, board, plan):
         else:
             members.add(name, files.read_bytes(file, LARGEST_RUN))
     commands = list(found.commands)
-    text = _README.format(board=board, run=folder.name, commands="\n".join(
+    text = _README.format(board=board, run=printable(folder.name), commands="\n".join(
         f"    {line}" for line in commands))  # fmt: skip
-    members.add("README.txt", text.encode())
+    members.add("README.txt", text.encode(errors="replace"))
     about = {
-        "format": FORMAT, "version": VERSION, "board": board, "run": folder.name,
+        "format": FORMAT, "version": VERSION, "board": board, "run": printable(folder.name),
         "licence": LICENCE, "machine": list(found.machines.values()),
         "code": plan.get("deployed", {}), "replay": commands, "files": members.files,
     }  # fmt: skip

@@ -34,10 +34,19 @@ def _lines(file):
 def object_in(path):
     """Return the JSON object of a file; an empty one where there is none that can be read."""
     try:
-        value = files.parsed(path, LARGEST_OBJECT, json.loads)
+        return require_object(path)
     except UsageError:
         return {}
-    return value if isinstance(value, dict) else {}
+
+
+def require_object(path):
+    """Return the JSON object of a file. Raises UsageError where there is none that can be read."""
+    value = files.parsed(path, LARGEST_OBJECT, json.loads)
+    if not isinstance(value, dict):
+        raise UsageError(f"{printable(str(path))}: not an object")
+    if record.is_deep(value):
+        raise UsageError(f"{printable(str(path))}: its values are nested too deeply")
+    return value
 
 
 @contextmanager

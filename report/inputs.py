@@ -8,7 +8,6 @@ FILE.jsonl                     records that a sample wrote with --json, whatever
 FILE.zip                       a run that somebody shared: see archive.py
 """
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from common import files
 from common.errors import UsageError
 from common.text import printable
 from report import archive
-from report.disk import LARGEST_OBJECT, object_in
+from report.disk import object_in, require_object
 from report.errors import ReportError
 
 NO_CASE = ""
@@ -121,14 +120,10 @@ def _is_records(name):
 
 def _plan(folder, notices):
     try:
-        plan = files.parsed(folder / "plan.json", LARGEST_OBJECT, json.loads)
+        return require_object(folder / "plan.json")
     except UsageError as error:
         notices.append(str(error))
         return {}
-    if not isinstance(plan, dict):
-        notices.append(printable(f"{folder / 'plan.json'}: not an object"))
-        return {}
-    return plan
 
 
 def _case(source):
