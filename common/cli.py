@@ -172,7 +172,7 @@ def run(main, options, argv=None):
     kernels that an option names, sets `args.code_files` to their paths: they are code, too.
     """
     open_streams()
-    drivers.do_without_cache()
+    drivers.ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),

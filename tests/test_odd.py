@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, modules_of
@@ -196,19 +198,36 @@ def test_closed_streams_go_nowhere(tmp_path, closed):
     assert (tmp_path / "kept").read_text() == ""
 
 
-def test_a_home_that_cannot_be_written(run_sample, tmp_path):
+@pytest.mark.parametrize("platform", [None, "portable"])
+def test_a_home_that_cannot_be_written(run_sample, tmp_path, monkeypatch, platform):
+    monkeypatch.delenv("POCL_CACHE_DIR")
     (tmp_path / "file").touch()
-    home = {"HOME": str(tmp_path / "file"), "XDG_CACHE_HOME": ""}
-    done = run_sample("sgemm", "--size", 4, "--repeat", 1, env=home)
+    home = {"HOME": str(tmp_path / "file"), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path)}
+    chosen = [] if platform is None else ["-p", platform]
+    done = run_sample("sgemm", "--size", 4, "--repeat", 1, *chosen, env=home)
     assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [
+        f"opencl-samples-{os.getuid()}"
+    ]
 
 
-def test_a_cache_is_used_where_there_can_be_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
-    monkeypatch.delenv("PYOPENCL_NO_CACHE", raising=False)
-    drivers.do_without_cache()
-    assert (tmp_path / "new").is_dir()
-    assert "PYOPENCL_NO_CACHE" not in os.environ
+def test_where_caches_are(tmp_path, monkeypatch):
+    own, other = tmp_path / "own", tmp_path / f"opencl-samples-{os.getuid()}"
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def chosen(asked):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(asked))
+        drivers.ensure_cache()
+        return Path(os.environ["XDG_CACHE_HOME"])
+
+    assert chosen(own) == own
+    own.rename(other.with_name("elsewhere"))
+    other.symlink_to("elsewhere")  # as somebody else could leave it
+    assert chosen(tmp_path / "file") == tmp_path / "file"
+    other.unlink()
+    assert chosen(tmp_path / "file") == other
+    assert other.stat().st_mode & 0o777 == 0o700
 
 
 def test_values_that_are_nested_deeply_are_no_record(tmp_path):
