@@ -14,7 +14,7 @@ from common.text import printable
 from report.errors import ReportError
 
 LONGEST_LINE = 16 * 1024**2  # characters of a record: a hundred thousand launches
-LARGEST_OBJECT = 64 * 1024**2  # bytes of a JSON file
+LARGEST_OBJECT = 16 * 1024**2  # bytes of a JSON file
 
 
 def scan(path):

@@ -117,7 +117,9 @@ class Point:
     def typical(self, name):
         """Return the median of that Spread, which needs none of the rest, or None."""
         values = self.metrics.get(name)
-        return median(values) if values and min(values) > 0 else None
+        if not values or min(values) <= 0:
+            return None
+        return values[0] if len(values) == 1 else median(values)
 
     def metric(self, name):
         """Return the median over the records, or None where there is no such metric."""
