@@ -83,7 +83,7 @@ def build(context, path, defines=None, options=()):
 def _keep(program, device, folder, path, defines, options):
     """Write what the driver made of a program into the folder, under a name that is free there."""
     about = {
-        "file": path.name, "defines": defines, "options": list(options),
+        "file": str(path), "defines": defines, "options": list(options),
         "platform": device.platform.name.strip(), "device": device.name.strip(),
         "kernels": {k.function_name: _numbers(k, device) for k in program.all_kernels()},
     }  # fmt: skip

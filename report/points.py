@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from statistics import median
 
-from report import stats
+from common import stats
+from common.stats import number
 from report.inputs import Source
-from report.stats import number
 from report.values import device_name, interned, measured, parameters, text
 
 SEVERITY = ("passed", "unsupported", "error", "failed")  # the last is the worst

@@ -11,13 +11,13 @@ from hashlib import blake2b, sha256
 
 from common import record
 from common.errors import UsageError
+from common.stats import number
 from common.text import printable
 from report import inputs
 from report.disk import scan
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
-from report.stats import number
 from report.values import interned, text, unmeasured
 
 
@@ -89,8 +89,9 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about),
-                       self._code(run, item.sample), params])  # fmt: skip
+        code = item.code or self._code(run, item.sample)
+        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about), code,
+                       asked(params)])  # fmt: skip
         if key not in self._points:
             params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
@@ -121,8 +122,19 @@ def _name_boards(points):
         point.board = point.board or named
 
 
+def asked(params):
+    """Return parameters without what a journal adds of a single run of a point."""
+    point = params.get("point")
+    if not isinstance(point, dict) or "options" not in point:
+        return params
+    return {**params, "point": {"options": point["options"]}}
+
+
 def code_of(run, sample):
-    """Return a digest of the code that a run had for a sample; None where it is not known."""
+    """Return a digest of the code that a run had for a sample; None where it is not known.
+
+    Newer records have one of their own.
+    """
     files = run.plan.get("deployed") if run else None
     if not isinstance(files, dict):
         return None

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from matplotlib.patches import Patch
 
+from common.stats import number
 from report import draw
 from report.disk import object_in
 from report.draw import FADED, SERIES, Plot
-from report.stats import number
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _STAGES = SERIES[1], SERIES[3], SERIES[2]  # queued, wait, run

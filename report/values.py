@@ -4,8 +4,8 @@ import json
 import sys
 from functools import lru_cache
 
+from common.stats import number
 from common.text import printable
-from report.stats import number
 
 LONGEST = 300  # characters of a text
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other

@@ -3,7 +3,6 @@
 import ast
 import re
 import sys
-import tomllib
 
 import pytest
 from conftest import ROOT
@@ -15,15 +14,16 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report -> common; dev -> all of these.
+# Imports go one way: samples -> common; tools, deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl"},
     # Those after PIL are looked for while a sample runs, and need not be there.
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
+    "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
-    "dev": {"common", "deploy", "dev", "report"}
+    "dev": {"common", "deploy", "dev", "report", "tools"}
     | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
 
@@ -73,17 +73,7 @@ def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
 
 
-def versions(lock):
-    """Return the version of each package of a lock by its name."""
-    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / lock).read_text(), re.M))
-
-
-def test_kernel_tuner_is_locked_beside_what_the_others_use():
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = table["optional-dependencies"]["tune"]
-    locked, others = versions("requirements-tune.lock"), versions("requirements.lock")
-    assert wanted.replace("_", "-") == f"kernel-tuner=={locked['kernel-tuner']}"
-    assert all(others.get(name, version) == version for name, version in locked.items())
+def test_no_version_stands_in_the_makefile():
     assert not re.findall(r"pip install.*==", (ROOT / "Makefile").read_text())
 
 

@@ -10,7 +10,8 @@ import pytest
 from conftest import ROOT
 from report_data import ENVIRONMENT, LATER, item, make_run, program, write
 
-from report import gemm, inputs, reading, rows, selection, stats, timeline
+from common import stats
+from report import gemm, inputs, reading, rows, selection, timeline
 
 
 @pytest.fixture
