@@ -88,6 +88,8 @@ def test_a_name_cannot_steer_the_terminal(tmp_path):
         (b"{", json.loads, "line 1"),
         (b"1" * 5000, json.loads, "5000 digits"),
         (b"x = " + b"1" * 5000, tomllib.loads, "5000 digits"),
+        (b"x = " + b"1" * 4096, files.toml, "line 1 has more than 4096 characters"),
+        (b"x = [\n" + b"[\n" * 10**4, files.toml, "nested too deeply"),
         (b"[" * 10**6, json.loads, "nested too deeply"),
         (b'{"x":' * 10**5, json.loads, "nested too deeply"),
         (b"x = " + b"[" * 10**5, tomllib.loads, "nested too deeply"),
