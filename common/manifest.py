@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
+from common.files import parsed, read_text
 
 try:
     import tomllib
@@ -20,7 +21,10 @@ except ImportError:  # Python 3.10, on a board: code_digest() needs none
     tomllib = None
 
 ROOT = Path(__file__).resolve().parents[1]
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+MOST_BYTES = 1024**2  # of a sample.toml
+MOST_SECONDS = 10**6  # of a time limit: eleven days
+TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
 _TOOLS_KEYS = {"metric", "small", "axes", "best", "tuned"}
@@ -96,10 +100,13 @@ def read(name, root=ROOT):
     where = f"samples/{name}/sample.toml"
     try:
         if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+            raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
         if tomllib is None:
             raise UsageError("reading it needs Python 3.11 or newer")
-        table = tomllib.loads((folder / "sample.toml").read_text(encoding="utf-8"))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    table = parsed(folder / "sample.toml", MOST_BYTES, tomllib.loads)
+    try:
         return _manifest(folder, table)
     except KeyError as error:
         raise UsageError(f"{where} lacks {error.args[0]}") from error
@@ -146,15 +153,20 @@ def _axis(folder, option, value):
 
 def _case(sample, name, table):
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
-    if type(timeout) is not int or timeout < 1:
-        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
+    if not is_time_limit(timeout):
+        raise UsageError(f"case {name}: timeout must be {TIME_LIMIT}")
     golden = table.get("golden", False)
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
     return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+
+
+def is_time_limit(value):
+    """Tell whether a value of a file can be a time limit: TIME_LIMIT says so in words."""
+    return type(value) is int and 0 < value <= MOST_SECONDS
 
 
 def _strings(value, what):
@@ -164,6 +176,8 @@ def _strings(value, what):
 
 
 def _only(table, known):
+    if not isinstance(table, dict):
+        raise UsageError(f"a table is wanted, with {', '.join(sorted(known))}")
     if unknown := set(table) - known:
         raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
 
@@ -198,7 +212,7 @@ def code_digest(name, also=(), root=ROOT):
     """
     folder = Path(root, "samples", name)
     try:
-        text = (folder / "sample.toml").read_text(encoding="utf-8")
+        text = read_text(folder / "sample.toml", MOST_BYTES)
         own = _matches(folder, json.loads(_FILES.search(text)[1]))
         own = [path for path in own if path.name not in _NEVER_RUN]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}

@@ -7,34 +7,35 @@ python -m report --figures docs/images             the plots as SVG and PNG, too
 python -m report --export run.zip results/odroid/20260102T030405.678Z
 """
 
-import argparse
-import gc
 import os
 import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from common import stopping
+
+STOPPED = "report: error: stopped, nothing was written"
+if __name__ == "__main__":
+    stopping.end_at_once(STOPPED)  # before all that takes long to import
+
+import argparse
+import gc
 import tempfile
 from collections import Counter
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
 from common.errors import UsageError
 from common.text import one_line, open_streams, printable
+from report import archive, compare, disk
 from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
+from report.reading import collect
+from report.replay import shown
 
-try:
-    from report import archive, compare, disk, draw, page, selection, timeline
-    from report.reading import collect
-    from report.replay import shown
-except ImportError as missing:
-    print(f"report: error: {missing}: `make run` installs what it needs", file=sys.stderr)
-    sys.exit(BROKEN)
-except KeyboardInterrupt:
-    print("report: error: stopped, nothing was written", file=sys.stderr)
-    sys.exit(INTERRUPTED)
+ROOT = Path(ROOT)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,7 +48,8 @@ def options():
         prog="report", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit status: 0 made, 1 with --fail-on-regression where something is worse than "
-               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken.",
+               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken, "
+               "130 stopped by Ctrl-C, 143 by SIGTERM.",
     )  # fmt: skip
     add = parser.add_argument
     add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
@@ -62,15 +64,27 @@ def options():
     return parser
 
 
-def main(argv=None):
+def main(argv=None, loaded=lambda: None):
+    """Return the exit status. `loaded()` is called when all that the options ask for is imported.
+
+    Matplotlib, which takes longest, is imported only where a page is made.
+    """
     open_streams()
     try:
         args = options().parse_args(argv)
         if args.fail_on_regression and not args.baseline:
             raise ReportError("--fail-on-regression needs --baseline DIR")
+        if not args.export:
+            from report import page, timeline  # noqa: F401
+        loaded()
         status = export(args) if args.export else make(args)
         sys.stdout.flush()
         return status
+    except ImportError as missing:
+        return fail(BROKEN, f"{missing}: `make run` installs what it needs")
+    except stopping.Stopped as stop:
+        print(STOPPED, file=sys.stderr)
+        return stop.exit_status
     except (ReportError, UsageError) as error:
         return fail(WRONG_USAGE, error)
     except BrokenPipeError:  # nobody reads on
@@ -84,7 +98,8 @@ def main(argv=None):
     except MemoryError:
         return fail(BROKEN, "not enough memory: name fewer results")
     except KeyboardInterrupt:
-        return fail(INTERRUPTED, "stopped, nothing was written")
+        print(STOPPED, file=sys.stderr)
+        return INTERRUPTED
     except Exception as error:
         if "--debug" in (argv or sys.argv):
             raise
@@ -111,6 +126,8 @@ def say(line, stream=None):
 
 def make(args):
     """Write the page; return the exit status."""
+    from report import page, selection, timeline
+
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
         raise ReportError("there are no results yet: `fab deploy run-all` makes some")
@@ -145,6 +162,8 @@ def write(path, stream):
 
 def write_figures(plots, folder):
     """Write each plot as NAME.svg and NAME.png."""
+    from report import draw
+
     folder.mkdir(parents=True, exist_ok=True)
     taken = Counter()
     for plot in plots:
@@ -170,6 +189,8 @@ def export(args):
 
 def tell(contents, output, fail_on_regression):
     """Say what was made; return the exit status."""
+    from report import page
+
     for line in contents.notices[: page.MOST_NOTICES]:
         say(f"report: not read: {line}", sys.stderr)
     boards = len({point.board for point in contents.points})
@@ -189,4 +210,6 @@ def tell(contents, output, fail_on_regression):
 
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
-    sys.exit(main())
+    status = main(loaded=lambda: stopping.stop_in_order(STOPPED))
+    stopping.end_at_once(STOPPED)
+    sys.exit(status)

@@ -73,17 +73,31 @@ def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
 
 
-def test_the_makefile_has_the_versions_of_pyproject():
+def versions(lock):
+    """Return the version of each package of a lock by its name."""
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / lock).read_text(), re.M))
+
+
+def test_kernel_tuner_is_locked_beside_what_the_others_use():
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = set(table["optional-dependencies"]["tune"])
-    assert wanted == set(re.findall(r"\S+==[\d.]+", (ROOT / "Makefile").read_text()))
+    (wanted,) = table["optional-dependencies"]["tune"]
+    locked, others = versions("requirements-tune.lock"), versions("requirements.lock")
+    assert wanted.replace("_", "-") == f"kernel-tuner=={locked['kernel-tuner']}"
+    assert all(others.get(name, version) == version for name, version in locked.items())
+    assert not re.findall(r"pip install.*==", (ROOT / "Makefile").read_text())
 
 
-def test_the_lock_pins_every_package_with_a_hash():
-    text = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=lambda p: p.name)
+def test_a_lock_pins_every_package_with_a_hash(lock):
+    text = lock.read_text()
     packages = re.findall(r"^[a-z0-9-]+==.*(?:\n    .*)*", text, re.M)
-    assert len(packages) > 20
+    assert len(packages) > 10
     assert all("--hash=sha256:" in package for package in packages)
+    assert len(packages) == len(re.findall("^[^ \n]", text, re.M))  # nothing else is asked for
     assert "://" not in text
+
+
+def test_intels_driver_is_locked_for_the_machines_that_have_it():
+    text = (ROOT / "requirements.lock").read_text()
     for name in ("intel-opencl-rt", "intel-cmplr-lib-rt", "intel-cmplr-lic-rt", "tbb", "tcmlib"):
         assert re.search(rf"^{name}==\S+ ; .*x86_64.*linux", text, re.M), name
