@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
-from common.files import parsed, read_text
+from common.files import parsed, read_text, toml
 
 try:
     import tomllib
@@ -21,7 +21,7 @@ except ImportError:  # Python 3.10, on a board: code_digest() needs none
     tomllib = None
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_BYTES = 1024**2  # of a sample.toml
+MOST_BYTES = 256 * 1024  # of a sample.toml
 MOST_SECONDS = 10**6  # of a time limit: eleven days
 TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
@@ -108,7 +108,7 @@ def read(name, root=None):
             raise UsageError("reading it needs Python 3.11 or newer")
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
-    table = parsed(folder / "sample.toml", MOST_BYTES, tomllib.loads)
+    table = parsed(folder / "sample.toml", MOST_BYTES, toml)
     try:
         return _manifest(folder, table)
     except KeyError as error:

@@ -1,6 +1,8 @@
 """What kernels put out, kept in a file to compare machines by: as near as their last bits."""
 
+import errno
 import math
+import os
 import re
 import struct
 import zipfile
@@ -13,7 +15,9 @@ _END = struct.Struct("<20s4s8xL4xH")  # of a zip file, and the room for another 
 
 
 def start(path):
-    """Make an .npz file without arrays; what was there is gone."""
+    """Make an .npz file without arrays; what was there is gone. Raises OSError."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is there, and no file", path)
     zipfile.ZipFile(path, "w").close()
 
 

@@ -2,11 +2,10 @@
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from common.files import parsed
+from common.files import parsed, toml
 from common.manifest import TIME_LIMIT, is_time_limit
 from deploy.errors import UsageError
 
@@ -16,7 +15,7 @@ REFERENCE = "reference"  # in results/: runs that came with the samples
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MOST_BYTES = 1024**2  # of boards.toml
+MOST_BYTES = 256 * 1024  # of boards.toml
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
 
 
@@ -73,7 +72,7 @@ def path():
 
 def load(file):
     """Return the Settings of every board that the file names, and of `local`."""
-    tables = parsed(file, MOST_BYTES, tomllib.loads)
+    tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
     return {check_name(name): _settings(file, name, table) for name, table in tables.items()}
 

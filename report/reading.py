@@ -7,16 +7,18 @@ told, such as a temperature, were measured: a point has their range.
 
 import json
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 from common import record
+from common.errors import UsageError
 from common.stats import number
 from common.text import printable
 from report import inputs
+from report.disk import scan
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
-from report.values import text, unmeasured
+from report.values import interned, text, unmeasured
 
 
 def collect(paths, unpack_into, all_runs=False):
@@ -60,7 +62,7 @@ class Reader:
         """Read a file; a line that cannot be understood is passed over."""
         try:
             line, before = 0, len(self._points)
-            for line, item in record.settled(enumerate(record.scan(source.path), 1)):
+            for line, item in record.settled(enumerate(scan(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
                 else:
@@ -70,16 +72,14 @@ class Reader:
             _name_boards(self.points[before:])
         except OSError as error:
             self._notice(f"{source.path}: {error.strerror}")
+        except UsageError as error:
+            self._notice(str(error))
 
     def _notice(self, line):
         self.notices.append(printable(line)[:500])
 
     def _add(self, source, item, line):
-        try:
-            self._point(source, item).add(item, source, line)
-        except RecursionError:
-            self._notice(f"{source.path}:{line}: nested too deeply")
-            return
+        self._point(source, item).add(item, source, line)
         self.records += 1
         if source.run:
             self.phases.setdefault(source, Phases()).add(item)
@@ -90,9 +90,10 @@ class Reader:
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
         code = item.code or self._code(run, item.sample)
-        key = (board, source.case, item.sample, item.variant, id(device), id(about), code,
-               json.dumps(asked(params), sort_keys=True))  # fmt: skip
+        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about), code,
+                       asked(params)])  # fmt: skip
         if key not in self._points:
+            params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
                 params, device, about, source,
@@ -105,6 +106,13 @@ class Reader:
             key = json.dumps(value, sort_keys=True)
             self._last[kind] = self._equal.setdefault((kind, key), value)
         return self._last[kind]
+
+
+_text_of = json.JSONEncoder(sort_keys=True).encode
+
+
+def _digest(values):
+    return blake2b(_text_of(values).encode(), digest_size=16).digest()
 
 
 def _name_boards(points):
