@@ -163,7 +163,7 @@ def _only(table, known):
 
 def shipped(samples, root=ROOT):
     """Return the files that a board gets, by their path there: common/ and the samples' files."""
-    files = [*Path(root, "common").glob("*.py"), *Path(root, "common").glob("*.cl")]
+    files = [*Path(root, "common").rglob("*.py"), *Path(root, "common").rglob("*.cl")]
     for sample in samples.values():
         files += [sample.folder / "sample.toml", *sample.files]
     return {file.relative_to(root).as_posix(): file for file in sorted(files)}
