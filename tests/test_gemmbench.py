@@ -60,7 +60,17 @@ def test_every_flavour_and_variant_is_there():
         assert name in KERNELS
     for name in KERNELS:
         assert json.loads((FOLDER / "kernels" / f"{name}.json").read_text())["name"] == name
-        assert (FOLDER / "kernels" / f"{name}.cl").exists()
+
+
+def test_kernels_that_differ_in_a_type_only_share_a_source():
+    files = {}
+    for name in KERNELS:
+        keys = json.loads((FOLDER / "kernels" / f"{name}.json").read_text())
+        files.setdefault(keys["file"], []).append(name)
+    assert sorted(files) == sorted(path.name for path in (FOLDER / "kernels").glob("*.cl"))
+    assert files["SGEMM_NN_4x1.cl"] == ["DGEMM_NN_2x1", "HGEMM_NN_4x1", "SGEMM_NN_4x1"]
+    assert files["CGEMM_NT_1x1.cl"] == ["CGEMM_NT_1x1", "ZGEMM_NT_1x1"]
+    assert len(files) == 17
 
 
 @pytest.mark.parametrize("order", exhaustive_but([6], [1, 3, 6]))

@@ -74,20 +74,20 @@ def test_what_the_driver_refuses_of_the_metadata_is_named(point, tmp_path, chang
 # Wrong kernels fail.
 
 MUTANTS = {
-    "beta": ("SGEMM_NN_1x1", "beta * C[i * n + j]", "0 * C[i * n + j]"),
+    "beta": ("SGEMM_NN_1x1", "beta * LOAD(i * n + j, C)", "0 * LOAD(i * n + j, C)"),
     "alpha": ("SGEMM_NN_1x1", "alpha * sum", "sum"),
     "a product": ("DGEMM_NT_1x1", "size_t k = 0", "size_t k = 1"),
     "the tail of k": ("SGEMM_NT_4x1", "for (; k < n; k++)", "for (; k < 0; k++)"),
-    "the columns at the right": ("SGEMM_NN_4x1", "whole ? j + 4 : j, n);", "n, n);"),
+    "the columns at the right": ("SGEMM_NN_4x1", "whole ? j + WIDTH : j, n);", "n, n);"),
     "the rows at the bottom": ("DGEMM_NT_2x2", "i + 2, i_end, j, j_end", "n, n, j, j_end"),
     "the last chunk": ("SGEMM_NN_4x2_barrier", "start < n;", "start + 128 < n;"),
-    "a lane": ("SGEMM_NT_4x1_unroll2", "sum1.x + sum1.y + sum1.z + sum1.w", "sum1.x + sum1.y"),
-    "the second vector": ("DGEMM_NN_2x1_unroll2", "vload2(0, A0 + k + 2)", "(double2)(0)"),
+    "a lane": ("SGEMM_NT_4x1_unroll2", "v[0].x + v[0].y + v[0].z + v[0].w", "v[0].x + v[0].y"),
+    "the second vector": ("DGEMM_NN_2x1_unroll2", "VLOAD(0, A0 + k + WIDTH)", "(VECTOR)(0)"),
     "lda": ("SGEMM_NN_4x2_mnk", "(size_t)i * lda, *A1", "(size_t)i * K, *A1"),
     "ldc": ("SGEMM_NT_4x2_mnk", "(size_t)i * ldc + j, *C1", "(size_t)i * N + j, *C1"),
     "the imaginary part": ("CGEMM_NN_1x1", "a.x * b.y + a.y * b.x", "a.x * b.y"),
     "the sign of i * i": ("ZGEMM_NT_1x1", "a.x * b.x - a.y * b.y", "a.x * b.x + a.y * b.y"),
-    "half of the sum of halves": ("HGEMM_NT_4x1", "sum2 += a * vload_half4(0, B2 + k);", ""),
+    "half of the sum of halves": ("HGEMM_NT_4x1", "c < WIDTH; c++", "c < WIDTH; c += 2"),
 }  # fmt: skip
 
 
@@ -102,10 +102,10 @@ def broken(tmp_path, point):
         for number, (mutant, (kernel, right, wrong)) in enumerate(mutants.items()):
             name = f"{number}_{kernel}"
             names[name] = mutant
-            body = (FOLDER / "kernels" / f"{kernel}.cl").read_text()
+            keys = json.loads((FOLDER / "kernels" / f"{kernel}.json").read_text())
+            body = (FOLDER / "kernels" / keys["file"]).read_text()
             assert right in body, mutant
             (folder / f"{name}.cl").write_text(body.replace(right, wrong))
-            keys = json.loads((FOLDER / "kernels" / f"{kernel}.json").read_text())
             (folder / f"{name}.json").write_text(
                 json.dumps({**keys, "name": name, "file": f"{name}.cl"})
             )
@@ -155,7 +155,7 @@ DISCARD = {
 
 
 def test_what_a_kernel_does_outside_is_reported(broken):
-    end = "    C[i * n + j] = alpha"
+    end = "    STORE(alpha"
     mutants = {
         what: ("SGEMM_NN_1x1", end, f"    {line}\n{end}") for what, (line, _) in DISCARD.items()
     }
@@ -241,7 +241,7 @@ def test_what_two_runs_tell_of_a_stray_read():
 
 
 def test_a_read_past_the_row_is_seen_where_rows_have_ends(broken):
-    mutants = {"past the row": ("SGEMM_NN_4x2_mnk", "k + 4 <= K;", "k < K;")}
+    mutants = {"past the row": ("SGEMM_NN_4x2_mnk", "k + WIDTH <= K;", "k < K;")}
     reason = broken(mutants, "-n", "4x4x6", *QUICK)[1]["past the row"].reason
     assert "nan instead of" in reason
     assert "depends on what lies outside of A and B" in reason
