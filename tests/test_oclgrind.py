@@ -78,3 +78,13 @@ def test_a_read_out_of_bounds_is_seen(under_oclgrind, project):
     text = path.read_text().replace("vload4(0, A + k)", "vload4(0, A + k + 4000)")
     path.write_text(text)
     assert "Invalid read" in under_oclgrind("sgemm", root=project)[1]
+
+
+def test_the_first_element_beyond_a_buffer_is_seen(under_oclgrind, project):
+    """No band lies there: Oclgrind would take it for part of the buffer."""
+    path = project / "samples/sgemm/sgemm.cl"
+    head, entry, body = path.read_text().partition("__kernel void sgemm_dot4(")
+    arguments, brace, body = body.partition("{")
+    read = "const volatile float gone = ((volatile __global const float *)A)[M * K];"
+    path.write_text(f"{head}{entry}{arguments}{brace} {read} {body}")
+    assert "Invalid read of size 4" in under_oclgrind("sgemm", root=project)[1]
