@@ -161,6 +161,14 @@ def number(text):
     return value
 
 
+def positive(text):
+    """Return the positive number that `text` names: an argparse type."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
+
+
 def run(main, options, argv=None):
     """Parse the command line with the parser `options`, call `main(args)`, and exit.
 
@@ -222,7 +230,8 @@ def _isolate(args):
     def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
-        if args.guards != "bands" and variant and number in (signal.SIGSEGV, signal.SIGBUS):
+        at_work = variant and not reason.endswith("while building")
+        if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
             # The driver works on this device. So it is the kernel that left its buffers.
             status, word = WRONG_RESULT, "failed"
             reason = f"touched a guard page, or what lies beyond: {reason}"

@@ -63,7 +63,7 @@ def test_half_kernels_sum_floats_unless_they_say_so(load):
         ({"opts": ["-DX"]}, "opts must be a text"),
         ({"shape": "square"}, 'shape must be N or MNK, not "square"'),
         ({"arithmetic": "S"}, "arithmetic is for kernels of type H only"),
-        ({"file": "other.cl"}, "file there is no other.cl beside it"),
+        ({"file": "other.cl"}, "file there is no file other.cl beside it"),
         ({"file": "../k.cl"}, "file must be the name of a file in the same folder"),
         ({"file": "."}, "file must be the name"),
         ({"file": "k.cl/"}, "file must be the name"),
@@ -92,9 +92,9 @@ def test_what_is_no_metadata(load, text, message):
 
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path / "k.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"k\.json is no JSON"):
+    with pytest.raises(UsageError, match=r"k\.json is not text in UTF-8"):
         metadata.load(tmp_path / "k.json")
-    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(UsageError, match=r"cannot read .*: it is a folder"):
         metadata.load(tmp_path)
 
 
