@@ -10,6 +10,7 @@ import stat
 from common.errors import UsageError
 from common.text import printable
 
+_PART = 2**20
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -56,14 +57,18 @@ def opened(path, most=None):
 
 def read_bytes(path, most):
     """Return what is in a regular file of at most `most` bytes. Raises UsageError."""
+    parts, left = [], most + 1
     with opened(path, most) as file:
         try:
-            data = file.read(most + 1)
+            # Part by part: asked for `most`, it would first take as much memory.
+            while left and (part := file.read(min(left, _PART))):
+                parts.append(part)
+                left -= len(part)
         except OSError as error:
             raise _unreadable(path, error) from error
-    if len(data) > most:
+    if not left:
         raise _too_large(path, most)
-    return data
+    return b"".join(parts)
 
 
 def read_text(path, most):

@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import mean, median
+from statistics import median
 
 import pyopencl as cl
 
+from common import stats
 from common.text import figures
 
 _BY_HOST = "by the host's clock: the driver's shows nothing"
@@ -50,19 +51,20 @@ class Timing:
         The median is the rate of the median time, as in every sample.
         """
         middle, low, high = self.rate(amount)
-        rates = [amount / seconds for seconds in self.seconds()]
-        return {"min": low, "max": high, "mean": mean(rates), "median": middle,
-                "range": high - low, "repeats": len(rates)}  # fmt: skip
+        return {"min": low, "max": high, "mean": self._spread(amount).mean, "median": middle,
+                "range": high - low, "repeats": len(self.seconds())}  # fmt: skip
+
+    def _spread(self, amount):
+        return stats.spread([amount / seconds for seconds in self.seconds()])
 
     def statistics_line(self, amount):
-        """Return the statistics as text; the range also relative to the median."""
+        """Return the statistics as text, and the spread relative to the median."""
         values = self.statistics(amount)
         names = ("median", "mean", "min", "max", "range")
         shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
         clock = "" if self.seconds() is self.run_s else f", {_BY_HOST}"
-        return (
-            f"{shown} ({values['range'] / values['median']:.1%}), {values['repeats']} runs{clock}"
-        )
+        spread = self._spread(amount).relative
+        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{clock}"
 
     def lines(self, verbose=False):
         """Return the Profiling block of the Mali SDK's samples, of the median times."""

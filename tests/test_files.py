@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import tomllib
+import tracemalloc
 
 import pytest
 
@@ -52,6 +53,15 @@ def test_a_file_has_at_most_so_many_bytes(tmp_path):
         files.read_text(tmp_path / "file", MOST)
     with pytest.raises(UsageError, match="larger"):  # its size is said to be 0
         files.read_text("/proc/self/mountinfo", 5)
+
+
+def test_a_limit_takes_no_memory(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * MOST)
+    tracemalloc.start()
+    assert len(files.read_bytes(tmp_path / "file", 2**30)) == MOST
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2**21
 
 
 def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):

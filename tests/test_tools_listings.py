@@ -1,17 +1,6 @@
-"""samples/mygemm inspect: what it counts in the texts of compilers, small ones written by hand."""
+"""tools/inspect: what it counts in the texts of compilers, small ones written by hand."""
 
-from types import SimpleNamespace
-
-import pytest
-from conftest import modules_of
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    with modules_of("mygemm") as module:
-        yield SimpleNamespace(listings=module("listings"), inspection=module("inspection"))
-
+from tools import inspect, listings
 
 PTX = """
 .version 8.7
@@ -154,52 +143,52 @@ a.so:     file format elf64-littleaarch64
 """
 
 
-def test_ptx_is_counted(sample):
-    assert sample.listings.ptx(PTX) == {
+def test_ptx_is_counted():
+    assert listings.ptx(PTX, "gemm") == {
         "global loads": 3, "local stores": 3, "barriers": 1, "local loads": 1, "fma": 2,
         "matrix": 1, "shuffles": 1, "stack": 1, "global stores": 1,
     }  # fmt: skip
-    assert sample.listings.ptx(PTX, "probe") == {"shuffles": 1}
+    assert listings.ptx(PTX, "probe") == {"shuffles": 1}
 
 
-def test_sass_is_counted(sample):
-    assert sample.listings.sass(SASS) == {
+def test_sass_is_counted():
+    assert listings.sass(SASS, "gemm") == {
         "global loads": 2, "local stores": 2, "barriers": 1, "local loads": 1, "fma": 1,
         "matrix": 1, "stack": 1, "global stores": 1,
     }  # fmt: skip
 
 
-def test_llvm_ir_is_counted_and_addresses_are_followed(sample):
-    assert sample.listings.llvm_ir(IR) == {
+def test_llvm_ir_is_counted_and_addresses_are_followed():
+    assert listings.llvm_ir(IR, "gemm") == {
         "global loads": 1, "local stores": 1, "barriers": 1, "local loads": 1, "fma": 1,
         "stack": 1, "shuffles": 1, "global stores": 1,
     }  # fmt: skip
-    assert sample.listings.llvm_ir(TYPED_IR) == {"global loads": 1, "local stores": 1}
-    assert sample.listings.llvm_ir(IR, "another") == {}
+    assert listings.llvm_ir(TYPED_IR, "gemm") == {"global loads": 1, "local stores": 1}
+    assert listings.llvm_ir(IR, "another") == {}
 
 
-def test_functions_that_are_called_count_with_what_they_are_given(sample):
-    assert sample.listings.llvm_ir(CALLING_IR) == {
+def test_functions_that_are_called_count_with_what_they_are_given():
+    assert listings.llvm_ir(CALLING_IR, "gemm") == {
         "fma": 2, "global loads": 1, "local stores": 1, "local loads": 1, "global stores": 1
     }  # fmt: skip
 
 
-def test_assembly_is_counted(sample):
+def test_assembly_is_counted():
     names = ("_pocl_kernel_gemm_workgroup", "_pocl_kernel_gemm")
-    assert sample.listings.assembly(X86, names) == {
+    assert listings.assembly(X86, names) == {
         "fma": 2, "loads": 3, "stores": 1, "stack": 2
     }  # fmt: skip
-    assert sample.listings.assembly(AARCH64, names) == {
+    assert listings.assembly(AARCH64, names) == {
         "fma": 2, "loads": 2, "stores": 1, "stack": 1
     }  # fmt: skip
-    assert sample.listings.assembly("", names) == {}
+    assert listings.assembly("", names) == {}
 
 
-def test_a_count_is_shown_only_where_the_text_tells(sample):
-    counts = sample.listings.assembly(X86, ["_pocl_kernel_gemm"])
-    assert sample.listings.shown("assembly", counts, "fma") == "2"
-    assert sample.listings.shown("assembly", counts, "local loads") == "-"
-    assert sample.listings.shown("PTX", sample.listings.ptx(PTX), "loads") == "-"
+def test_a_count_is_shown_only_where_the_text_tells():
+    counts = listings.assembly(X86, ["_pocl_kernel_gemm"])
+    assert listings.shown("assembly", counts, "fma") == "2"
+    assert listings.shown("assembly", counts, "local loads") == "-"
+    assert listings.shown("PTX", listings.ptx(PTX, "gemm"), "loads") == "-"
 
 
 NV_LOG = """
@@ -214,7 +203,7 @@ ptxas info    : Used 168 registers, used 1 barriers, 33024 bytes smem, 408 bytes
 """
 
 
-def test_nvidias_log_is_read(sample):
-    assert sample.inspection.nvidia_log(NV_LOG) == {"registers": 168, "spills": 48}
-    assert sample.inspection.nvidia_log(NV_LOG, "probe") == {"registers": 12, "spills": 0}
-    assert sample.inspection.nvidia_log("") == {"registers": None, "spills": None}
+def test_nvidias_log_is_read():
+    assert inspect.nvidia_log(NV_LOG, "gemm") == {"registers": 168, "spills": 48}
+    assert inspect.nvidia_log(NV_LOG, "probe") == {"registers": 12, "spills": 0}
+    assert inspect.nvidia_log("", "gemm") == {"registers": None, "spills": None}
