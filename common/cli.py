@@ -239,7 +239,7 @@ def _isolate(args):
         if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
             # The driver works on this device. So it is the kernel that left its buffers.
             status, word = WRONG_RESULT, "failed"
-            reason = f"touched a guard page, or what lies beyond: {reason}"
+            reason = f"touched a guard page, or memory beyond it: {reason}"
         return _fail(args, status, word, reason, variant=variant, size=size, where=where)
 
     isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))

@@ -182,7 +182,7 @@ def test_a_read_that_is_dropped_is_seen_with_guard_pages(point, tmp_path):
         "SGEMM_NN_1x1": "passed", "SGEMM_leaks": "failed",
     }  # fmt: skip
     assert done.stderr == (
-        "run.py: error: SGEMM_leaks: touched a guard page, or what lies beyond: "
+        "run.py: error: SGEMM_leaks: touched a guard page, or memory beyond it: "
         "killed by SIGSEGV while running\n"
     )
     assert done.returncode == 1

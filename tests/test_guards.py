@@ -12,7 +12,7 @@ from common.errors import Unsupported
 from common.manifest import names
 
 BEHIND = "const volatile float gone = ((volatile __global const float *)%s)[%s];"
-LINE = "touched a guard page, or what lies beyond: killed by SIGSEGV while running"
+LINE = "touched a guard page, or memory beyond it: killed by SIGSEGV while running"
 
 
 @pytest.fixture
