@@ -12,7 +12,7 @@ from common import constraints, manifest, record
 from common.errors import UsageError
 
 # Those whose run.py has the three options already.
-DESCRIBED = ["sgemm", "gemm_intel", "64_bit_integer"]
+DESCRIBED = ["sgemm", "gemm_intel", "64_bit_integer", "gemmbench"]
 
 
 @pytest.mark.parametrize("name", manifest.names())
