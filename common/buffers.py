@@ -19,8 +19,8 @@ _SIGNALLING_NAN = {
 }
 
 
-def _pattern(dtype):
-    """Return the bytes that fill the bands around elements of that type."""
+def guard_pattern(dtype):
+    """Return the bytes that fill the bands around elements of that type: those of one number."""
     size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     value = _SIGNALLING_NAN[size] if dtype.kind in "fc" else b"\xa5"
     return np.frombuffer(value, np.uint8)
@@ -72,7 +72,7 @@ class GuardedBuffer:
 
         A result that depends on what the bands hold was made of a read outside of the buffer.
         """
-        values = _pattern(self.dtype) if values is None else values
+        values = guard_pattern(self.dtype) if values is None else values
         self._guard = np.resize(np.ascontiguousarray(values).view(np.uint8), self._band)
         with self._map_bands(cl.map_flags.WRITE) as bands:
             for band in bands:

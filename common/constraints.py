@@ -1,7 +1,7 @@
 """Constraints on the parameters of a kernel, stated as data: texts such as "TSM % WPTM == 0".
 
-A constraint is an expression of whole numbers. Its names are parameters of the kernel, and facts
-about the device and the element type, which facts() gives. The same text refuses what a command
+A constraint is an expression of whole numbers; max() may be called. Its names are parameters of the
+kernel, and facts about the device and the element type, which facts() gives. The same text refuses what a command
 line gives, chooses what it leaves open, and bounds the search of a tuner. Standard library only.
 """
 
@@ -18,8 +18,9 @@ VECTORS = (1, 2, 4, 8, 16)  # elements of a vector in OpenCL C; 1 is a scalar
 _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
     ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.In,
-    ast.Tuple, ast.Name, ast.Load, ast.Constant,
+    ast.Tuple, ast.Name, ast.Load, ast.Constant, ast.Call,
 )  # fmt: skip
+_FUNCTIONS = {"max": max}
 _LONGEST = 1000  # characters of an expression: none of ours comes near
 
 
@@ -76,7 +77,14 @@ def _compiled(text):
             raise ValueError(f"{text!r}: {type(node).__name__} may not stand in a constraint")
         if isinstance(node, ast.Constant) and type(node.value) is not int:
             raise ValueError(f"{text!r}: {node.value!r} is not a whole number")
-    names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    called = [getattr(call.func, "id", None) for call in calls]
+    used = [node.id for node in nodes if isinstance(node, ast.Name)]
+    if any(call.keywords or len(call.args) < 2 for call in calls) or sorted(
+        name for name in used if name in _FUNCTIONS
+    ) != sorted(map(str, called)):
+        raise ValueError(f"{text!r}: only max(a, b) may be called in a constraint")
+    names = dict.fromkeys(name for name in used if name not in _FUNCTIONS)
     return compile(tree, "<constraint>", "eval"), tuple(names)
 
 
@@ -89,7 +97,7 @@ def evaluate(text, values):
     code, names = _compiled(text)
     if missing := [name for name in names if name not in values]:
         raise ValueError(f"{text!r}: {missing[0]} is unknown")
-    return eval(code, {"__builtins__": {}}, dict(values))
+    return eval(code, {"__builtins__": {}, **_FUNCTIONS}, dict(values))
 
 
 def local_size(space, params):
@@ -169,7 +177,10 @@ def _shown(node, values):
     text = ast.unparse(node)
     if isinstance(node, ast.Constant) or (text in values and not text.islower()):
         return text
-    return f"{text} = {evaluate(text, values)}"
+    try:
+        return f"{text} = {evaluate(text, values)}"
+    except ZeroDivisionError:
+        return text
 
 
 def options(params, *names):
@@ -217,10 +228,18 @@ def _nearest(space, wish, known, fixed):
     The distance is the sum of the factors between them, as powers of 2.
     """
 
-    def distance(params):
-        return sum(abs(log2((params[n] + 1) / (wish[n] + 1))) for n in wish)
+    names = list(space.defaults)
+    values = {**space.values, **{name: (value,) for name, value in fixed.items()}}
 
-    return min(legal(space, known, fixed), key=distance, default=None)
+    def distance(candidate):
+        return sum(abs(log2((v + 1) / (wish[n] + 1))) for n, v in zip(names, candidate))
+
+    # Sorted first: a space may be large, and the nearest that is legal is often one of the first.
+    for candidate in sorted(product(*(values[name] for name in names)), key=distance):
+        params = dict(zip(names, candidate))
+        if not broken(space, params, known):
+            return params
+    return None
 
 
 def require(space, params, known, name="the kernel"):

@@ -76,7 +76,8 @@ def test_all_legal_choices_are_found_and_no_others():
 @pytest.mark.parametrize(
     "text",
     ["__import__('os')", "a.b", "f(1)", "[1]", "2 ** 9", "1.5", "'x'", "lambda: 1", "a if b else c",
-     "(", "a +" * 500, "+".join(["a"] * 600)],
+     "min(a, b)", "max(a, key=b)", "max.real", "max + 1",
+     "max(a)", "(", "a +" * 500, "+".join(["a"] * 600)],
 )  # fmt: skip
 def test_nothing_but_arithmetic_of_whole_numbers_is_evaluated(text):
     with pytest.raises(ValueError, match=r"expression|constraint|number"):
@@ -98,3 +99,15 @@ def test_a_name_without_a_value_is_an_error():
 )
 def test_a_constraint_explains_itself(text, said):
     assert constraints.explain(text, {"W": 3, "N": 5, "limit": 10}) == said
+
+
+def test_the_larger_of_two_may_be_asked_for():
+    assert constraints.evaluate("2 * max(a, b)", {"a": 1, "b": 3}) == 6
+
+
+def test_what_would_divide_by_0_is_broken_and_says_so():
+    space = Space({"A": 0, "B": 1}, {"A": (1,), "B": (1,)}, ("B % (B // A) == 0",))
+    assert constraints.broken(space, space.defaults, LARGE) == [
+        "--A 0 --B 1: B // A must divide B"
+    ]
+    assert constraints.choose(space, {}, LARGE).params == {"A": 1, "B": 1}
