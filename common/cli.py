@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import traceback
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import board, device, isolation, outputs, record
+from common import board, device, isolation, manifest, outputs, program, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -48,6 +49,7 @@ def parser(sample, description):
     add_repetition(group)
     add_json(group)
     add_output(group)
+    add_tools(result)
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     return result
 
@@ -108,6 +110,21 @@ def add_output(group):
     )
 
 
+def add_tools(result):
+    """Add the options by which tools ask a sample for something else than its times."""
+    group = result.add_argument_group("for tools, and for a look at a kernel")
+    group.add_argument(
+        "--check-only", action="store_true", help="check the result, and take no times"
+    )
+    group.add_argument(
+        "--describe", action="store_true",
+        help="build nothing: write which kernels there are, and which parameters they have",
+    )  # fmt: skip
+    group.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep there what the driver makes of each .cl"
+    )
+
+
 def count(least, most=None):
     """Return the argparse type of the whole numbers from `least` up, or up to `most`."""
     upto = "up" if most is None else f"to {most}"
@@ -144,7 +161,8 @@ def run(main, options, argv=None):
     `argv` are the arguments, those of the program where it is None.
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record. It works in a child process: `args.progress` is to be told of kernels,
-    so that one that crashes the driver costs no other.
+    so that one that crashes the driver costs no other. A sample that runs files of others, such as
+    kernels that an option names, sets `args.code_files` to their paths: they are code, too.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this
@@ -152,6 +170,7 @@ def run(main, options, argv=None):
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
+        keep=None, code_files=(),
     )  # fmt: skip
     try:
         args = options.parse_args(argv, namespace=args)
@@ -160,6 +179,7 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
+            program.keep_in(args.keep)
             if not args.debug:
                 _isolate(args)
             status = main(args)
@@ -239,7 +259,7 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     if args.json is not None:
         stopped = record.Record(args.sample, variant, status, reason)
         stopped.params = {"size": size} if size else {}
-        stopped.argv, stopped.started = sys.argv, args.started
+        _sign(args, stopped)
         with contextlib.suppress(OSError):  # that it cannot be written was just reported
             record.append(args.json, stopped)
     return exit_status
@@ -257,12 +277,38 @@ def save(args, finished, output=None):
     `output` is what the record's digest is of.
     """
     if args.json is not None:
-        finished.argv, finished.started = sys.argv, args.started
+        _sign(args, finished)
         with _writing("records", args.json):
             record.append(args.json, finished)
     args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
+
+
+def _sign(args, item):
+    """Say in a record by which command, when, and by which code it was made."""
+    item.argv, item.started = sys.argv, args.started
+    item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
+
+
+def describe(args, about, kernels):
+    """Write a record that says which kernels the sample has, for --describe; return PASSED.
+
+    `about` is what device.describe() says. `kernels` is a list of {"name", "options", "space"}: the
+    options run this kernel, and `space` is the dictionary of a common.constraints.Space, or None
+    where it has no parameters. Two more keys may stand there: "flags" has the option of each
+    parameter, where that is not --PARAMETER, and "itemsize" the bytes of an element, where not 4.
+    A kernel without parameters, which --kernel NAME runs, may be given as its name.
+    """
+    kernels = [{"name": k, "options": ["--kernel", k], "space": None} if isinstance(k, str) else k
+               for k in kernels]  # fmt: skip
+    item = record.Record(args.sample, "describe", "passed", None, {"kernels": kernels}, about,
+                         environment())  # fmt: skip
+    save(args, item)
+    if args.json is None:
+        _sign(args, item)
+        print(json.dumps(json.loads(item.to_line()), indent=1))
+    return PASSED
 
 
 def keep(args, name, output):

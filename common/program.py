@@ -1,17 +1,45 @@
-"""Build a .cl file. A failed build shows the compiler's log with the source lines it names."""
+"""Build a .cl file. A failed build shows the compiler's log with the source lines it names.
 
+With --keep, what the driver makes of each file is kept in a folder, for tools/inspect.
+"""
+
+import itertools
+import json
 import os
 import re
 import sys
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyopencl as cl
 
-from common.errors import OpenCLFailure
+from common.errors import OpenCLFailure, UsageError
 
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
 _PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
+_ASKED = {
+    "private": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
+    "local": cl.kernel_work_group_info.LOCAL_MEM_SIZE,
+    "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
+    "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+}
+_kept = {"folder": None}  # of keep_in()
+
+
+def keep_in(folder):
+    """Let every later build() keep what the driver makes of the program in `folder`, if not None.
+
+    Of each program: its binary (.bin), the compiler's log (.log), and the build options and what
+    OpenCL says of each kernel (.json; memory in bytes). Raises UsageError where there is no such
+    folder and none can be made.
+    """
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--keep {folder}: {error.strerror}") from error
+    _kept["folder"] = folder
 
 
 def build(context, path, defines=None, options=()):
@@ -28,6 +56,9 @@ def build(context, path, defines=None, options=()):
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)
+    folder = _kept["folder"]
+    if folder and "cl_nv_compiler_options" in context.devices[0].extensions:
+        options = [*options, "-cl-nv-verbose"]  # NVIDIA's log then has registers and spills
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
@@ -40,7 +71,42 @@ def build(context, path, defines=None, options=()):
             failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
             failure.log = _with_source(str(error), source)
             raise failure from error
-    return cl.Program(program)
+    program = cl.Program(program)
+    if folder:
+        _keep(program, context.devices[0], folder, path, defines or {}, options)
+    return program
+
+
+def _keep(program, device, folder, path, defines, options):
+    """Write what the driver made of a program into the folder, under a name that is free there."""
+    about = {
+        "file": path.name, "defines": defines, "options": list(options),
+        "platform": device.platform.name.strip(), "device": device.name.strip(),
+        "kernels": {k.function_name: _numbers(k, device) for k in program.all_kernels()},
+    }  # fmt: skip
+    log = program.get_build_info(device, cl.program_build_info.LOG)
+    binary = program.get_info(cl.program_info.BINARIES)[0]
+    try:
+        for number in itertools.count():
+            base = Path(folder, f"{number}-{path.stem}")
+            if not base.with_suffix(".json").exists():
+                break
+        base.with_suffix(".bin").write_bytes(binary)
+        base.with_suffix(".log").write_text(log, encoding="utf-8", errors="replace")
+        base.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _numbers(kernel, device):
+    """Return what OpenCL says of a kernel; None where the driver does not."""
+    numbers = {}
+    for name, info in _ASKED.items():
+        try:
+            numbers[name] = kernel.get_work_group_info(info, device)
+        except cl.Error:  # private memory is new in OpenCL 1.1, and some drivers lack it
+            numbers[name] = None
+    return numbers
 
 
 def flags(defines):

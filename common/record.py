@@ -47,7 +47,8 @@ class Record:
     Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
     `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
     `metrics` and `check` are empty where it did not come so far. `reason` says why the status is
-    not `passed`.
+    not `passed`. `code` is the SHA-256 of the files that ran, or None where it is not known: older
+    records have none.
     """
 
     sample: str
@@ -63,6 +64,7 @@ class Record:
     argv: list = field(default_factory=list)
     started: str = field(default_factory=now)
     schema: int = SCHEMA
+    code: str | None = None
 
     def __post_init__(self):
         if type(self.schema) is not int or self.schema != SCHEMA:
@@ -75,7 +77,7 @@ class Record:
                             ("device", dict), ("environment", dict)):  # fmt: skip
             if not isinstance(getattr(self, name), least):
                 raise RecordError(f"{name} has the wrong type")
-        for name in ("variant", "reason"):
+        for name in ("variant", "reason", "code"):
             if not isinstance(getattr(self, name), (str, type(None))):
                 raise RecordError(f"{name} has the wrong type")
         for name in ("name", "type") if self.device else ():
@@ -92,10 +94,15 @@ class Record:
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
-        return json.dumps(_finite(asdict(self)), sort_keys=True, allow_nan=False)
+        data = _finite(asdict(self))
+        for name in _OPTIONAL:
+            if data[name] is None:
+                del data[name]
+        return json.dumps(data, sort_keys=True, allow_nan=False)
 
 
 _FIELDS = {field.name for field in fields(Record)}
+_OPTIONAL = {"code"}  # keys that a record may lack
 
 
 def _check_group(name, group, known):
@@ -215,6 +222,6 @@ def _parse(line):
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
     if unknown := set(data) - _FIELDS:
         raise RecordError(f"unknown key {min(unknown)}")
-    if missing := _FIELDS - set(data):
+    if missing := _FIELDS - _OPTIONAL - set(data):
         raise RecordError(f"key {min(missing)} is missing")
     return Record(**data)

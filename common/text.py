@@ -1,4 +1,4 @@
-"""Text for a person: what boards and records say, and the names of signals."""
+"""Text for a person: what boards and records say, names of signals, and rates."""
 
 import signal
 
@@ -11,3 +11,8 @@ def printable(text):
 def signal_name(number):
     """Return the name of a signal: SIGSEGV."""
     return next((each.name for each in signal.Signals if each == number), f"signal {number}")
+
+
+def figures(value):
+    """Return a rate as text: four figures, and never an exponent for a large one."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"

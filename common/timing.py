@@ -7,6 +7,8 @@ from statistics import median
 
 import pyopencl as cl
 
+from common.text import figures
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -52,11 +54,6 @@ def _ms(seconds):
     """Return a time as the SDK's samples print it, but never with an exponent."""
     text = f"{seconds * 1e3:g}"
     return f"{text if 'e' not in text else f'{seconds * 1e3:.6f}'}ms"
-
-
-def figures(value):
-    """Return a rate as text: four figures, and never an exponent for a large one."""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def measure(enqueue, repeat, warmup):

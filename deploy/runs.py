@@ -66,7 +66,7 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
         }
         for case in cases
     ]
-    manifest = samples.manifest(samples.shipped(samples.load()))
+    manifest = samples.hashes(samples.shipped(samples.load()))
     names = [(case.sample, case.name) for case in cases]
     board.view = view(board, names, shown(RESULTS / board.name / name))
     board.fetched, board.broken = [], None

@@ -1,42 +1,25 @@
-"""The samples of this checkout: what each ships, and its named cases. From their sample.toml."""
+"""The samples of this checkout: what each ships, its cases, and what these must give."""
 
 import hashlib
 import json
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import errors, manifest
+from common.manifest import NAME, Case
 from deploy.boards import ROOT
 from deploy.errors import UsageError
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SAMPLE_KEYS = {"description", "files", "needs", "options", "cases"}
-_OPTIONS_KEYS = {"values", "words"}
-_CASE_KEYS = {"args", "timeout", "golden"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One named way to run a sample. `timeout` in seconds.
-
-    The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
-    """
-
-    sample: str
-    name: str
-    args: tuple
-    timeout: int
-    golden: bool = False
+__all__ = ["NAME", "Case", "Sample", "check_name", "every", "hashes", "load", "pick", "shipped"]
 
 
 @dataclass(frozen=True)
 class Sample:
     """One folder of samples/.
 
-    `needs` are the OpenCL extensions without which nothing runs. `expected` is expected.json: for
-    each case what its records must hold; empty where it is not made yet. `texts` are the files of
-    expected/: what a case of that name must print, see deploy/printed.py. No board gets them.
+    `expected` is expected.json: for each case what its records must hold; empty where it is not
+    made yet. `texts` are the files of expected/: what a case of that name must print, see
+    deploy/printed.py. No board gets them. The rest is as in a common.manifest.Manifest.
     """
 
     name: str
@@ -58,8 +41,7 @@ def check_name(name):
 
 def load(root=ROOT):
     """Return every sample by name. Raises UsageError for a sample.toml that cannot be used."""
-    tomls = sorted(Path(root, "samples").glob("*/sample.toml"))
-    return {toml.parent.name: _load(toml) for toml in tomls}
+    return {name: _load(name, root) for name in manifest.names(root)}
 
 
 def every(samples, skip=()):
@@ -81,60 +63,20 @@ def pick(samples, name, case=None):
     return cases
 
 
-def _load(toml):
-    folder = toml.parent
-    where = toml.relative_to(folder.parents[1])
+def _load(name, root):
     try:
-        check_name(folder.name)
-        table = tomllib.loads(toml.read_text(encoding="utf-8"))
-        _only(table, _SAMPLE_KEYS)
-        cases = [_case(folder.name, name, case) for name, case in table["cases"].items()]
-        needs = _strings(table.get("needs", []), "needs")
-        options = table.get("options", {})
-        _only(options, _OPTIONS_KEYS)
-        for key, value in options.items():
-            _strings(value, key)
-        files = _files(folder, _strings(table["files"], "files"))
-        expected = _expected(folder / "expected.json")
-        texts = _texts(folder / "expected", {case.name for case in cases})
-        return Sample(
-            folder.name, folder, str(table["description"]), files, needs, tuple(cases), expected,
-            texts,
-        )  # fmt: skip
-    except KeyError as error:
-        raise UsageError(f"{where} lacks {error.args[0]}") from error
-    except (OSError, ValueError, AttributeError, UsageError) as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _case(sample, name, table):
-    check_name(name)
-    _only(table, _CASE_KEYS)
-    timeout = table["timeout"]
-    if type(timeout) is not int or timeout < 1:
-        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
-    golden = table.get("golden", False)
-    if not isinstance(golden, bool):
-        raise UsageError(f"case {name}: golden must be true or false")
-    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
-
-
-def _files(folder, patterns):
-    found = []
-    for pattern in patterns:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise UsageError(f"files: {pattern!r} leads out of the sample's folder")
-        matches = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        if not matches and pattern != "expected.json":
-            raise UsageError(f"files: there is no {pattern!r}")
-        found += matches
-    return tuple(found)
-
-
-def _strings(value, what):
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{what} must be a list of strings")
-    return tuple(value)
+        found = manifest.read(name, root)
+    except errors.UsageError as error:
+        raise UsageError(str(error)) from error
+    try:
+        expected = _expected(found.folder / "expected.json")
+        texts = _texts(found.folder / "expected", {case.name for case in found.cases})
+    except (OSError, ValueError, UsageError) as error:
+        raise UsageError(f"samples/{name}/sample.toml: {error}") from error
+    return Sample(
+        name, found.folder, found.description, found.files, found.needs, found.cases, expected,
+        texts,
+    )  # fmt: skip
 
 
 def _expected(path):
@@ -156,19 +98,14 @@ def _texts(folder, cases):
     return texts
 
 
-def _only(table, known):
-    if unknown := set(table) - known:
-        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
-
-
 def shipped(samples, root=ROOT):
     """Return the files that a board gets, by their path there: common/ and the samples' files."""
-    files = [*Path(root, "common").glob("*.py"), *Path(root, "common").glob("*.cl")]
+    files = manifest.common_files(root)
     for sample in samples.values():
         files += [sample.folder / "sample.toml", *sample.files]
     return {file.relative_to(root).as_posix(): file for file in sorted(files)}
 
 
-def manifest(files):
+def hashes(files):
     """Return the SHA-256 of each file of `shipped`."""
     return {path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}

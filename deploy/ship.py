@@ -9,7 +9,7 @@ from deploy import samples
 def deploy(board):
     """Make the board's copy equal to this checkout; only what differs travels."""
     files = samples.shipped(samples.load())
-    session = board.start("remote", do="sync", manifest=samples.manifest(files))
+    session = board.start("remote", do="sync", manifest=samples.hashes(files))
     event = session.event()
     if event["event"] == "want":
         size = _send(session, [(path, files[path]) for path in event["paths"]])

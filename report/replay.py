@@ -2,19 +2,17 @@
 
 import re
 import shlex
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from common import manifest
+from common.manifest import as_asked
 
 _SCRIPT = "run.py"
 _SAMPLE = re.compile(r"[a-z0-9_][a-z0-9_-]*")
 _BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RUNNERS = ("--json", "--output")  # options of fab, which takes home what they name
-_SAMPLES = Path(__file__).resolve().parents[1] / "samples"
-# The value of an option: a number, or a name; never a path, never another option.
-_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?][A-Za-z0-9_.,:*?+-]*")
 
 
 class Command(NamedTuple):
@@ -100,43 +98,9 @@ def plain_argv(argv, sample):
 def harmless(sample, argv):
     """Return a command line of others, or [] where it has more than what only chooses what is run.
 
-    The sample itself says what that is, in the table `options` of its sample.toml: a file of theirs
-    could be anything, a library as well.
+    What that is, the sample says itself, in its sample.toml.
     """
-    values, words = _choosing(sample)
-    left = iter(map(str, as_asked(argv[1:])))
-    for word in left:
-        name, is_joined, value = word.partition("=")
-        if name in values:
-            value = value if is_joined else next(left, "")
-            if not _VALUE.fullmatch(value):
-                return []
-        elif word not in words:
-            return []
-    return argv
-
-
-@lru_cache(100)
-def _choosing(sample):
-    """Return the options of a sample that take a value, and the words that do not; maybe none."""
-    if not _SAMPLE.fullmatch(sample):
-        return (), ()
-    try:
-        table = tomllib.loads((_SAMPLES / sample / "sample.toml").read_text(encoding="utf-8"))
-        return frozenset(table["options"]["values"]), frozenset(table["options"]["words"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return (), ()
-
-
-def as_asked(argv):
-    """Return a command line without the options that the runner added, and their files."""
-    words, left = [], iter(argv)
-    for word in left:
-        if word in _RUNNERS:
-            next(left, None)
-        elif str(word).partition("=")[0] not in _RUNNERS:
-            words.append(word)
-    return words
+    return argv if manifest.only_chooses(sample, as_asked(argv[1:])) else []
 
 
 def _there(plan):

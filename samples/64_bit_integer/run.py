@@ -53,6 +53,8 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
+    if args.describe:
+        return cli.describe(args, about, KERNELS)
     print("\n".join(device.summary(about)))
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
@@ -104,7 +106,7 @@ def main(args):
             reason = "the kernel wrote outside of its buffers"
 
         times, metrics = None, {}
-        if reason is None:
+        if reason is None and not args.check_only:
             times = timing.measure(enqueue, args.repeat, args.warmup)
             print("\n".join(times.lines(args.verbose)))
             print(times.rate_line("GB/s", image.size / 1e9))

@@ -59,6 +59,8 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
+    if args.describe:
+        return cli.describe(args, about, tiling.kernels(DEFAULTS))
     print("\n".join(texts.choices(chosen, args.type, args.verbose and about)))
     if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
         raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
@@ -88,7 +90,8 @@ def main(args):
 
     # Make the result that they must give.
     inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
-    if args.validation:
+    validation = args.validation or args.check_only
+    if validation:
         print("Making the float64 result on the host", flush=True)
         expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
         bound *= args.data != "integer"
@@ -103,17 +106,22 @@ def main(args):
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
-    # Run once and check every element.
+    # Run once. Check that the kernel kept to its buffers and, with --validation, every element.
     args.progress.at(f"gemm_{args.kernel}", "running")
-    check = None
-    if args.validation and args.repeat:
+    check = reason = None
+    if args.repeat or args.check_only:
         enqueue().wait()
         first = buffers[2].read()
-        check = gemm.check(first[:order, :order].T, expected, bound)
-        print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
+        if validation:
+            check = gemm.check(first[:order, :order].T, expected, bound)
+            print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
+            reason = check.reason
+        intact = all(buffer.intact() for buffer in buffers)
+        if not (intact and matrices.untouched(stored[2], first, memory.padded)):
+            reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time what is right. Each iteration starts from the same C.
-    repeat = 0 if check and check.reason else args.repeat
+    repeat = 0 if reason or args.check_only else args.repeat
     if repeat:
         print(f"Launching {args.warmup} x to warm up, {repeat} x to time", flush=True)
     for _ in range(args.warmup if repeat else 0):
@@ -126,13 +134,9 @@ def main(args):
 
     # Sum up what was measured and what was found, and record it.
     times, last = timing.collect(launches, args.warmup), buffers[2].read()
-    if launches or not check:
+    if launches or not (args.repeat or args.check_only):
         print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
-    reason = check and check.reason
-    intact = all(buffer.intact() for buffer in buffers)
-    if not (intact and matrices.untouched(stored[2], last, memory.padded)):
-        reason = "the kernel wrote outside of its buffers"
-    elif check and not reason and not np.array_equal(first, last, equal_nan=True):
+    if launches and not np.array_equal(first, last, equal_nan=True):
         reason = "the last iteration gave another result than the first"
     if reason or not check:
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
@@ -146,7 +150,7 @@ def main(args):
             device=about, environment=cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
             check=check.values(inputs, result) if check else {},
-        ), result if args.repeat else None)  # fmt: skip
+        ), result if args.repeat or args.check_only else None)  # fmt: skip
     return WRONG_RESULT if reason else PASSED
 
 

@@ -5,9 +5,11 @@ gemm_nn goes through k in steps of size_k; for gemm_nt, size_k is 1.
 """
 
 import argparse
+from dataclasses import asdict
 from math import isqrt, lcm, prod
 from typing import NamedTuple
 
+from common.constraints import Space
 from common.device import size_text
 from common.errors import UsageError
 from common.gemm import Size, parse_size
@@ -21,6 +23,30 @@ OPTIONS = {
 }
 # The kernels unroll a tile. So many products take some ten seconds to compile.
 MOST_PRODUCTS = 16384
+
+# What a tuner tries.
+_VALUES = {
+    "size_m": (1, 2, 4, 8, 16), "group_m": (1, 2, 4, 8, 16, 32),
+    "size_n": (4, 8, 16, 32, 64, 128), "group_n": (1, 2, 4, 8, 16), "size_k": (1, 2, 4, 8, 16),
+}  # fmt: skip
+
+
+def kernels(defaults):
+    """Return what --describe says of both kernels; `defaults` are Tiles."""
+    described = []
+    for name in ("nn", "nt"):
+        used = [each for each in OPTIONS if name == "nn" or each != "size_k"]
+        products = " * ".join(each for each in used if each.startswith("size"))
+        space = Space(
+            {each: getattr(defaults, each) for each in used},
+            {each: _VALUES[each] for each in used},
+            (f"{products} <= {MOST_PRODUCTS}",),
+            ("group_m", "group_n"),
+        )  # fmt: skip
+        options = ["--kernel", name]
+        described.append({"name": f"gemm_{name}", "options": options, "space": asdict(space),
+                          "flags": {each: OPTIONS[each] for each in used}})  # fmt: skip
+    return described
 
 
 def order(text):

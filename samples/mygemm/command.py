@@ -41,7 +41,6 @@ def options(description):
         help="launches back to back for each time taken (default: several short ones)")  # fmt: skip
     add("--queues", type=cli.count(1, 64), metavar="N",
         help="command queues for these (default: 1, but on a CPU one a core, up to 8)")  # fmt: skip
-    add("--check-only", action="store_true", help="take no times")
     add("--tuned", type=Path, default=tuned.FOLDER, metavar="FOLDER",
         help="where tune stores the best parameters, and best finds them")  # fmt: skip
     add("--budget", type=cli.count(1), metavar="N",

@@ -53,6 +53,8 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
+    if args.describe:
+        return cli.describe(args, about, TILE)
     print("\n".join(device.summary(about)))
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
@@ -99,7 +101,7 @@ def main(args):
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
         timed = {}
-        if not check.reason:  # what is wrong is not timed
+        if not (check.reason or args.check_only):  # what is wrong is not timed
             print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
             times = timing.measure(enqueue, args.repeat, args.warmup)
             rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)

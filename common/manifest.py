@@ -1,0 +1,254 @@
+"""sample.toml: what a sample says of itself to deploy, report and tools. Standard library only.
+
+No tool knows a sample's options: which of them only choose what is run, which metric counts, and
+what to run where nobody names it, stand in its sample.toml. The digest of its code is made here,
+too, on the host and on boards alike.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from common.errors import UsageError
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10, on a board: code_digest() needs none
+    tomllib = None
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_KEYS = {"description", "files", "needs", "options", "tools", "cases"}
+_OPTIONS_KEYS = {"values", "words"}
+_TOOLS_KEYS = {"metric", "small", "axes", "best", "tuned"}
+_CASE_KEYS = {"args", "timeout", "golden"}
+_SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
+_NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
+_FILES = re.compile(r"^files = (\[[^\]]*\])", re.M)
+# The value of an option: a number, or a name; never a path, never another option.
+_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?][A-Za-z0-9_.,:*?+-]*")
+_RUNNERS = ("--json", "--output")  # options of what starts samples, which takes what they name
+
+
+@dataclass(frozen=True)
+class Case:
+    """One named way to run a sample. `timeout` in seconds.
+
+    The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
+    """
+
+    sample: str
+    name: str
+    args: tuple
+    timeout: int
+    golden: bool = False
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What tools need to know of a sample.
+
+    `metric` is the key of a record's metrics that tools compare; more is better. `small` are the
+    options of a run that a simulator can finish, and `axes` has for options the values that are run
+    where nobody names others. `best` are the options that let the
+    sample choose its kernel and parameters, and `tuned` is the folder that it reads tuned
+    parameters from; both are empty for a sample that reads none.
+    """
+
+    metric: str = "gflops"
+    small: tuple = ()
+    axes: tuple = ()
+    best: tuple = ()
+    tuned: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a sample.toml says.
+
+    `files` are the paths that a board gets, `needs` the OpenCL extensions without which nothing
+    runs. `values` are the options with a value, and `words` those without one, that only choose
+    what is run: none of them writes, or names a file.
+    """
+
+    name: str
+    folder: Path
+    description: str
+    files: tuple
+    needs: tuple
+    values: frozenset
+    words: frozenset
+    tools: Tools
+    cases: tuple
+
+
+def names(root=ROOT):
+    """Return the names of all samples."""
+    return sorted(path.parent.name for path in Path(root, "samples").glob("*/sample.toml"))
+
+
+def read(name, root=ROOT):
+    """Return the Manifest of a sample. Raises UsageError where it cannot be used."""
+    folder = Path(root, "samples", name)
+    where = f"samples/{name}/sample.toml"
+    try:
+        if not NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        if tomllib is None:
+            raise UsageError("reading it needs Python 3.11 or newer")
+        table = tomllib.loads((folder / "sample.toml").read_text(encoding="utf-8"))
+        return _manifest(folder, table)
+    except KeyError as error:
+        raise UsageError(f"{where} lacks {error.args[0]}") from error
+    except (OSError, ValueError, AttributeError, TypeError, UsageError) as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _manifest(folder, table):
+    _only(table, _KEYS)
+    cases = tuple(_case(folder.name, name, case) for name, case in table["cases"].items())
+    options = table.get("options", {})
+    _only(options, _OPTIONS_KEYS)
+    return Manifest(
+        folder.name, folder, str(table["description"]),
+        _matches(folder, _strings(table["files"], "files")),
+        _strings(table.get("needs", []), "needs"),
+        frozenset(_strings(options.get("values", []), "values")),
+        frozenset(_strings(options.get("words", []), "words")),
+        _tools(folder, table.get("tools", {})),
+        cases,
+    )  # fmt: skip
+
+
+def _tools(folder, table):
+    _only(table, _TOOLS_KEYS)
+    axes = tuple((option, _axis(folder, option, value))
+                 for option, value in table.get("axes", {}).items())  # fmt: skip
+    metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
+    for name, value in (("metric", metric), ("tuned", tuned)):
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a string")
+    small, best = (_strings(table.get(name, []), name) for name in ("small", "best"))
+    return Tools(metric, small, axes, best, tuned)
+
+
+def _axis(folder, option, value):
+    """Return the values of an axis: a list as it is, or the stems of the files of a pattern."""
+    if isinstance(value, str):
+        value = sorted(path.stem for path in _matches(folder, [value]))
+    if not _strings(value, f"axes of {option}"):
+        raise UsageError(f"axes of {option}: no value")
+    return tuple(value)
+
+
+def _case(sample, name, table):
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+    _only(table, _CASE_KEYS)
+    timeout = table["timeout"]
+    if type(timeout) is not int or timeout < 1:
+        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
+    golden = table.get("golden", False)
+    if not isinstance(golden, bool):
+        raise UsageError(f"case {name}: golden must be true or false")
+    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+
+
+def _strings(value, what):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{what} must be a list of strings")
+    return tuple(value)
+
+
+def _only(table, known):
+    if unknown := set(table) - known:
+        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
+
+
+# The files, and the digest of those that run.
+
+
+def _matches(folder, patterns):
+    found = []
+    for pattern in patterns:
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise UsageError(f"files: {pattern!r} leads out of the sample's folder")
+        matches = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+        if not matches and pattern != "expected.json":
+            raise UsageError(f"files: there is no {pattern!r}")
+        found += matches
+    return tuple(found)
+
+
+def common_files(root=ROOT):
+    """Return the files of common/ that every sample may use, and every board gets."""
+    return sorted(path for pattern in _SHIPPED for path in Path(root, "common").rglob(pattern))
+
+
+@lru_cache(100)
+def code_digest(name, also=(), root=ROOT):
+    """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
+
+    It is that of the files that it runs: its own and those of common/, each with its path. `also`
+    are files from elsewhere, such as kernels that the command line names. Boards, which have only
+    what was deployed, give the same digest.
+    """
+    folder = Path(root, "samples", name)
+    try:
+        text = (folder / "sample.toml").read_text(encoding="utf-8")
+        own = _matches(folder, json.loads(_FILES.search(text)[1]))
+        own = [path for path in own if path.name not in _NEVER_RUN]
+        files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
+        files |= {Path(path).name: Path(path) for path in also}
+        sha = hashlib.sha256()
+        for shown, path in sorted(files.items()):
+            sha.update(f"{shown} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        return sha.hexdigest()
+    except (OSError, ValueError, TypeError, UsageError):
+        return None
+
+
+# Command lines of others.
+
+
+def as_asked(argv):
+    """Return a command line without the options that a runner added, and their files."""
+    words, left = [], iter(argv)
+    for word in left:
+        if word in _RUNNERS:
+            next(left, None)
+        elif str(word).partition("=")[0] not in _RUNNERS:
+            words.append(word)
+    return words
+
+
+def only_chooses(name, words):
+    """Tell whether a sample would only choose by these words what it runs, and write no file.
+
+    The sample itself says which options do, in the table `options` of its sample.toml: a file of
+    others could be anything, a library as well.
+    """
+    values, alone = _choosing(name)
+    left = iter(map(str, words))
+    for word in left:
+        option, is_joined, value = word.partition("=")
+        if option in values:
+            value = value if is_joined else next(left, "")
+            if not _VALUE.fullmatch(value):
+                return False
+        elif word not in alone:
+            return False
+    return True
+
+
+@lru_cache(100)
+def _choosing(name):
+    """Return the options of a sample that take a value, and the words that do not; maybe none."""
+    try:
+        found = read(name)
+    except UsageError:
+        return frozenset(), frozenset()
+    return found.values, found.words

@@ -1,0 +1,170 @@
+"""What every sample promises to tools: --check-only, --describe, --keep, sample.toml, `code`."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from common import constraints, manifest, record
+from common.errors import UsageError
+
+# Those whose run.py has the three options already.
+DESCRIBED = ["sgemm", "gemm_intel", "64_bit_integer"]
+
+
+@pytest.mark.parametrize("name", manifest.names())
+def test_every_sample_toml_says_what_tools_need(name):
+    found = manifest.read(name)
+    assert found.tools.metric in ("gflops", "gbytes_per_s")
+    assert found.tools.small
+    ((option, values),) = found.tools.axes
+    assert option in found.values
+    assert len(values) > 1
+    assert found.tools.small[0] in found.values
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_names_the_kernels_of_the_axes(recorded, name):
+    done, (item,) = recorded(name, "--describe")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert (item.variant, item.status, item.timing) == ("describe", "passed", {})
+    assert item.device["platform"]
+    assert item.code == manifest.code_digest(name)
+    kernels = item.params["kernels"]
+    ((option, values),) = manifest.read(name).tools.axes
+    assert [kernel["options"] for kernel in kernels] == [[option, value] for value in values]
+    for kernel in kernels:
+        if kernel["space"]:
+            space = constraints.Space(**kernel["space"])
+            limits = {"local_mem_size": 1 << 20, "max_work_group_size": 4096, "itemsize": 4,
+                      **{f"max_work_items_{n}": 4096 for n in range(3)}}  # fmt: skip
+            assert not constraints.broken(space, space.defaults, limits)
+            assert set(kernel["flags"]) == set(space.defaults) == set(space.values)
+
+
+def test_without_json_a_description_is_printed(run_sample):
+    done = run_sample("sgemm", "--describe")
+    assert json.loads(done.stdout)["variant"] == "describe"
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_check_only_checks_and_takes_no_times(recorded, name):
+    small = manifest.read(name).tools.small
+    done, records = recorded(name, *small, "--check-only")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Launching" not in done.stdout
+    for item in records:
+        assert item.status == "passed"
+        assert not item.timing.get("host_s")
+        assert item.check["error_over_bound"] <= 1
+        assert item.metrics == {}
+
+
+def test_what_drivers_make_is_kept(run_sample, tmp_path):
+    done = run_sample("sgemm", "--size", 8, "--check-only", "--keep", tmp_path / "kept")
+    assert done.returncode == 0, done.stderr
+    (about,) = (tmp_path / "kept").glob("*.json")
+    assert about.name == "0-sgemm.json"
+    kept = json.loads(about.read_text())
+    assert kept["file"] == "sgemm.cl"
+    assert set(kept["kernels"]) == {"sgemm_dot4", "sgemm_row4", "sgemm_tile4x4"}
+    assert kept["kernels"]["sgemm_dot4"]["limit"] >= 64
+    assert about.with_suffix(".bin").stat().st_size > 100
+    assert about.with_suffix(".log").exists()
+    done = run_sample("sgemm", "--size", 8, "--check-only", "--keep", tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 6  # nothing is lost
+
+
+def test_a_folder_that_cannot_be(run_sample, tmp_path):
+    (tmp_path / "file").touch()
+    done = run_sample("sgemm", "--size", 8, "--keep", tmp_path / "file" / "kept")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Not a directory" in done.stderr
+
+
+# The digest of the code.
+
+
+@pytest.mark.parametrize("name", manifest.names())
+def test_the_files_of_the_digest_are_those_of_sample_toml(name):
+    """On a board with Python 3.10 there is no reader of TOML: a pattern finds the list."""
+    folder = ROOT / "samples" / name
+    text = (folder / "sample.toml").read_text()
+    patterns = json.loads(manifest._FILES.search(text)[1])
+    assert manifest._matches(folder, patterns) == manifest.read(name).files
+
+
+def test_the_digest_is_of_what_runs(project):
+    def digest(*also):
+        manifest.code_digest.cache_clear()
+        return manifest.code_digest("sgemm", also, project)
+
+    first = digest()
+    assert first == manifest.code_digest("sgemm")
+    for path, counts in (("samples/sgemm/README.md", False), ("samples/sgemm/notes.txt", False),
+                         ("samples/mygemm/run.py", False), ("samples/sgemm/sgemm.cl", True),
+                         ("common/timing.py", True)):  # fmt: skip
+        before = digest()
+        with open(project / path, "a") as file:
+            file.write("\n")
+        assert (digest() != before) is counts, path
+    theirs = project / "theirs.cl"
+    theirs.write_text("a")
+    assert digest(str(theirs)) != digest()
+    assert digest("nowhere.cl") is None
+    assert manifest.code_digest("nonesuch") is None
+
+
+def test_a_board_gives_the_same_digest(tmp_path):
+    """It has the files that are shipped, and maybe no tomllib."""
+    from deploy import samples
+
+    for path, file in samples.shipped(samples.load()).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, tmp_path / path)
+    line = (
+        "import sys; sys.modules['tomllib'] = None\n"
+        "from common import manifest; print(manifest.code_digest('mygemm'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == manifest.code_digest("mygemm")
+
+
+def test_older_records_have_no_code():
+    item = record.Record("s", "k", "passed")
+    assert '"code"' not in item.to_line()
+    (again,) = record.parse([item.to_line()], "f")
+    assert again.code is None
+    item.code = "abc"
+    (again,) = record.parse([item.to_line()], "f")
+    assert again.code == "abc"
+    (wrong,) = record.parse([item.to_line().replace('"abc"', "3")], "f")
+    assert wrong == "f:1: code has the wrong type"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('metric = 3', "metric must be a string"),
+        ('axes = {"--x" = []}', "axes of --x: no value"),
+        ('axes = {"--x" = "*.none"}', "there is no '\\*.none'"),
+        ('axes = {"--x" = "/etc/*"}', "leads out of the sample's folder"),
+        ('axes = 3', "sample.toml"),
+        ("more = 3", "unknown key more"),
+    ],
+)  # fmt: skip
+def test_a_table_of_tools_that_cannot_be_used(tmp_path, line, message):
+    folder = tmp_path / "samples" / "s"
+    folder.mkdir(parents=True)
+    text = f'description = "x"\nfiles = ["run.py"]\n[tools]\n{line}\n[cases.a]\nargs = []\n'
+    (folder / "sample.toml").write_text(text + "timeout = 3\n")
+    (folder / "run.py").touch()
+    with pytest.raises(UsageError, match=message):
+        manifest.read("s", tmp_path)
