@@ -1,252 +1,327 @@
-"""What a rung of the ladder says of its launch, and how its parameters are chosen.
+"""From a kernel and its parameters to what is built and launched: NDRange, and copies around it.
 
-A rung is one kernel: its file, its parameters with their defaults, the rules they must keep, and
-the plan of its launch. The rules are stated once. What the command line gives is refused by them,
-what it leaves open is chosen by them, and `tune` searches among what they allow.
+A kernel that wants whole tiles gets copies where the matrices have none: pad.cl and transpose.cl
+make them before it, and take C out of its copy again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import product
-from math import log2, prod
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
+import pyopencl as cl
 
+from common import cli, constraints
 from common.device import size_text
-from common.errors import Unsupported, UsageError
-from common.gemm import Size
+from common.errors import OpenCLFailure, UsageError
+from common.gemm import (
+    INPUTS,
+    PRECISIONS,
+    REAL,
+    Problem,
+    Size,
+    checked_betas,
+    padded,
+    parse_sizes,
+    require_exact,
+    require_fit,
+)
+from common.matrices import Matrix
+from common.program import build
 
-KERNELS = Path(__file__).with_name("kernels")
-PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16}
-REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double", np.dtype(np.float16): "half"}
-_NEEDS = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}
-VECTORS = (1, 2, 4, 8, 16)  # elements of a vector in OpenCL C; 1 is a scalar
-MOST_PRODUCTS = 8192  # of a work-item in a step of k: more takes a compiler minutes
+_ATTEMPTS = 8  # at parameters for which the built kernel can have its work-group
+_SIDE = 16  # of the work-groups that copy
 
 
-class Problem(NamedTuple):
-    """One GEMM: `lda`, `ldb` and `ldc` in elements, at least K, N and N."""
+def add_options(parser):
+    """Add the options that say which product is made."""
+    add = parser.add_argument
+    add("--size", type=parse_sizes, default="1024",
+        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")  # fmt: skip
+    add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
+    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
+    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
+    for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
+        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
+    add("--data", choices=INPUTS, default="sdk", help="integer: exact results")
 
-    size: Size
-    dtype: np.dtype
-    lda: int
-    ldb: int
-    ldc: int
 
+class Plan(NamedTuple):
+    """How a kernel is built and launched for a problem; sizes of the NDRange in work-items.
 
-class Extra(NamedTuple):
-    """A further entry point of the kernel's file; it takes the same arguments as `gemm`.
-
-    `when` is `before` or `after` the main launch.
+    `size` is M, N and K as the kernel gets them: multiples of `multiple`. `why` says what was wrong
+    with the defaults of its parameters, or is None.
     """
 
-    entry: str
-    global_size: tuple
-    local_size: tuple
-    when: str = "after"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a problem is launched. Sizes of the NDRange in work-items.
-
-    M, N and K are made multiples of `multiple`, and lda, ldb and ldc multiples of `align`, by
-    copies that pad.cl makes; where these are (1, 1, 1), the kernel takes the matrices as they are.
-    With `transpose_a` it is given A as K x M. Where `work_bytes` is not 0, the main kernel and the
-    extra ones take a buffer of so many bytes as their last argument.
-    """
-
-    defines: dict
-    global_size: tuple
-    local_size: tuple
-    local_bytes: int = 0
-    multiple: tuple = (1, 1, 1)
-    align: tuple = (1, 1, 1)
-    transpose_a: bool = False
-    options: tuple = ()
-    extra: tuple = ()
-    work_bytes: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Rung:
-    """A kernel of the ladder.
-
-    `defaults` has a value for each parameter, `values` what a search tries. `rules(params, limits,
-    dtype)` returns a message for each rule that is broken; `plan(problem, params, limits, device)`
-    returns a Plan, or raises UsageError or Unsupported.
-    """
-
-    number: int
-    name: str
-    defaults: dict
-    values: dict
-    rules: Callable = field(repr=False)
-    plan: Callable = field(repr=False)
-
-    @property
-    def label(self):
-        """The name with its number: `01_naive`."""
-        return f"{self.number:02}_{self.name}"
-
-    @property
-    def file(self):
-        """The path of the kernel."""
-        return KERNELS / f"{self.label}.cl"
-
-
-# What rules are made of. Each function returns a message, or None where the rule is kept.
-
-
-def options(params, *names):
-    """Return the named parameters as the options that give them: `--TS 32 --WPT 8`."""
-    return " ".join(f"--{name} {params[name]}" for name in names or params)
-
-
-def divides(params, divisor, name, *others):
-    """Rule: `divisor` (a parameter, or a number) divides the product of the named ones."""
-    by = params.get(divisor, divisor)
-    if by > 0 and prod(params[n] for n in (name, *others)) % by == 0:
-        return None
-    what = " x ".join((name, *others))
-    named = [*([divisor] if divisor in params else []), name, *others]
-    return f"{options(params, *named)}: {divisor} must divide {what}"
-
-
-def at_least(params, least, *names):
-    """Rule: each of the named parameters is at least `least`."""
-    small = [name for name in names if params[name] < least]
-    return f"{options(params, *small)}: at least {least} is needed" if small else None
-
-
-def is_vector(params, name):
-    """Rule: OpenCL C has a vector of that many elements."""
-    if params[name] in VECTORS:
-        return None
-    return f"{options(params, name)}: a vector has 1, 2, 4, 8 or 16 elements"
-
-
-def can_unroll(params, *names):
-    """Rule: the product of the named parameters, which a kernel unrolls, is not too large."""
-    products = prod(params[name] for name in names)
-    if products <= MOST_PRODUCTS:
-        return None
-    text = f"{products} products, more than the {MOST_PRODUCTS} that are unrolled"
-    return f"{options(params, *names)}: {text}"
-
-
-def group_fits(params, limits, local, *names):
-    """Rule: the work-group `local` is one that the device takes. `names` decide its shape."""
-    for side, (count, most) in enumerate(zip(local, limits.max_work_item_sizes)):
-        if count > most:
-            return (
-                f"{options(params, *names)}: {count} work-items in dimension {side}, "
-                f"but the device takes at most {most}"
-            )
-    if prod(local) > limits.max_work_group_size:
-        return (
-            f"{options(params, *names)}: {prod(local)} work-items, but a work-group has at most "
-            f"{limits.max_work_group_size}"
-        )
-    return None
-
-
-def local_fits(params, limits, count, *names):
-    """Rule: `count` bytes of local memory are there. `names` decide how many are needed."""
-    if count <= limits.local_mem_size:
-        return None
-    return (
-        f"{options(params, *names)}: {count} bytes of local memory, "
-        f"but the device has {limits.local_mem_size} for a work-group"
-    )
-
-
-def broken(*messages):
-    """Return the messages of the rules that are broken."""
-    return [message for message in messages if message is not None]
-
-
-# Choosing.
-
-
-class Choice(NamedTuple):
-    """Parameters that keep the rules. `why` says what was wrong with the defaults, if anything."""
-
+    kernel: object
+    problem: Problem
     params: dict
     why: str | None
+    defines: dict
+    options: tuple
+    global_size: tuple
+    local_size: tuple
+    local_bytes: int
+    size: Size
+    multiple: tuple
+    align: tuple
+    work: object
 
 
-def choose(rung, given, limits, dtype):
-    """Return the Choice for the parameters `given` (maybe none): the others are made to fit.
+def plan(kernel, given, problem, limits, device):
+    """Return the Plan of a kernel with the parameters `given`, the others made to fit.
 
-    They are as near to the defaults as the rules allow. Raises UsageError for a given value that
-    no choice of the others makes legal; the message names the rule and a value that would do.
+    Raises UsageError for a parameter that cannot be, Unsupported for what the device lacks.
     """
-    wish = {**rung.defaults, **given}
-    problems = rung.rules(wish, limits, dtype)
-    if not problems:
-        return Choice(wish, None)
-    fixed = {name: (value,) for name, value in given.items()}
-    if found := nearest(rung, wish, {**rung.values, **fixed}, limits, dtype):
-        return Choice(found, problems[0])
-    # The defaults of the others may be at fault as well: name a rule that the given ones break.
-    named = [p for p in problems if any(f"--{name} " in p for name in given)] or problems
-    found = nearest(rung, wish, rung.values, limits, dtype)
-    if found is None:
-        raise Unsupported(f"{rung.label}: no choice of its parameters is legal here; {problems[0]}")
-    other = {name: found[name] for name in given if found[name] != given[name]}
-    raise UsageError(f"{rung.label}: {named[0]}; {options(other)} would do")
+    choice = choose(kernel, given, problem, limits, device)
+    params = choice.params
+    defines, options = kernel.more(problem, params, limits, device) if kernel.more else ({}, ())
+    real = {} if kernel.real else {"REAL": REAL[problem.dtype]}
+    multiple = _values(kernel.multiple, params)
+    size = padded(problem.size, multiple)
+
+    # The NDRange: a work-item for each `per_item` elements of C, in whole work-groups.
+    local = constraints.local_size(kernel.space, params)
+    if kernel.groups:
+        groups = kernel.groups(problem, params, device)
+    else:
+        columns, rows = _values(kernel.per_item, params)
+        items = -(-size.N // columns), -(-size.M // rows)
+        groups = [-(-n // side) for n, side in zip(items, local)]
+    total = tuple(n * side for n, side in zip(groups, local))
+    used = constraints.local_bytes(kernel.space, params, {"itemsize": problem.dtype.itemsize})
+    return Plan(
+        kernel, problem, params, choice.why,
+        {**real, **params, **defines}, options, total, local, used, size, multiple,
+        _values(kernel.align, params), kernel.work and kernel.work(problem, params),
+    )  # fmt: skip
 
 
-def nearest(rung, wish, values, limits, dtype):
-    """Return the legal parameters that are nearest to `wish`, out of `values`; None without any.
+def _values(expressions, params):
+    return tuple(constraints.evaluate(text, params) for text in expressions)
 
-    The distance is the sum of the factors between them, as powers of 2.
+
+def choose(kernel, given, problem, limits, device):
+    """Return the constraints.Choice for the parameters `given`, the others made to fit.
+
+    A parameter that is 0 by default, and given as 0, is left open.
     """
-    names = list(rung.defaults)
-
-    def distance(candidate):
-        return sum(abs(log2((v + 1) / (wish[n] + 1))) for n, v in zip(names, candidate))
-
-    for candidate in sorted(product(*(values[name] for name in names)), key=distance):
-        params = dict(zip(names, candidate))
-        if not rung.rules(params, limits, dtype):
-            return params
-    return None
+    given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
+    facts = facts_of(kernel, problem, limits)
+    space = space_of(kernel, given, problem, limits, device)
+    if not constraints.is_legal(space, {**space.defaults, **given}, facts):
+        space = space_of(kernel, {}, problem, limits, device)  # whose defaults would do
+    return constraints.choose(space, given, facts, kernel.label)
 
 
-def require(rung, params, limits, dtype):
-    """Raise UsageError for the first rule that the parameters break."""
-    if problems := rung.rules(params, limits, dtype):
-        raise UsageError(f"{rung.label}: {problems[0]}")
+def space_of(kernel, given, problem, limits, device):
+    """Return the Space of a kernel, with the defaults that suit the device and the size."""
+    if kernel.start is None:
+        return kernel.space
+    return replace(kernel.space, defaults=kernel.start(given, problem, limits, device))
 
 
-def require_precision(name, limits):
-    """Raise Unsupported where the device cannot compute in the precision of that name."""
-    extension = _NEEDS.get(name)
-    if extension and extension not in limits.extensions:
-        raise Unsupported(f"--precision {name} needs {extension}, which this device does not have")
+def facts_of(kernel, problem, limits):
+    """Return what the constraints of a kernel may name beside its parameters."""
+    if limits.profile == "device":  # only a smaller one is taken at its word
+        local = max(limits.local_mem_size, kernel.local_least)
+        limits = replace(limits, local_mem_size=local)
+    return constraints.facts(limits, problem.dtype.itemsize)
 
 
-def padded(size, multiple):
-    """Return the Size whose numbers are rounded up to multiples of `multiple` (M, N, K)."""
-    return Size(*(-(-n // m) * m for n, m in zip(size, multiple)))
+def described(kernels, problem, limits, device):
+    """Return what cli.describe() tells of kernels: as dictionaries, for this device and problem."""
+    found = []
+    for kernel in kernels:
+        space = space_of(kernel, {}, problem, limits, device)
+        if kernel.local_least:  # more than a reader of the device's limits would know of
+            most = facts_of(kernel, problem, limits)["local_mem_size"]
+            fits = f"{space.local_bytes} <= {most}"
+            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
+        found.append({
+            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
+            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
+            "itemsize": problem.dtype.itemsize,
+        })  # fmt: skip
+    return found
 
 
-def require_memory(problem, plan, limits):
-    """Raise UsageError where the matrices, and the copies the plan needs, are too large.
+@dataclass
+class Built:
+    """A kernel, built as its Plan says. `steps` names the launches of a GEMM, copies included."""
 
-    Without a plan, where the matrices alone are.
+    plan: Plan
+    program: cl.Program
+    side: int  # of the work-groups that copy
+    steps: list = field(default_factory=list)
+
+
+def build_kernel(queue, limits, kernel, given, problem):
+    """Return the Built kernel, with the parameters `given` and the others made to fit.
+
+    A kernel's own limit of work-items is known when it is built, and may ask for other parameters.
+    Raises UsageError, Unsupported or OpenCLFailure.
     """
+    device, info = queue.device, cl.kernel_work_group_info.WORK_GROUP_SIZE
+    side = min(limits.fit((_SIDE, _SIDE), device.max_work_group_size))
+    for _ in range(_ATTEMPTS):
+        made = plan(kernel, given, problem, limits, device)
+        require_memory(problem, limits, made)
+        program = build(queue.context, kernel.file, made.defines, made.options)
+        most = cl.Kernel(program, "gemm").get_work_group_info(info, device)
+        if prod(made.local_size) <= most:
+            return Built(made, program, side)
+        limits = replace(limits, max_work_group_size=most)
+    raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
+
+
+class Stream:
+    """A queue with A, B and C, and room for copies of them.
+
+    What is launched in a stream comes one after the other. Streams do not wait for each other: what
+    is launched at the same time must not share what it writes.
+    """
+
+    def __init__(self, queue, problem, inputs=()):
+        """Make the matrices; `inputs` are A and B where another stream has them already."""
+        (M, N, K), dtype = problem.size, problem.dtype
+        self.queue, self._problem = queue, problem
+        self.A, self.B = inputs or (
+            Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
+        )  # fmt: skip
+        self.C = Matrix(queue, M, N, dtype, problem.ldc)
+        self._copies = {}
+
+    def write(self, A, B, C):
+        """Fill the matrices, from arrays or with one value, and mend the guards around them."""
+        for matrix, values in zip((self.A, self.B, self.C), (A, B, C)):
+            matrix.write(values)
+
+    def intact(self):
+        """Tell whether all guards are as they were."""
+        return all(matrix.intact() for matrix in (self.A, self.B, self.C))
+
+    def buffer(self, role, nbytes):
+        """Return a buffer of at least so many bytes, which kernels use one after the other."""
+        if role not in self._copies or self._copies[role].size < nbytes:
+            context, flags = self.queue.context, cl.mem_flags.READ_WRITE
+            self._copies[role] = cl.Buffer(context, flags, nbytes)
+        return self._copies[role]
+
+    def own_bytes(self):
+        """Return how many bytes it has that others do not share: of C and of copies."""
+        return self.C.nbytes + sum(buffer.size for buffer in self._copies.values())
+
+    def beside(self):
+        """Return another stream on the same device: A and B are shared, C and copies are not."""
+        queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
+        return Stream(queue, self._problem, (self.A, self.B))
+
+
+class Copy(NamedTuple):
+    """A matrix that a copy fills: as much of a Matrix as a kernel is given."""
+
+    device: cl.Buffer
+    rows: int
+    columns: int
+    ld: int
+
+
+class Step(NamedTuple):
+    """A launch of one kernel, whose arguments are set, and what it is for."""
+
+    what: str
+    kernel: cl.Kernel
+    global_size: tuple
+    local_size: tuple
+
+
+def copies(built, stream, beta):
+    """Return (A, B, C, steps before, steps after): what the kernel is given, and what makes it so.
+
+    Without need of a copy, A, B and C are those of the stream. With beta = 0, C is not read.
+    """
+    plan, before, after, taken = built.plan, [], [], []
+    (M, N, K), transpose_a = plan.size, plan.kernel.transpose_a
+    shapes = (K, M) if transpose_a else (M, K), (K, N), (M, N)
+    for name, (rows, columns), unit in zip("ABC", shapes, plan.align):
+        own = getattr(stream, name)
+        transposed = name == "A" and transpose_a
+        if not transposed and (own.rows, own.columns) == (rows, columns) and own.ld % unit == 0:
+            taken.append(own)
+            continue
+        buffer = stream.buffer(name, rows * columns * plan.problem.dtype.itemsize)
+        copy = Copy(buffer, rows, columns, columns)
+        taken.append(copy)
+        if name != "C" or beta:
+            what = "transpose" if transposed else "pad"
+            before.append(_step(stream.queue.context, built, f"{what} {name}", own, copy))
+        if name == "C":
+            after.append(_step(stream.queue.context, built, "unpad C", copy, own))
+    return *taken, before, after
+
+
+def split(built, stream, arguments):
+    """Return the steps that kernel 14 needs first: they split A and B into a buffer of its own.
+
+    The buffer is a further one of the `arguments`, for the main kernel as well.
+    """
+    if built.plan.work is None:
+        return []
+    entry, total, local, nbytes = built.plan.work
+    arguments.append(stream.buffer("work", nbytes))
+    kernel = cl.Kernel(built.program, entry)
+    kernel.set_args(*arguments)
+    return [Step(entry, kernel, total, local)]
+
+
+def _step(context, built, what, source, target):
+    """Return the Step that copies a matrix into another one."""
+    entry = "transpose" if what.startswith("transpose") else "pad"
+    path, real = built.plan.kernel.file.with_name(f"{entry}.cl"), REAL[built.plan.problem.dtype]
+    kernel, side = cl.Kernel(_copy_program(context, path, real, built.side), entry), built.side
+    kernel.set_args(
+        np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
+        np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
+    )  # fmt: skip
+    total = tuple(-(-n // side) * side for n in (target.columns, target.rows))
+    return Step(what, kernel, total, (side, side))
+
+
+@lru_cache(maxsize=8)
+def _copy_program(context, path, real, side):
+    tile = {"TILE": side} if path.stem == "transpose" else {}
+    return build(context, path, {"REAL": real, **tile})
+
+
+def problems(args, limits):
+    """Return the Problem of each --size. Raises UsageError where one cannot be."""
+    dtype, found = np.dtype(PRECISIONS[args.precision]), []
+    for size in args.size:
+        strides = []
+        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
+            ld = getattr(args, name) or least
+            if ld < least:
+                text = f"a row of {size} has {least} elements; --{name} {least} would do"
+                raise UsageError(f"--{name} {ld}: {text}")
+            strides.append(ld)
+        require_fit(size, dtype, limits)
+        require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
+        found.append(Problem(size, dtype, *strides))
+        require_memory(found[-1], limits)
+    return found
+
+
+def require_memory(problem, limits, plan=None):
+    """Raise UsageError where the matrices, and the copies that a plan needs, are too large."""
     (M, _, K), item = problem.size, problem.dtype.itemsize
     need = {"A": M * problem.lda, "B": K * problem.ldb, "C": M * problem.ldc}
-    if plan and needs_copy(problem, plan):
-        P = padded(problem.size, plan.multiple)
+    if plan and needs_copy(plan):
+        P = plan.size
         need |= {"padded A": P.M * P.K, "padded B": P.K * P.N, "padded C": P.M * P.N}
     need = {name: count * item for name, count in need.items()}
-    need["the work space"] = plan.work_bytes if plan else 0
+    need["the work space"] = plan.work.nbytes if plan and plan.work else 0
     name = max(need, key=need.get)
     if need[name] > limits.max_mem_alloc_size:
         text = f"{name} takes {size_text(need[name])}"
@@ -262,8 +337,7 @@ def require_memory(problem, plan, limits):
     raise UsageError(f"{problem.size}: {text}, but the device {most}: choose {smaller}")
 
 
-def needs_copy(problem, plan):
+def needs_copy(plan):
     """Tell whether the plan makes copies of matrices: padded, aligned or transposed ones."""
-    strides = (problem.lda, problem.ldb, problem.ldc)
-    stray = any(ld % unit for ld, unit in zip(strides, plan.align))
-    return plan.transpose_a or stray or padded(problem.size, plan.multiple) != problem.size
+    aligned = all(ld % unit == 0 for ld, unit in zip(plan.problem[2:], plan.align))
+    return plan.kernel.transpose_a or not aligned or plan.size != plan.problem.size

@@ -1,0 +1,128 @@
+"""The parameters that a search found best, device by device. Standard library only.
+
+<folder>/<device>-<platform>.json holds {"device": {...}, "entries": [...]}. An entry says which
+kernel and parameters won at which size and precision, how fast they were, and with which driver;
+`slower_than` names another kernel that was faster in the same rounds, or is null.
+"""
+
+import json
+import os
+import platform
+import re
+from math import log2
+from pathlib import Path
+from typing import NamedTuple
+
+from common.errors import UsageError
+
+_DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
+_ENTRY_KEYS = {
+    "kernel", "precision", "size", "params", "gflops", "driver", "when", "slower_than",
+}  # fmt: skip
+# Arm's names of the generations, by the numbers of their GPUs.
+_MALI = {
+    "Midgard": r"T\d{3}",
+    "Bifrost": r"G(31|51|52|71|72|76)",
+    "Valhall": r"G(57|68|77|78|310|510|610|615|710|715)",
+    "5th Gen": r"G(620|625|720|725|925)",
+}
+
+
+class Found(NamedTuple):
+    """The name of a kernel with its parameters, and a text that says where they come from."""
+
+    kernel: str
+    params: dict
+    why: str
+
+
+def identity(about):
+    """Return what a file says of its device: `about` is a record's device, of this machine."""
+    keys = ("name", "platform", "vendor", "type")
+    return {key: about[key] for key in keys} | {"family": family(about)}
+
+
+def family(about):
+    """Return a name for devices that are built alike, or None."""
+    if about["type"] == "cpu":
+        width = about["preferred_vector_widths"]["float"]
+        return f"{about['platform']}, {platform.machine()}, float{width}"
+    if mali := re.search(r"\bMali-([TG]\d+)", about["name"]):
+        for name, numbers in _MALI.items():
+            if re.fullmatch(numbers, mali[1]):
+                return f"Mali {name}"
+    if capability := about.get("compute_capability"):
+        return f"NVIDIA, compute capability {capability.partition('.')[0]}"
+    return None
+
+
+def find(folder, about, precision, size):
+    """Return what was stored for this device, else its family, else its vendor: a list of Found.
+
+    The nearest size comes first, then the fastest. What was slower than another kernel is left
+    out. `size` is a text such as 512x512x512. Raises UsageError for a file that is not one of ours.
+    """
+    mine, files = identity(about), _load(folder)
+    found = []
+    for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
+                       ("its vendor", ("vendor", "type"))):  # fmt: skip
+        candidates = [
+            (abs(log2(_flop(entry["size"]) / _flop(size))), -entry["gflops"], file.name, number,
+             its["name"], entry)
+            for file, its, entries in files
+            if all(its[key] is not None and its[key] == mine[key] for key in keys)
+            for number, entry in enumerate(entries)
+            if entry["precision"] == precision and not entry["slower_than"]
+        ]  # fmt: skip
+        for *_, name, entry in sorted(candidates, key=lambda c: c[:4]):
+            told = f"{entry['gflops']:.4g} GFLOPS at {entry['size']}, driver {entry['driver']}"
+            why = f"tuned for {what} ({name}: {told})"
+            found.append(Found(entry["kernel"], entry["params"], why))
+    return found
+
+
+def _flop(size):
+    M, N, K = [int(n) for n in size.split("x")]
+    return 2 * M * N * K + 3 * M * N
+
+
+def store(folder, identity, entry):
+    """Put an entry into its device's file, in place of one of the same kernel, size and precision.
+
+    Returns the path. Raises UsageError where it cannot be written.
+    """
+    # A device may show on several platforms, each with a compiler of its own.
+    full = f"{identity['name']} {identity['platform']}"
+    slug = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
+    path = Path(folder, f"{slug}.json")
+    same = ("kernel", "precision", "size")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        entries = _read(path)[1] if path.exists() else []
+        entries = [e for e in entries if any(e[key] != entry[key] for key in same)]
+        entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
+        text = json.dumps({"device": identity, "entries": entries}, indent=2) + "\n"
+        new = path.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _load(folder):
+    return [(path, *_read(path)) for path in sorted(Path(folder).glob("*.json"))]
+
+
+def _read(path):
+    """Return (device, entries) of a file. Raises UsageError where it cannot be understood."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        device, entries = data["device"], data["entries"]
+        if set(device) != _DEVICE_KEYS or any(set(entry) != _ENTRY_KEYS for entry in entries):
+            raise ValueError("unknown or missing keys")
+        for entry in entries:
+            _flop(entry["size"])
+        return device, entries
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error
