@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import rng
+from common import cli, rng
 from common.device import size_text
 from common.digest import digest
 from common.errors import Unsupported, UsageError
@@ -105,19 +105,38 @@ def _sizes(text):
 
 def require_fit(size, dtype, limits):
     """Raise UsageError where a matrix of that size is more than the device can hold."""
-    M, N, K = size
-    need = {"A": M * K, "B": K * N, "C": M * N}
-    need = {name: elements * np.dtype(dtype).itemsize for name, elements in need.items()}
+    _, N, K = size
+    problem = Problem(size, np.dtype(dtype), K, N, N)
+    require_room(problem, _bytes(problem), limits)
+
+
+def _bytes(problem):
+    (M, _, K), dtype, lda, ldb, ldc = problem
+    need = {"matrix A": M * lda, "matrix B": K * ldb, "matrix C": M * ldc}
+    return {name: elements * dtype.itemsize for name, elements in need.items()}
+
+
+def require_room(problem, need, limits):
+    """Raise UsageError where one of the buffers that a Problem needs is too large, or all are.
+
+    `need` has the bytes of each by its name.
+    """
     name = max(need, key=need.get)
     if need[name] > limits.max_mem_alloc_size:
         most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
-        wanted = f"matrix {name} of {size} takes {size_text(need[name])}"
+        wanted = f"{name} of {problem.size} takes {size_text(need[name])}"
     elif sum(need.values()) > limits.global_mem_size:
         most = f"has {size_text(limits.global_mem_size)}"
-        wanted = f"the matrices of {size} take {size_text(sum(need.values()))}"
+        wanted = f"the matrices of {problem.size} take {size_text(sum(need.values()))}"
+        wanted = (
+            wanted.replace("matrices", "matrices and their copies") if len(need) > 3 else wanted
+        )
     else:
         return
-    raise UsageError(f"{wanted}, but the device {most}: choose a smaller size")
+    smaller = "a smaller size"
+    if problem[2:] != (problem.size.K, problem.size.N, problem.size.N):
+        smaller += ", or smaller leading dimensions"
+    raise UsageError(f"{wanted}, but the device {most}: choose {smaller}")
 
 
 def sdk_inputs(size, seed, dtype=np.float32):
@@ -167,6 +186,36 @@ def require_exact(data, size, alpha, betas, dtype=np.float32):
         most = 2 ** (np.finfo(dtype).nmant + 1)
         needs = f"--data integer needs whole --alpha and --beta, and sums below {most}"
         raise UsageError(f"{needs}: at K = {size.K} that is not so")
+
+
+def add_options(parser):
+    """Add the options that say which product is made."""
+    add = parser.add_argument
+    add("--size", type=parse_sizes, default="1024",
+        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")  # fmt: skip
+    add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
+    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
+    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
+    for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
+        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
+    add("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+
+
+def problems(args, limits):
+    """Return the Problem of each --size. Raises UsageError where one cannot be."""
+    dtype, found = np.dtype(PRECISIONS[args.precision]), []
+    for size in args.size:
+        strides = []
+        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
+            ld = getattr(args, name) or least
+            if ld < least:
+                text = f"a row of {size} has {least} elements; --{name} {least} would do"
+                raise UsageError(f"--{name} {ld}: {text}")
+            strides.append(ld)
+        found.append(Problem(size, dtype, *strides))
+        require_room(found[-1], _bytes(found[-1]), limits)
+        require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
+    return found
 
 
 def checked_betas(data, beta):

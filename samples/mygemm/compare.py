@@ -148,6 +148,13 @@ class Result:
         ), self.output if self.built and self.reason != record.UNFINISHED else None)  # fmt: skip
 
 
+def prepare(args):
+    """Return the Cblas of --blas, or None; say where others use this machine."""
+    if busy := interleaved.busy():
+        print(busy)
+    return None if args.blas is None else libraries.cblas(args.blas)
+
+
 def beside(args, results, expected, stream, blas):
     """Add a Result for each library that is here, checked; return why the others are not."""
     found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)

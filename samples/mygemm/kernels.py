@@ -6,16 +6,14 @@ its rows: neighbours in a work-group write neighbours in memory. What kernels 12
 beside their parameters is below the table.
 """
 
-from argparse import ArgumentTypeError
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import launch
+from launch import Kernel, Work
 
-from common import cli, constraints, subgroups
+from common import constraints, selection, subgroups
 from common.constraints import VECTORS, Space
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
@@ -23,127 +21,80 @@ from common.gemm import REAL, padded
 from common.machine import blocking
 from common.tuned import find
 
-FOLDER = Path(__file__).with_name("kernels")
-
-
-@dataclass(frozen=True, eq=False)
-class Kernel:
-    """A kernel: its parameters, the NDRange they lead to, and the matrices that it takes.
-
-    `space` has the parameters, and the local size. A work-item makes `per_item` (columns, rows) of
-    C. M, N and K must be multiples of `multiple`, and lda, ldb and ldc of `align`; with
-    `transpose_a` A is given as K x M. Copies make it so. What no expression can say is a function:
-    `start` gives defaults that follow the device and the size, in place of those that are 0; `more`
-    gives further (defines, build options), or raises Unsupported; `groups` gives the work-groups of
-    the NDRange; `work` gives the Work that goes before. `local_least` are bytes of local memory
-    that the device has, whatever its driver tells. A source without REAL is in `real` only.
-    """
-
-    number: int
-    name: str
-    space: Space
-    per_item: tuple = ("1", "1")
-    multiple: tuple = ("1", "1", "1")
-    align: tuple = ("1", "1", "1")
-    transpose_a: bool = False
-    start: Callable | None = None
-    more: Callable | None = None
-    groups: Callable | None = None
-    work: Callable | None = None
-    local_least: int = 0
-    real: str | None = None
-
-    @property
-    def label(self):
-        """The name with its number: `01_naive`."""
-        return f"{self.number:02}_{self.name}"
-
-    @property
-    def file(self):
-        """The path of its source."""
-        return FOLDER / f"{self.label}.cl"
-
-
-class Work(NamedTuple):
-    """What kernel 14 launches before its main kernel; both get a further buffer of `nbytes`."""
-
-    entry: str
-    global_size: tuple
-    local_size: tuple
-    nbytes: int
-
-
-# What constraints have in common.
-
-_TILES, _SIDES = (1, 2, 4, 8, 16, 32), (16, 32, 64, 128)
-_PER_ITEM, _PADS = (1, 2, 4, 8, 16), (0, 1, 2)
-_VECTOR = "{} in (1, 2, 4, 8, 16)"  # elements of a vector; 1 is a scalar
+# What a search tries for a parameter; where a kernel has others, they stand there.
+_SIDES, _TILES, _PER_ITEM = (16, 32, 64, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16)
+_VALUES = {
+    **dict.fromkeys(("TS", "TSDK"), _TILES),
+    **dict.fromkeys(("TSM", "TSN"), _SIDES),
+    **dict.fromkeys(("WPT", "WPTM", "WPTN", "RY", "THREADSX", "THREADSY"), _PER_ITEM),
+    **dict.fromkeys(("WIDTH", "RX", "RK"), VECTORS),
+    "TSK": (4, 8, 16, 32),
+    "PAD": (0, 1, 2),
+}
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
 
 
-def _positive(*names):
-    return tuple(f"{name} >= 1" for name in names)
+def _space(defaults, rules, local, local_bytes="0", **values):
+    """Return a Space: what OpenCL C has as vectors are vectors, and only PAD may be 0."""
+    own = [
+        f"{name} in {VECTORS}" if _VALUES.get(name) is VECTORS else f"{name} >= 1"
+        for name in defaults
+        if name != "PAD"
+    ]
+    values = {name: values.get(name) or _VALUES[name] for name in defaults}
+    return Space(defaults, values, (*own, *rules), local, local_bytes)
 
 
-# 01 to 05: a tile of TS x TS.
+# 01 to 05: a work-group makes a tile of TS x TS. Some work-items make WPT rows, or WIDTH columns.
 
+_TS, _TS_BYTES = ("TS", "TS", "TS"), "2 * TS * TS * itemsize"
+_WIDE = ("WIDTH", "WIDTH", "WIDTH")
 
-def _square(number, name, local, local_bytes="2 * TS * TS * itemsize", rules=(), **more):
-    """Return a kernel whose work-groups make TS x TS of C."""
-    choice = {"TS": _TILES, "WPT": _PER_ITEM, "WIDTH": VECTORS, "TSDK": _TILES, "PAD": _PADS}
-    defaults = {"TS": 32, **more.pop("defaults", {})}
-    space = Space(
-        defaults, {n: choice[n] for n in defaults}, (*_positive("TS"), *rules), local, local_bytes
-    )
-    return Kernel(number, name, space, **more)
+NAIVE = Kernel(1, "naive", _space({"TS": 32}, (), ("TS", "TS")))
+TILES = Kernel(2, "tiles", _space({"TS": 32}, (), ("TS", "TS"), _TS_BYTES), multiple=_TS)
+MORE_WORK = Kernel(
+    3,
+    "more_work",
+    _space({"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES),
+    per_item=("1", "WPT"),
+    multiple=_TS,
+)
+WIDE = Kernel(
+    4,
+    "wide",
+    _space({"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES),
+    per_item=("WIDTH", "1"),
+    multiple=_TS,
+    align=_WIDE,
+)
+TRANSPOSED = Kernel(
+    5,
+    "transposed",
+    _space(
+        {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2},
+        ("TS % WPT == 0", "TSDK % (TS // WPT) == 0"),
+        ("TS", "TS // WPT"),
+        "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
+    ),
+    per_item=("1", "WPT"),
+    multiple=("TS", "TS", "TSDK"),
+    transpose_a=True,
+)
 
+# 06 to 10: a work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
-NAIVE = _square(1, "naive", ("TS", "TS"), "0")
-TILES = _square(2, "tiles", ("TS", "TS"), multiple=("TS", "TS", "TS"))
-MORE_WORK = _square(
-    3, "more_work", ("TS", "TS // WPT"), defaults={"WPT": 8},
-    rules=(*_positive("WPT"), "TS % WPT == 0"), per_item=("1", "WPT"), multiple=("TS", "TS", "TS"),
-)  # fmt: skip
-WIDE = _square(
-    4, "wide", ("TS // WIDTH", "TS"), defaults={"WIDTH": 4},
-    rules=(_VECTOR.format("WIDTH"), "TS % WIDTH == 0"), per_item=("WIDTH", "1"),
-    multiple=("TS", "TS", "TS"), align=("WIDTH", "WIDTH", "WIDTH"),
-)  # fmt: skip
-TRANSPOSED = _square(
-    5, "transposed", ("TS", "TS // WPT"), "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
-    defaults={"WPT": 8, "TSDK": 16, "PAD": 2},
-    rules=(*_positive("WPT", "TSDK"), "TS % WPT == 0", "TSDK % (TS // WPT) == 0"),
-    per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
-)  # fmt: skip
-
-# 06 to 10: each work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
-
-
-def _blocked(number, name, local_bytes, rules=(), defaults=(), **more):
-    """Return a kernel whose work-groups make TSM x TSN of C.
-
-    `defaults` are those of WIDTH and PAD, for a kernel that has them.
-    """
-    space = Space(
-        {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8, **dict(defaults)},
-        {"TSM": _SIDES, "TSN": _SIDES, "TSK": (4, 8, 16, 32), "WPTM": _PER_ITEM,
-         "WPTN": _PER_ITEM, **{n: {"WIDTH": VECTORS, "PAD": _PADS}[n] for n in dict(defaults)}},
-        (*_positive("TSM", "TSN", "TSK", "WPTM", "WPTN"), *rules,
-         "TSM % WPTM == 0", "TSN % WPTN == 0", _UNROLLED.format("TSK * WPTM * WPTN")),
-        ("TSN // WPTN", "TSM // WPTM"), local_bytes,
-    )  # fmt: skip
-    width = "WIDTH" if "WIDTH" in space.defaults else "1"
-    # Each work-item loads the same number of vectors of a tile.
-    share = f"(TSM // WPTM * (TSN // WPTN) * {width}) == 0"
-    loads = (f"TSK * TSM % {share}", f"TSK * TSN % {share}")
-    space = replace(space, constraints=(*space.constraints, *loads))
-    return Kernel(number, name, space, ("WPTN", "WPTM"), **more)
-
-
-_TILED = {"multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
-_WIDE = {**_TILED, "align": ("WIDTH", "WIDTH", "WIDTH"), "defaults": {"WIDTH": 4}}
-_IN_VECTORS = (_VECTOR.format("WIDTH"), "WPTN % WIDTH == 0", "TSM % WIDTH == 0")
-_BOTH_TILES = "TSK * (TSM + TSN) * itemsize"
+_BLOCK = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8}
+_BLOCK_RULES = ("TSM % WPTM == 0", "TSN % WPTN == 0", _UNROLLED.format("TSK * WPTM * WPTN"))
+_BLOCK_LOCAL = ("TSN // WPTN", "TSM // WPTM")
+_BLOCK_BYTES = "TSK * (TSM + TSN) * itemsize"
+_EACH_LOADS = tuple(  # each work-item loads as many elements of a tile, or vectors of them
+    f"TSK * {side} % (TSM // WPTM * (TSN // WPTN)) == 0" for side in ("TSM", "TSN")
+)
+_VECTOR_RULES = (
+    *("WPTN % WIDTH == 0", "TSM % WIDTH == 0", *_BLOCK_RULES),
+    *(rule.replace("WPTN))", "WPTN) * WIDTH)") for rule in _EACH_LOADS),
+)
+_BLOCKED = {"per_item": ("WPTN", "WPTM"), "multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
 
 
 def _shuffles(problem, params, limits, device):
@@ -155,36 +106,66 @@ def _shuffles(problem, params, limits, device):
     return {"SHUFFLE": found.how}, found.options
 
 
-REGISTERS = _blocked(
-    6, "registers", "(TSM * (TSK + PAD) + TSK * TSN) * itemsize", defaults={"PAD": 2}, **_TILED
+REGISTERS = Kernel(
+    6,
+    "registers",
+    _space(
+        {**_BLOCK, "PAD": 2},
+        (*_BLOCK_RULES, *_EACH_LOADS),
+        _BLOCK_LOCAL,
+        "(TSM * (TSK + PAD) + TSK * TSN) * itemsize",
+    ),
+    **_BLOCKED,
 )
-WIDE_REGISTERS = _blocked(7, "wide_registers", _BOTH_TILES, _IN_VECTORS, **_WIDE)
-SHUFFLES = _blocked(
-    8, "shuffles", _BOTH_TILES,
-    (*_IN_VECTORS, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
-    more=_shuffles, **_WIDE,
-)  # fmt: skip
-PREFETCH = _blocked(9, "prefetch", f"2 * {_BOTH_TILES}", _IN_VECTORS, **_WIDE)
-ANY_SIZE = _blocked(  # it takes the matrices as they are, and reads A along K
-    10, "any_size", "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize",
-    (_VECTOR.format("WIDTH"), "WPTN % WIDTH == 0", "TSK % WIDTH == 0"),
-    defaults={"WIDTH": 4, "PAD": 2},
-)  # fmt: skip
+WIDE_REGISTERS = Kernel(
+    7,
+    "wide_registers",
+    _space({**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES),
+    align=_WIDE,
+    **_BLOCKED,
+)
+SHUFFLES = Kernel(
+    8,
+    "shuffles",
+    _space(
+        {**_BLOCK, "WIDTH": 4},
+        (*_VECTOR_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
+        _BLOCK_LOCAL,
+        _BLOCK_BYTES,
+    ),
+    align=_WIDE,
+    more=_shuffles,
+    **_BLOCKED,
+)
+PREFETCH = Kernel(
+    9,
+    "prefetch",
+    _space({**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}"),
+    align=_WIDE,
+    **_BLOCKED,
+)
+ANY_SIZE = Kernel(  # it takes the matrices as they are, and reads A along K
+    10,
+    "any_size",
+    _space(
+        {**_BLOCK, "WIDTH": 4, "PAD": 2},
+        tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES),
+        _BLOCK_LOCAL,
+        "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize",
+    ),
+    per_item=("WPTN", "WPTM"),
+)
 
 # 11: registers only.
 
 REGISTERS_ONLY = Kernel(
-    11, "registers_only",
-    Space(
-        {"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8},
-        {"RX": VECTORS, "RY": _PER_ITEM, "RK": VECTORS, "THREADSX": _PER_ITEM,
-         "THREADSY": _PER_ITEM},
-        (*_positive("RY", "THREADSX", "THREADSY"), _VECTOR.format("RX"), _VECTOR.format("RK")),
-        ("THREADSX", "THREADSY"),
-    ),
-    per_item=("RX", "RY"), multiple=("THREADSY * RY", "THREADSX * RX", "RK"),
+    11,
+    "registers_only",
+    _space({"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, (), ("THREADSX", "THREADSY")),
+    per_item=("RX", "RY"),
+    multiple=("THREADSY * RY", "THREADSX * RX", "RK"),
     align=("RK", "RX", "RX"),
-)  # fmt: skip
+)
 
 # 12: packed panels, for CPUs.
 
@@ -209,17 +190,23 @@ def _packed_more(problem, params, limits, device):
 
 
 PACKED = Kernel(
-    12, "packed",
-    Space(
+    12,
+    "packed",
+    _space(
         {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1},
-        {"WIDTH": VECTORS, "MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
-         "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4)},
-        (*_positive("MR", "NR", "KC", "NC", "GROUPS"), _VECTOR.format("WIDTH"),
-         "NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"),
-        ("1", "1"), "(KC * NC + MR * (KC + WIDTH)) * itemsize",
+        ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"),
+        ("1", "1"),
+        "(KC * NC + MR * (KC + WIDTH)) * itemsize",
+        MR=(4, 6, 8, 12),
+        NR=(8, 16, 32, 48),
+        KC=(96, 176, 352, 512),
+        NC=(48, 96, 192, 384, 768),
+        GROUPS=(1, 2, 4),
     ),
-    start=_packed_start, more=_packed_more, groups=_packed_groups,
-)  # fmt: skip
+    start=_packed_start,
+    more=_packed_more,
+    groups=_packed_groups,
+)
 
 # 13: warps. Measured on an H200: large tiles take 128 of its multiplications in a clock for 6 reads
 # of local memory, and need about as many tiles as there are compute units; below, small ones whose
@@ -251,27 +238,35 @@ def _warps_more(problem, params, limits, device):
 
 
 WARPS = Kernel(
-    13, "warps",
-    Space(
+    13,
+    "warps",
+    _space(
         {**dict.fromkeys(_LARGE, 0), "BAND": 8},
-        {"TSM": (32, 64, 128, 256), "TSN": (32, 64, 128, 256), "TSK": (4, 8, 16, 32),
-         "WPTM": (4, 8, 16), "WPTN": (4, 8, 16), "SLICES": (1, 2, 4), "BAND": (1, 4, 8, 16)},
-        (*_positive(*_LARGE), "WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0",
-         "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
-         f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
-         f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % (TSK // 4) == 0",
-         _UNROLLED.format("TSK * WPTM * WPTN")),
+        (
+            *("WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0"),
+            *("TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0"),
+            *(f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0"),
+            *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % (TSK // 4) == 0"),
+            _UNROLLED.format("TSK * WPTM * WPTN"),
+        ),
         (f"{_SLICE} * SLICES",),
         "4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
         f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
+        **dict.fromkeys(("TSM", "TSN"), (32, 64, 128, 256)),
+        **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
+        SLICES=(1, 2, 4),
+        BAND=(1, 4, 8, 16),
     ),
-    start=_warps_start, more=_warps_more, groups=_tiles,
-)  # fmt: skip
+    start=_warps_start,
+    more=_warps_more,
+    groups=_tiles,
+)
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
 # waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
 # leave a work-item too few registers.
 
+_WARP = {"WARP_M": 32, "WARP_N": 64}
 _SPLIT_ITEMS = 256  # of a work-group of split(), as in the kernel
 _ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
 _CAPABILITY = 8
@@ -301,87 +296,54 @@ def _split_work(problem, params):
 
 
 MATRIX_UNITS = Kernel(
-    14, "matrix_units",
-    Space(
-        {"PART_BITS": 16, "TSM": 64, "TSN": 128, "WARP_M": 32, "WARP_N": 64, "STAGES": 4,
-         "BAND": 8},
-        {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
-         "WARP_M": (16, 32, 64), "WARP_N": (16, 32, 64), "STAGES": (2, 3, 4), "BAND": (4, 8, 16)},
-        ("PART_BITS in (16, 32)", *_positive("TSM", "TSN", "WARP_M", "WARP_N", "BAND"),
-         "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0", "TSM % WARP_M == 0",
-         "TSN % WARP_N == 0", f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0",
-         _UNROLLED.format("WARP_M * WARP_N"), f"max_work_group_size >= {_SPLIT_ITEMS}",
-         f"max_work_items_0 >= {_SPLIT_ITEMS}"),
-        (_ITEMS,), "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
+    14,
+    "matrix_units",
+    _space(
+        {"PART_BITS": 16, "TSM": 64, "TSN": 128, **_WARP, "STAGES": 4, "BAND": 8},
+        (
+            *("PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0"),
+            *("TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N")),
+            *(f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0"),
+            *(f"{most} >= {_SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
+        ),
+        (_ITEMS,),
+        "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
+        PART_BITS=(16, 32),
+        TSM=(32, 64, 128),
+        TSN=(32, 64, 128, 256),
+        **dict.fromkeys(_WARP, (16, 32, 64)),
+        STAGES=(2, 3, 4),
+        BAND=(4, 8, 16),
     ),
+    more=_require_units,
+    groups=_tiles,
+    work=_split_work,
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
-    more=_require_units, groups=_tiles, work=_split_work, local_least=99 * 2**10, real="float",
-)  # fmt: skip
+    local_least=99 * 2**10,
+    real="float",
+)
 
 KERNELS = (
     NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
     ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS,
 )  # fmt: skip
-PARAMETERS = tuple(dict.fromkeys(name for each in KERNELS for name in each.space.defaults))
-
-# Which of them, and with which parameters.
-
 TUNED = Path(__file__).with_name("tuned")
-_BY_NAME = {key: each for each in KERNELS for key in (each.number, each.name, each.label)}
+_BY_NAME = {each.name: each for each in KERNELS}
 
 
 def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
-    parser.add_argument("--kernel", type=parse, default="best",
-                        help="numbers or names between commas, all, or best (default)")  # fmt: skip
+    selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
                         help="where best finds the parameters that a search found")  # fmt: skip
-    group = parser.add_argument_group("parameters of the kernels; what is not given is chosen")
-    for name in PARAMETERS:
-        having = [each for each in KERNELS if name in each.space.defaults]
-        shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
-        group.add_argument(f"--{name}", type=cli.count(0), metavar="N", help=f"(default {shown})")
-
-
-def parse(text):
-    """Return the kernels that `text` names, or the text `best`: an argparse type."""
-    if text == "best":
-        return text
-    if text == "all":
-        return list(KERNELS)
-    chosen = []
-    for name in text.split(","):
-        key = int(name) if name.isascii() and name.isdigit() else name
-        if name in ("all", "best"):
-            raise ArgumentTypeError(f"'{name}' stands alone, or not at all")
-        if key not in _BY_NAME:
-            have = ", ".join(f"{each.number} {each.name}" for each in KERNELS)
-            raise ArgumentTypeError(f"'{name}' is no kernel; give all, best, or some of: {have}")
-        chosen.append(_BY_NAME[key])
-    return list(dict.fromkeys(chosen))
 
 
 def named(args):
-    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted.
-
-    Raises UsageError for a parameter that none of them has.
-    """
-    given = {name: getattr(args, name) for name in PARAMETERS if getattr(args, name) is not None}
-    if args.kernel == "best":
-        if given:
-            raise UsageError(f"--{min(given)} is of some kernels only: name one with --kernel")
-        if args.tuned != TUNED and not args.tuned.is_dir():
-            raise UsageError(f"--tuned {args.tuned}: there is no such folder")
-        return []
-    for name in given:
-        if not any(name in each.space.defaults for each in args.kernel):
-            have = ", ".join(f"--{key}" for each in args.kernel for key in each.space.defaults)
-            labels = ", ".join(each.label for each in args.kernel)
-            raise UsageError(f"--{name} is no parameter of {labels}, which has {have}")
-    return [
-        (each, {n: v for n, v in given.items() if n in each.space.defaults}) for each in args.kernel
-    ]
+    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted."""
+    if args.kernel == "best" and args.tuned != TUNED and not args.tuned.is_dir():
+        raise UsageError(f"--tuned {args.tuned}: there is no such folder")
+    return selection.named(args, KERNELS)
 
 
 def best(args, problem, about, limits, device):
@@ -389,17 +351,14 @@ def best(args, problem, about, limits, device):
 
     What a search found comes first, where it is legal here; else the first default that is.
     """
-    kind = about["type"], "nvidia" in about["vendor"].lower()
-    what, defaults = {
-        ("cpu", False): ("CPUs", (PACKED,)), ("gpu", True): ("NVIDIA's GPUs", (MATRIX_UNITS, WARPS))
-    }.get(kind, ("", ()))  # fmt: skip
     untuned = "nothing is tuned for it, the default for"
-    candidates = [
-        *((_BY_NAME.get(name), params, why)
-          for name, params, why in find(args.tuned, about, args.precision, str(problem.size))),
-        *((each, {}, f"{untuned} {what}") for each in defaults),
-        (REGISTERS_ONLY, {}, f"{untuned} every device"),
-    ]  # fmt: skip
+    stored = find(args.tuned, about, args.precision, str(problem.size))
+    candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
+    if about["type"] == "cpu":
+        candidates.append((PACKED, {}, f"{untuned} CPUs"))
+    elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
+        candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in (MATRIX_UNITS, WARPS)]
+    candidates.append((REGISTERS_ONLY, {}, f"{untuned} every device"))
     for kernel, params, why in candidates:
         if kernel and set(params) <= set(kernel.space.defaults):
             with suppress(SampleError):
@@ -407,3 +366,20 @@ def best(args, problem, about, limits, device):
                 print(f"best: {kernel.label}, {why}", flush=True)
                 return [(kernel, params)]
     raise Unsupported("no kernel suits this device")
+
+
+def described(named, problem, limits, device):
+    """Return what cli.describe() tells of the kernels that are named, or of all."""
+    found = []
+    for kernel in [kernel for kernel, _ in named] or KERNELS:
+        space = launch.space_of(kernel, {}, problem, limits, device)
+        if kernel.local_least:  # more than a reader of the device's limits would know of
+            most = launch.facts_of(kernel, problem, limits)["local_mem_size"]
+            fits = f"{space.local_bytes} <= {most}"
+            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
+        found.append({
+            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
+            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
+            "itemsize": problem.dtype.itemsize,
+        })  # fmt: skip
+    return found

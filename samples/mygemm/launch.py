@@ -4,47 +4,73 @@ A kernel that wants whole tiles gets copies where the matrices have none: pad.cl
 make them before it, and take C out of its copy again.
 """
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
-from common import cli, constraints
-from common.device import size_text
-from common.errors import OpenCLFailure, UsageError
-from common.gemm import (
-    INPUTS,
-    PRECISIONS,
-    REAL,
-    Problem,
-    Size,
-    checked_betas,
-    padded,
-    parse_sizes,
-    require_exact,
-    require_fit,
-)
+from common import constraints
+from common.constraints import Space
+from common.errors import OpenCLFailure
+from common.gemm import REAL, Problem, Size, padded, require_room
 from common.matrices import Matrix
 from common.program import build
 
+FOLDER = Path(__file__).with_name("kernels")
 _ATTEMPTS = 8  # at parameters for which the built kernel can have its work-group
 _SIDE = 16  # of the work-groups that copy
 
 
-def add_options(parser):
-    """Add the options that say which product is made."""
-    add = parser.add_argument
-    add("--size", type=parse_sizes, default="1024",
-        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")  # fmt: skip
-    add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
-    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
-    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
-    for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
-        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
-    add("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: its parameters, the NDRange they lead to, and the matrices that it takes.
+
+    `space` has the parameters, and the local size. A work-item makes `per_item` (columns, rows) of
+    C. M, N and K must be multiples of `multiple`, and lda, ldb and ldc of `align`; with
+    `transpose_a` A is given as K x M. Copies make it so. What no expression can say is a function:
+    `start` gives defaults that follow the device and the size, in place of those that are 0; `more`
+    gives further (defines, build options), or raises Unsupported; `groups` gives the work-groups of
+    the NDRange; `work` gives the Work that goes before. `local_least` are bytes of local memory
+    that the device has, whatever its driver tells. A source without REAL is in `real` only.
+    """
+
+    number: int
+    name: str
+    space: Space
+    per_item: tuple = ("1", "1")
+    multiple: tuple = ("1", "1", "1")
+    align: tuple = ("1", "1", "1")
+    transpose_a: bool = False
+    start: Callable | None = None
+    more: Callable | None = None
+    groups: Callable | None = None
+    work: Callable | None = None
+    local_least: int = 0
+    real: str | None = None
+
+    @property
+    def label(self):
+        """The name with its number: `01_naive`."""
+        return f"{self.number:02}_{self.name}"
+
+    @property
+    def file(self):
+        """The path of its source."""
+        return FOLDER / f"{self.label}.cl"
+
+
+class Work(NamedTuple):
+    """What kernel 14 launches before its main kernel; both get a further buffer of `nbytes`."""
+
+    entry: str
+    global_size: tuple
+    local_size: tuple
+    nbytes: int
 
 
 class Plan(NamedTuple):
@@ -54,7 +80,7 @@ class Plan(NamedTuple):
     with the defaults of its parameters, or is None.
     """
 
-    kernel: object
+    kernel: Kernel
     problem: Problem
     params: dict
     why: str | None
@@ -66,7 +92,7 @@ class Plan(NamedTuple):
     size: Size
     multiple: tuple
     align: tuple
-    work: object
+    work: Work | None
 
 
 def plan(kernel, given, problem, limits, device):
@@ -130,23 +156,6 @@ def facts_of(kernel, problem, limits):
     return constraints.facts(limits, problem.dtype.itemsize)
 
 
-def described(kernels, problem, limits, device):
-    """Return what cli.describe() tells of kernels: as dictionaries, for this device and problem."""
-    found = []
-    for kernel in kernels:
-        space = space_of(kernel, {}, problem, limits, device)
-        if kernel.local_least:  # more than a reader of the device's limits would know of
-            most = facts_of(kernel, problem, limits)["local_mem_size"]
-            fits = f"{space.local_bytes} <= {most}"
-            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
-        found.append({
-            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
-            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
-            "itemsize": problem.dtype.itemsize,
-        })  # fmt: skip
-    return found
-
-
 @dataclass
 class Built:
     """A kernel, built as its Plan says. `steps` names the launches of a GEMM, copies included."""
@@ -167,7 +176,7 @@ def build_kernel(queue, limits, kernel, given, problem):
     side = min(limits.fit((_SIDE, _SIDE), device.max_work_group_size))
     for _ in range(_ATTEMPTS):
         made = plan(kernel, given, problem, limits, device)
-        require_memory(problem, limits, made)
+        require_memory(made, limits)
         program = build(queue.context, kernel.file, made.defines, made.options)
         most = cl.Kernel(program, "gemm").get_work_group_info(info, device)
         if prod(made.local_size) <= most:
@@ -295,46 +304,17 @@ def _copy_program(context, path, real, side):
     return build(context, path, {"REAL": real, **tile})
 
 
-def problems(args, limits):
-    """Return the Problem of each --size. Raises UsageError where one cannot be."""
-    dtype, found = np.dtype(PRECISIONS[args.precision]), []
-    for size in args.size:
-        strides = []
-        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
-            ld = getattr(args, name) or least
-            if ld < least:
-                text = f"a row of {size} has {least} elements; --{name} {least} would do"
-                raise UsageError(f"--{name} {ld}: {text}")
-            strides.append(ld)
-        require_fit(size, dtype, limits)
-        require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
-        found.append(Problem(size, dtype, *strides))
-        require_memory(found[-1], limits)
-    return found
-
-
-def require_memory(problem, limits, plan=None):
-    """Raise UsageError where the matrices, and the copies that a plan needs, are too large."""
-    (M, _, K), item = problem.size, problem.dtype.itemsize
-    need = {"A": M * problem.lda, "B": K * problem.ldb, "C": M * problem.ldc}
-    if plan and needs_copy(plan):
+def require_memory(plan, limits):
+    """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
+    (M, _, K), lda, ldb, ldc = plan.problem.size, *plan.problem[2:]
+    need = {"matrix A": M * lda, "matrix B": K * ldb, "matrix C": M * ldc}
+    if needs_copy(plan):
         P = plan.size
         need |= {"padded A": P.M * P.K, "padded B": P.K * P.N, "padded C": P.M * P.N}
-    need = {name: count * item for name, count in need.items()}
-    need["the work space"] = plan.work.nbytes if plan and plan.work else 0
-    name = max(need, key=need.get)
-    if need[name] > limits.max_mem_alloc_size:
-        text = f"{name} takes {size_text(need[name])}"
-        most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
-    elif sum(need.values()) > limits.global_mem_size:
-        text = f"the matrices and their copies take {size_text(sum(need.values()))}"
-        most = f"has {size_text(limits.global_mem_size)}"
-    else:
-        return
-    smaller = "a smaller size"
-    if problem[2:] != (K, problem.size.N, problem.size.N):
-        smaller += ", or smaller leading dimensions"
-    raise UsageError(f"{problem.size}: {text}, but the device {most}: choose {smaller}")
+    need = {name: count * plan.problem.dtype.itemsize for name, count in need.items()}
+    if plan.work:
+        need["the work space"] = plan.work.nbytes
+    require_room(plan.problem, need, limits)
 
 
 def needs_copy(plan):

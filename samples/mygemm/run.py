@@ -21,7 +21,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, gemm, interleaved, libraries, roofline
+    from common import cli, device, gemm, interleaved, roofline
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -32,7 +32,7 @@ except KeyboardInterrupt:
 
 def options():
     parser = cli.parser("mygemm", __doc__)
-    launch.add_options(parser)  # --size, --precision, --alpha, ...
+    gemm.add_options(parser)  # --size, --precision, --alpha, ...
     kernels.add_options(parser)  # --kernel, and the parameters of the kernels
     compare.add_options(parser)  # --libraries, --queues, ...
     return parser
@@ -43,17 +43,14 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
-    problems, named = launch.problems(args, limits), kernels.named(args)
+    problems, named = gemm.problems(args, limits), kernels.named(args)
     if args.describe:
-        every = [kernel for kernel, _ in named] or kernels.KERNELS
-        return cli.describe(args, about, launch.described(every, problems[0], limits, chosen))
+        return cli.describe(args, about, kernels.described(named, problems[0], limits, chosen))
     print("\n".join(device.summary(about)))
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
-    blas = libraries.cblas(args.blas) if args.blas is not None and not args.check_only else None
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
-    if not args.check_only and (busy := interleaved.busy()):
-        print(busy)
+    blas = None if args.check_only else compare.prepare(args)
 
     results = []
     for problem in problems:
