@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
 ARCH := arm64
 
-.PHONY: run test test-all board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
+.PHONY: run test test-all fuzz board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -25,12 +25,17 @@ test: $(READY)
 test-all: $(READY)
 	$(PYTEST)
 
+# Odd inputs for every program, the same each time: INPUTS=300 is a short run.
+INPUTS := 10000
+fuzz: $(READY)
+	$(BIN)/python -m dev.fuzz --inputs $(INPUTS)
+
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
-	@$(BIN)/python -m deploy.emulate start $(ARCH)
+	@$(BIN)/python -m dev.emulate start $(ARCH)
 
 board-stop: $(READY)
-	@$(BIN)/python -m deploy.emulate stop
+	@$(BIN)/python -m dev.emulate stop
 
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)
@@ -43,7 +48,7 @@ tune: $(READY)
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.
 screenshots: $(READY)
-	$(BIN)/python -m report.screenshots
+	$(BIN)/python -m dev.screenshots
 
 lint: $(READY)
 	$(BIN)/ruff check .

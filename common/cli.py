@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import board, device, isolation, manifest, outputs, program, record
+from common import device, isolation, manifest, outputs, program, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -22,7 +22,8 @@ from common.errors import (
     SampleError,
     UsageError,
 )
-from common.sysfs import SYSFS
+from common.machine import state
+from common.machine.sysfs import SYSFS
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -320,4 +321,4 @@ def keep(args, name, output):
 
 def environment(tree=SYSFS):
     """Return what a record keeps of the machine and the packages that ran. `tree` is /sys."""
-    return {**board.environment(tree), "numpy": np.__version__, "pyopencl": cl.VERSION_TEXT}
+    return {**state.environment(tree), "numpy": np.__version__, "pyopencl": cl.VERSION_TEXT}

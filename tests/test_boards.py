@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from deploy import boards, runs, samples
-from deploy.emulate import root
-from deploy.emulate.board import Emulated
 from deploy.errors import UsageError
+from dev.emulate import root
+from dev.emulate.board import Emulated
 
 
 @pytest.fixture

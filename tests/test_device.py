@@ -159,7 +159,9 @@ def test_a_profile_only_lowers(queue):
     mali = device.limits(queue.device, "mali-t628")
     assert mali.max_work_group_size == min(256, real.max_work_group_size)
     assert mali.local_mem_size == min(32768, real.local_mem_size)
-    assert "cl_khr_fp64" not in mali.extensions
+    assert ("cl_khr_fp64" in mali.extensions) == ("cl_khr_fp64" in real.extensions)
+    assert "cl_khr_subgroups" not in mali.extensions
+    assert mali.extensions <= real.extensions
     assert mali.max_mem_alloc_size == real.max_mem_alloc_size
     assert device.describe(queue.device, mali)["limits"]["profile"] == "mali-t628"
 

@@ -199,4 +199,5 @@ def test_every_driver_here_that_works_is_trusted():
 def test_the_probe_ships_to_boards():
     from deploy import samples
 
-    assert {"common/probe.cl", "common/probe.py"} <= set(samples.shipped(samples.load(), ROOT))
+    wanted = {"common/probe.cl", "common/probe.py", "common/machine/keeper.py"}
+    assert wanted <= set(samples.shipped(samples.load(), ROOT))

@@ -9,10 +9,10 @@ import pytest
 from conftest import ROOT
 from test_deploy_ssh import processes_with, until
 
-from deploy.emulate import root
-from deploy.emulate.board import Emulated
-from deploy.emulate.inside import birth
 from deploy.errors import BoardError, UsageError
+from dev.emulate import root
+from dev.emulate.board import Emulated
+from dev.emulate.inside import birth
 
 ARM64 = root.ARCHES["arm64"]
 FAKE_BUILDER = """#!/bin/sh
@@ -72,7 +72,7 @@ def builder(tools, tmp_path, monkeypatch):
 def test_what_this_machine_lacks_is_named_in_one_line(tmp_path):
     env = {"PATH": str(tmp_path), "OPENCL_SAMPLES_CACHE": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.emulate", "start", "--state", tmp_path / "state"],
+        [sys.executable, "-m", "dev.emulate", "start", "--state", tmp_path / "state"],
         cwd=ROOT, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
@@ -122,7 +122,7 @@ def test_a_build_that_fails_says_why_and_starts_anew(builder, tmp_path):
 
 def test_a_build_that_is_killed_starts_anew(builder, tmp_path):
     log = builder(f"echo building >> {tmp_path}/marks; exec sleep 300.{os.getpid()}")
-    code = "from deploy.emulate import root; root.KEYRING = '/'; "
+    code = "from dev.emulate import root; root.KEYRING = '/'; "
     code += "root.build(root.ARCHES['arm64'], print)"
     building = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: (tmp_path / "marks").exists())
@@ -175,7 +175,7 @@ def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
     tool.write_text(f"#!/bin/sh\necho busy >&2; echo '{line}' >&2; exit 1\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("deploy.emulate.board.sys.executable", str(tool))  # what begins it
+    monkeypatch.setattr("dev.emulate.board.sys.executable", str(tool))  # what begins it
     board = Emulated("arm64", tmp_path)
     board.folder.mkdir()
     with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
@@ -185,7 +185,7 @@ def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
 
 def test_stopping_what_does_not_run(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.emulate", "stop", "--state", tmp_path],
+        [sys.executable, "-m", "dev.emulate", "stop", "--state", tmp_path],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "no emulated board is running here\n")
@@ -200,7 +200,7 @@ def test_fab_says_how_to_start_a_board_that_does_not_run(fab):
 
 def test_an_architecture_that_there_is_not():
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.emulate", "start", "riscv64"],
+        [sys.executable, "-m", "dev.emulate", "start", "riscv64"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2

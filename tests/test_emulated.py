@@ -19,7 +19,7 @@ from test_deploy_ssh import records, until
 from test_readme import EMULATED, shell
 
 from deploy import samples
-from deploy.emulate.board import Emulated
+from dev.emulate.board import Emulated
 
 ARCH = os.environ.get("TEST_BOARD")
 pytestmark = [
@@ -104,7 +104,7 @@ def test_every_record_came_home(walk_through):
 
 
 def test_a_second_copy_runs_beside_it(emulated, walk_through, home, tmp_path):
-    command = f"python -m deploy.emulate {{}} {ARCH} --state {tmp_path}"
+    command = f"python -m dev.emulate {{}} {ARCH} --state {tmp_path}"
     second = Emulated(ARCH, tmp_path)
     try:
         done = shell(command.format("start"), walk_through, home)
@@ -165,7 +165,7 @@ def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
         folder.chmod(0o755)
         user = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups",
                 "env", "-i", "PATH=/usr/bin:/bin", f"HOME={folder}"]  # fmt: skip
-        emulate = [*user, "/usr/bin/python3", "-m", "deploy.emulate"]
+        emulate = [*user, "/usr/bin/python3", "-m", "dev.emulate"]
         done = subprocess.run(
             [*emulate, "start"], cwd=folder, capture_output=True, text=True, check=False
         )

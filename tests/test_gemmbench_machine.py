@@ -13,7 +13,8 @@ import pytest
 from conftest import ROOT, exhaustive_but, modules_of
 from fake_sysfs import CPU, GPU, ZONE, changing, rockchip, snapshot
 
-from common import power, record, timing
+from common import record, timing
+from common.machine import power
 
 QUICK = ("--repeat", 2, "--warmup", 0, "--no-fence")
 CRASH = "C = (global float *)8;"

@@ -15,14 +15,16 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report, benchmarks -> common.
+# Imports go one way: samples -> common; deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl"},
     # Those after PIL are looked for while a sample runs, and need not be there.
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
-    "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "selenium", "PIL"},
+    "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
+    "dev": {"common", "deploy", "dev", "report"}
+    | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
 
 

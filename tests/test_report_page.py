@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from report_data import DEVICE, ENVIRONMENT, item, make_run, write
 
-from report.browser import browser, missing
+from dev.browser import browser, missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
 

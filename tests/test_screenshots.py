@@ -7,8 +7,8 @@ from conftest import ROOT
 from PIL import Image
 from report_data import item, make_run
 
-from report import screenshots
-from report.browser import missing
+from dev import screenshots
+from dev.browser import missing
 
 MOST = 200 * 1024  # bytes of a picture in the repository
 

@@ -119,7 +119,7 @@ def test_auto_picks_legal_tiles_and_says_which(sample):
 
 
 def test_double_needs_the_extension(sample):
-    done, (item,) = sample("-a", "double", "--limits", "mali-t628")
+    done, (item,) = sample("-a", "double", "--limits", "embedded")
     assert done.returncode == 77
     assert item.status == "unsupported"
     assert "cl_khr_fp64" in done.stderr

@@ -28,7 +28,7 @@ from common.errors import (
     WRONG_USAGE,
     UsageError,
 )
-from common.pin import pinned
+from common.machine.pin import pinned
 from common.record import Record
 from common.timing import figures
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from common import cli, gemm
-from common.sysfs import SYSFS
+from common.machine.sysfs import SYSFS
 
 KERNELS = Path(__file__).with_name("kernels")
 

@@ -15,10 +15,11 @@ import pyopencl as cl
 import texts
 from places import Places
 
-from common import board, cli, device, gemm, power, sysfs, timing
+from common import cli, device, gemm, timing
 from common.digest import digest
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, SampleError, outcome, worst
-from common.pin import pinned
+from common.machine import power, state, sysfs
+from common.machine.pin import pinned
 from common.record import Record
 
 _LOOK_EVERY = 0.1  # seconds from one look at the clocks to the next, between timed runs
@@ -207,13 +208,13 @@ def measure(enqueue, args):
     """Warm up, then launch `args.repeat` times; return the Timing and the machine's states."""
     for _ in range(args.warmup):
         enqueue().wait()
-    launches, states, looked = [], [board.state(args.sysfs)], 0
+    launches, states, looked = [], [state.now(args.sysfs)], 0
     for _ in range(args.repeat):
         launches.append(timing.launch(enqueue))
         if time.perf_counter() - looked > _LOOK_EVERY:
-            states.append(board.state(args.sysfs))
+            states.append(state.now(args.sysfs))
             looked = time.perf_counter()
-    return timing.collect(launches, args.warmup), [*states, board.state(args.sysfs)]
+    return timing.collect(launches, args.warmup), [*states, state.now(args.sysfs)]
 
 
 def measure_energy(enqueue, args):
@@ -243,7 +244,7 @@ def save(bench, meta, status, reason, of_a_run=None, states=None, output=None, *
     if states:
         before, *during, after = states
         environment |= {"before": before, "during": during, "after": after,
-                        "throttled": board.moved(states)}  # fmt: skip
+                        "throttled": state.moved(states)}  # fmt: skip
     cli.save(args, Record(
         "gemmbench", meta.name, status, reason, params=params, device=bench.about,
         environment=environment, **groups,

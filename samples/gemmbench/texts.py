@@ -4,7 +4,7 @@ from statistics import mean, median
 
 from outside import REACH
 
-from common import board, power
+from common.machine import power, state
 from common.timing import figures
 
 _PASSED = {"clean": f"trap pages within {REACH} KiB of A, B and C were not touched"}
@@ -46,13 +46,13 @@ def tolerance(meta, args):
 
 def clocks(states, pin):
     """Return the lines on the machine's state: before the timed runs, and what moved since."""
-    lines = [f"  machine       {board.state_line(states[0])}"]
+    lines = [f"  machine       {state.line(states[0])}"]
     known = states[0]["clocks_hz"]
     held = "not pinned" + (", see --pin" if known else "")
     if pin:
         held = f"pinned to {'their maximum' if pin == 'max' else f'{pin} MHz'}"
     lines.append(f"  clocks        {held}")
-    return lines + [f"  throttled     {text}" for text in board.moved(states)]
+    return lines + [f"  throttled     {text}" for text in state.moved(states)]
 
 
 def times(taken, build_s, verbose):

@@ -3,8 +3,8 @@
 import os
 import platform
 
-from common import sysfs
-from common.sysfs import SYSFS
+from common.machine import sysfs
+from common.machine.sysfs import SYSFS
 
 # What a reading may differ by before the machine counts as changed. Clocks that are locked still
 # show a percent of jitter; sensors jump by a few degrees as soon as there is load.
@@ -40,7 +40,7 @@ def settings(variables):
     }
 
 
-def state(tree=SYSFS):
+def now(tree=SYSFS):
     """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted."""
     return {
         "clocks_hz": {f"{clock.kind} {clock.name}": clock.hz() for clock in sysfs.clocks(tree)},
@@ -77,9 +77,9 @@ def mhz(hz):
     return f"{hz / 1e6:.4g} MHz" if hz < 1e10 else f"{hz / 1e6:.0f} MHz"
 
 
-def state_line(now):
-    """Return one line on what state() returned."""
-    parts = [f"{name} {mhz(hz)}" for name, hz in now["clocks_hz"].items() if hz is not None]
-    parts += [f"{name} {value:.0f} degrees" for name, value in now["temperatures_c"].items()]
-    parts += [f"{name} {watts:.3g} W" for name, watts in now["power_w"].items()]
+def line(state):
+    """Return one line on what now() returned."""
+    parts = [f"{name} {mhz(hz)}" for name, hz in state["clocks_hz"].items() if hz is not None]
+    parts += [f"{name} {value:.0f} degrees" for name, value in state["temperatures_c"].items()]
+    parts += [f"{name} {watts:.3g} W" for name, watts in state["power_w"].items()]
     return ", ".join(parts) or "this machine shows no clocks, temperatures or power"

@@ -5,7 +5,7 @@ import time
 import pytest
 from fake_sysfs import changing, put
 
-from common import power, sysfs
+from common.machine import power, sysfs
 
 WATTS = "class/hwmon/hwmon0/power1_input"
 

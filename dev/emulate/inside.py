@@ -1,6 +1,6 @@
 """Become the emulated board: enter namespaces of its own, put its file system together, be sshd.
 
-python -m deploy.emulate.inside LEADER ROOT HOME QEMU ELF_CLASS ELF_MACHINE
+python -m dev.emulate.inside LEADER ROOT HOME QEMU ELF_CLASS ELF_MACHINE
 
 The file LEADER gets the id of the process whose end is the end of the whole board.
 In these namespaces it is root, which an ordinary user may be there, too; nothing it does is seen

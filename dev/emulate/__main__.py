@@ -1,18 +1,18 @@
-"""python -m deploy.emulate start [arm64|armhf], or stop: what `make board` does."""
+"""python -m dev.emulate start [arm64|armhf], or stop: what `make board` does."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from deploy.emulate.board import STATE, Emulated
-from deploy.emulate.root import ARCHES
 from deploy.errors import BOARD_FAILED, INTERRUPTED, WRONG_USAGE, BoardError, UsageError
+from dev.emulate.board import STATE, Emulated
+from dev.emulate.root import ARCHES
 
 
 def main():
     """Do what the command line says; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.emulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dev.emulate", description=__doc__)
     parser.add_argument("do", choices=("start", "stop"))
     parser.add_argument("arch", nargs="?", choices=ARCHES, help="(start: arm64; stop: all)")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")

@@ -2,10 +2,10 @@
 
 from contextlib import contextmanager
 
-from common import sysfs
-from common.board import mhz
 from common.errors import UsageError
-from common.settings import Change, changed, held
+from common.machine import sysfs
+from common.machine.settings import Change, changed, held
+from common.machine.state import mhz
 
 _GOVERNOR = "performance"
 _BY_HAND = "userspace"
@@ -17,8 +17,8 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS):
     """Run a block with the clocks held: every governor `performance`, every clock at its maximum.
 
     With `hz`, the clocks of `kind` (cpu or gpu) run at that frequency. Restores at the end what
-    there was, see common/settings.py. Raises UsageError where nothing can be pinned, the frequency
-    is not one of the clock's, or the rights are missing.
+    there was, see common/machine/settings.py. Raises UsageError where nothing can be pinned, the
+    frequency is not one of the clock's, or the rights are missing.
     """
     clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
     if not clocks:

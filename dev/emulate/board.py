@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 
 from deploy.boards import ROOT
-from deploy.emulate.inside import birth
-from deploy.emulate.root import ARCHES, build
 from deploy.errors import BoardError
+from dev.emulate.inside import birth
+from dev.emulate.root import ARCHES, build
 
 STATE = ROOT / ".emulated"
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
@@ -134,7 +134,7 @@ class Emulated:
         where = (self.folder / "leader", root, self.folder / "home")
         with open(self.folder / "log", "w") as log:
             begun = subprocess.run(
-                [sys.executable, "-m", "deploy.emulate.inside", *where, qemu,
+                [sys.executable, "-m", "dev.emulate.inside", *where, qemu,
                  *map(str, self.arch.elf)],
                 cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,

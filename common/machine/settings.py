@@ -1,7 +1,8 @@
 """Change settings of the machine for a while; whatever happens, they are put back.
 
-Before the first change a process of its own, common/keeper.py, is told what there was. It restores
-when this process closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a driver.
+Before the first change a process of its own, common/machine/keeper.py, is told what there was. It
+restores when this process closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a
+driver.
 """
 
 import fcntl
@@ -14,9 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from common import keeper
 from common.errors import SampleError, UsageError
-from common.sysfs import text
+from common.machine import keeper
+from common.machine.sysfs import text
 
 _PATIENCE = 30  # seconds that putting back may take, or another's end
 

@@ -1,8 +1,8 @@
 """Make the report of a big sweep, and open it in Chromium: how long, how large, how quick.
 
-python -m report.load                     100,000 records of 25,000 points
-python -m report.load --repeats 1         100,000 points
-python -m report.load --keep /tmp/sweep   keep the records and the page
+python -m dev.load                     100,000 records of 25,000 points
+python -m dev.load --repeats 1         100,000 points
+python -m dev.load --keep /tmp/sweep   keep the records and the page
 
 The records are made up, from a seed: they are as many and as long as those of a sweep over kernels,
 orders, local sizes and clocks, and say nothing about any device. Exit status 1: a limit is missed.
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from common.record import Record
-from report.browser import browser
+from dev.browser import browser
 from report.errors import WRONG_USAGE, ReportError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -134,5 +134,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except ReportError as error:
-        print(f"report.load: error: {error}", file=sys.stderr)
+        print(f"dev.load: error: {error}", file=sys.stderr)
         sys.exit(WRONG_USAGE)

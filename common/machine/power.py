@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from common.settings import change, changed
+from common.machine.settings import change, changed
 
 FRESH = 20  # new readings of each sensor that a mean needs at least
 _PERIOD = 0.005  # seconds between two looks at the sensors

@@ -1,7 +1,7 @@
 """Make the README's pictures: the page as a browser shows it in PNG, each ladder in SVG.
 
-python -m report.screenshots                        of results/reference, into docs/images
-python -m report.screenshots results -o /tmp/look   of other results, or into another folder
+python -m dev.screenshots                        of results/reference, into docs/images
+python -m dev.screenshots results -o /tmp/look   of other results, or into another folder
 """
 
 import argparse
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from dev.browser import browser
 from report import __main__ as program
-from report.browser import browser
 from report.errors import BROKEN, ReportError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,7 @@ SHOTS = (
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="report.screenshots", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="dev.screenshots", description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="*", type=Path, help="default: results/reference")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
     args = parser.parse_args(argv)
@@ -48,7 +48,7 @@ def main(argv=None):
         for path in results[RECORDS]:
             draw_ladder(path, args.output)
     except ReportError as error:
-        print(f"report.screenshots: error: {error}", file=sys.stderr)
+        print(f"dev.screenshots: error: {error}", file=sys.stderr)
         return BROKEN
     return 0
 

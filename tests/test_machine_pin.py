@@ -10,14 +10,14 @@ import pytest
 from conftest import ROOT
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
-from common import keeper, settings
 from common.errors import SampleError, UsageError
-from common.pin import pinned
+from common.machine import keeper, settings
+from common.machine.pin import pinned
 
 PROGRAM = """
 import ctypes, os, sys, time
 from pathlib import Path
-from common.pin import pinned
+from common.machine.pin import pinned
 with pinned("gpu", 4e8, Path(sys.argv[1])):
     print("pinned", flush=True)
     exec(sys.argv[2])

@@ -1,4 +1,4 @@
-"""Put settings back when whoever changed them is gone. Started as a program by common/settings.py.
+"""Put settings back when whoever changed them is gone. Started by common/machine/settings.py.
 
 It reads one line, a JSON list of [path, text], says `ready`, and waits for the end of its input.
 That end comes when its parent closes the pipe, and just the same when the parent is killed or

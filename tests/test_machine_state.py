@@ -5,7 +5,7 @@ import os
 import pytest
 from fake_sysfs import CPU, GPU, ZONE, put, rockchip
 
-from common import board, sysfs
+from common.machine import state, sysfs
 
 
 @pytest.fixture
@@ -14,28 +14,28 @@ def tree(tmp_path):
 
 
 def test_a_rockchip_board(tree):
-    state = board.state(tree)
-    assert state == {
+    now = state.now(tree)
+    assert now == {
         "clocks_hz": {"cpu policy0": 1.2e9, "gpu ff9a0000.gpu": 2e8},
         "temperatures_c": {"thermal_zone0 gpu-thermal": 47.5},
         "power_w": {"ina3221 VDD_GPU": 1.5},
         "energy_j": {},
     }
-    assert board.environment(tree)["governors"] == {
+    assert state.environment(tree)["governors"] == {
         "policy0": "schedutil", "ff9a0000.gpu": "simple_ondemand",
     }  # fmt: skip
-    assert board.state_line(state) == (
+    assert state.line(now) == (
         "cpu policy0 1200 MHz, gpu ff9a0000.gpu 200 MHz, thermal_zone0 gpu-thermal 48 degrees, "
         "ina3221 VDD_GPU 1.5 W"
     )
 
 
 def test_a_machine_that_shows_nothing(tmp_path):
-    state = board.state(tmp_path)
-    assert state == {"clocks_hz": {}, "temperatures_c": {}, "power_w": {}, "energy_j": {}}
-    assert board.moved([state, state]) == []
-    assert "shows no clocks" in board.state_line(state)
-    assert board.environment(tmp_path)["governors"] == {}
+    now = state.now(tmp_path)
+    assert now == {"clocks_hz": {}, "temperatures_c": {}, "power_w": {}, "energy_j": {}}
+    assert state.moved([now, now]) == []
+    assert "shows no clocks" in state.line(now)
+    assert state.environment(tmp_path)["governors"] == {}
 
 
 def test_an_odroid_xu3_with_its_old_kernel(tmp_path):
@@ -52,18 +52,18 @@ def test_an_odroid_xu3_with_its_old_kernel(tmp_path):
     for address, watts in (("0040", "1.250"), ("0044", "0.310"), ("0045", "0.090")):
         put(tmp_path, f"bus/i2c/drivers/INA231/4-{address}/sensor_W", watts)
         put(tmp_path, f"bus/i2c/drivers/INA231/4-{address}/enable", int(address != "0045"))
-    state = board.state(tmp_path)
-    assert state["clocks_hz"] == {"cpu cpu0": 1.4e9, "gpu 11800000.mali": 6e8}
-    assert state["temperatures_c"] == {"thermal_zone0": 58}
-    assert state["power_w"] == {"INA231 A15": 1.25, "INA231 GPU": 0.31}  # the A7's is off
+    now = state.now(tmp_path)
+    assert now["clocks_hz"] == {"cpu cpu0": 1.4e9, "gpu 11800000.mali": 6e8}
+    assert now["temperatures_c"] == {"thermal_zone0": 58}
+    assert now["power_w"] == {"INA231 A15": 1.25, "INA231 GPU": 0.31}  # the A7's is off
     assert [s.name for s in sysfs.sensors(tmp_path)] == ["INA231 A15", "INA231 GPU", "INA231 A7"]
-    assert board.environment(tmp_path)["governors"] == {"cpu0": "interactive"}
+    assert state.environment(tmp_path)["governors"] == {"cpu0": "interactive"}
 
 
 @pytest.mark.parametrize(("shown", "hz"), [("600", 6e8), ("600000000", 6e8), ("177 MHz", 1.77e8)])
 def test_the_units_of_malis_old_drivers(tmp_path, shown, hz):
     put(tmp_path, "devices/mali.0.mali/clock", shown)
-    assert board.state(tmp_path)["clocks_hz"] == {"gpu mali.0.mali": hz}
+    assert state.now(tmp_path)["clocks_hz"] == {"gpu mali.0.mali": hz}
 
 
 def test_one_gpu_has_one_clock_whatever_leads_to_it(tree):
@@ -71,12 +71,12 @@ def test_one_gpu_has_one_clock_whatever_leads_to_it(tree):
     folder = tree / "class/misc/mali0/device/devfreq"
     folder.mkdir()
     (folder / "ff9a0000.gpu").symlink_to(tree / GPU)
-    assert list(board.state(tree)["clocks_hz"]) == ["cpu policy0", "gpu ff9a0000.gpu"]
+    assert list(state.now(tree)["clocks_hz"]) == ["cpu policy0", "gpu ff9a0000.gpu"]
 
 
 def test_the_memorys_clock_is_no_gpus(tree):
     put(tree, "class/devfreq/dmc/cur_freq", 856000000)
-    assert board.state(tree)["clocks_hz"]["bus dmc"] == 8.56e8
+    assert state.now(tree)["clocks_hz"]["bus dmc"] == 8.56e8
 
 
 def test_what_cannot_be_read_is_left_out(tree):
@@ -84,10 +84,10 @@ def test_what_cannot_be_read_is_left_out(tree):
     (tree / CPU / "scaling_cur_freq").mkdir()
     put(tree, f"{ZONE}/temp", "")
     (tree / "class/hwmon/hwmon1/power1_input").write_bytes(b"\xff\xfe")
-    state = board.state(tree)
-    assert list(state["clocks_hz"]) == ["gpu ff9a0000.gpu"]
-    assert state["temperatures_c"] == {}
-    assert state["power_w"] == {}
+    now = state.now(tree)
+    assert list(now["clocks_hz"]) == ["gpu ff9a0000.gpu"]
+    assert now["temperatures_c"] == {}
+    assert now["power_w"] == {}
 
 
 def test_chips_of_one_kind_are_told_apart(tmp_path):
@@ -95,9 +95,9 @@ def test_chips_of_one_kind_are_told_apart(tmp_path):
         for name, value in (("name", "ina226"), ("power1_input", watts * 10**6)):
             put(tmp_path, f"class/hwmon/hwmon{number}/{name}", value)
         put(tmp_path, f"class/hwmon/hwmon{number}/temp1_input", 40000 + number * 1000)
-    state = board.state(tmp_path)
-    assert state["power_w"] == {"ina226 power1 hwmon0": 1, "ina226 power1 hwmon1": 2}
-    assert state["temperatures_c"] == {"ina226 temp1 hwmon0": 40, "ina226 temp1 hwmon1": 41}
+    now = state.now(tmp_path)
+    assert now["power_w"] == {"ina226 power1 hwmon0": 1, "ina226 power1 hwmon1": 2}
+    assert now["temperatures_c"] == {"ina226 temp1 hwmon0": 40, "ina226 temp1 hwmon1": 41}
 
 
 def test_four_equal_chips_are_named_by_their_address_whatever_their_order(tmp_path):
@@ -107,7 +107,7 @@ def test_four_equal_chips_are_named_by_their_address_whatever_their_order(tmp_pa
         put(tmp_path, f"{folder}/name", "ina231")
         put(tmp_path, f"{folder}/power1_input", int(address) * 10**6)
         (tmp_path / folder / "device").symlink_to(tmp_path / f"devices/i2c/4-00{address}")
-    assert board.state(tmp_path)["power_w"] == {
+    assert state.now(tmp_path)["power_w"] == {
         f"ina231 power1 4-00{address}": float(address) for address in ("40", "41", "44", "45")
     }
 
@@ -117,7 +117,7 @@ def test_sensors_of_one_chip_with_equal_labels_are_told_apart(tmp_path):
     for number in (1, 2, 3):
         put(tmp_path, f"class/hwmon/hwmon1/power{number}_label", "VDD" if number < 3 else "VDD_GPU")
         put(tmp_path, f"class/hwmon/hwmon1/power{number}_input", number * 10**6)
-    assert board.state(tmp_path)["power_w"] == {
+    assert state.now(tmp_path)["power_w"] == {
         "ina3221 VDD hwmon1 hwmon1/power1_input": 1,
         "ina3221 VDD hwmon1 hwmon1/power2_input": 2,
         "ina3221 VDD_GPU": 3,
@@ -127,7 +127,7 @@ def test_sensors_of_one_chip_with_equal_labels_are_told_apart(tmp_path):
 def test_equal_addresses_on_two_buses_are_told_apart(tmp_path):
     for bus in (3, 4):
         put(tmp_path, f"bus/i2c/drivers/INA231/{bus}-0044/sensor_W", bus)
-    power = board.state(tmp_path)["power_w"]
+    power = state.now(tmp_path)["power_w"]
     assert power == {"INA231 GPU 3-0044": 3, "INA231 GPU 4-0044": 4}
 
 
@@ -137,51 +137,51 @@ def test_rapl_counts_energy_and_shows_no_power(tmp_path):
     (sensor,) = sysfs.sensors(tmp_path)
     assert (sensor.name, sensor.counts, sensor.wraps) == ("intel-rapl:0 package-0", True, 1000)
     assert sensor.read() == pytest.approx(5e-6)
-    state = board.state(tmp_path)
-    assert state["power_w"] == {}
-    assert state["energy_j"] == {"intel-rapl:0 package-0": pytest.approx(5e-6)}
+    now = state.now(tmp_path)
+    assert now["power_w"] == {}
+    assert now["energy_j"] == {"intel-rapl:0 package-0": pytest.approx(5e-6)}
 
 
 def states(tree, path, *values):
     seen = []
     for value in values:
         put(tree, path, value)
-        seen.append(board.state(tree))
+        seen.append(state.now(tree))
     return seen
 
 
 def test_a_clock_that_moved(tree):
     seen = states(tree, f"{GPU}/cur_freq", 800000000, 400000000, 800000000)
-    assert board.moved(seen) == ["gpu ff9a0000.gpu ran at 400 MHz to 800 MHz"]
+    assert state.moved(seen) == ["gpu ff9a0000.gpu ran at 400 MHz to 800 MHz"]
     seen = states(tree, f"{CPU}/scaling_cur_freq", 1800000, 1790000)
-    assert board.moved(seen[:1] + seen[1:]) == []
+    assert state.moved(seen[:1] + seen[1:]) == []
 
 
 def test_a_temperature_that_moved(tree):
-    assert board.moved(states(tree, f"{ZONE}/temp", 47000, 51000)) == []
-    assert board.moved(states(tree, f"{ZONE}/temp", 47000, 83000)) == [
+    assert state.moved(states(tree, f"{ZONE}/temp", 47000, 51000)) == []
+    assert state.moved(states(tree, f"{ZONE}/temp", 47000, 83000)) == [
         "thermal_zone0 gpu-thermal went from 47 to 83 degrees"
     ]
 
 
 def test_a_sensor_that_goes_away_is_no_change(tree):
-    before = board.state(tree)
+    before = state.now(tree)
     (tree / ZONE / "temp").unlink()
-    assert board.moved([before, board.state(tree)]) == []
+    assert state.moved([before, state.now(tree)]) == []
 
 
 def test_a_clock_that_never_could_be_read_did_not_move():
-    state = {"clocks_hz": {"gpu mali": None}, "temperatures_c": {}}
-    assert board.moved([state, state]) == []
+    now = {"clocks_hz": {"gpu mali": None}, "temperatures_c": {}}
+    assert state.moved([now, now]) == []
 
 
 def test_this_machines_own_sys_can_be_read():
-    assert set(board.state()) == {"clocks_hz", "temperatures_c", "power_w", "energy_j"}
-    assert board.environment()["cpus"] == os.cpu_count()
+    assert set(state.now()) == {"clocks_hz", "temperatures_c", "power_w", "energy_j"}
+    assert state.environment()["cpus"] == os.cpu_count()
 
 
 def test_what_drivers_and_libraries_are_told_is_kept(monkeypatch):
     monkeypatch.setenv("POCL_AFFINITY", "1")
-    assert board.environment()["variables"]["POCL_AFFINITY"] == "1"
+    assert state.environment()["variables"]["POCL_AFFINITY"] == "1"
     kept = {"CL_X": "y", "OMP_NUM_THREADS": "1", "BLIS_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}
-    assert board.settings(kept | {"OCL_ICD_VENDORS": "/home/me", "TOKEN": "x"}) == kept
+    assert state.settings(kept | {"OCL_ICD_VENDORS": "/home/me", "TOKEN": "x"}) == kept

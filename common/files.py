@@ -1,0 +1,109 @@
+"""Read files that others name: regular ones of a limited size, without ever waiting for one.
+
+A FIFO would wait for a writer, a device may never end or do something when it is opened, and a
+file of gigabytes takes the memory: each of them is refused with one line that names it.
+"""
+
+import os
+import stat
+
+from common.errors import UsageError
+from common.text import printable
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def regular(path):
+    """Return `path` if it leads to a regular file that is there. Raises UsageError.
+
+    For libraries that open a file themselves; who reads it here calls `opened` or `read_text`.
+    """
+    try:
+        _check(path, os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return path
+
+
+def opened(path, most=None):
+    """Return a regular file of at most `most` bytes, opened to read bytes. Raises UsageError.
+
+    The file may grow while it is read: who must have a limit reads no more than that.
+    """
+    try:
+        # Not even opened: that alone starts some devices.
+        _check(path, os.stat(path).st_mode)
+        # What stands there may be another file since: it is not waited for, and looked at again.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _check(path, found.st_mode)
+        if most is not None and found.st_size > most:
+            raise _too_large(path, most)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path, most):
+    """Return what is in a regular file of at most `most` bytes. Raises UsageError."""
+    with opened(path, most) as file:
+        try:
+            data = file.read(most + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if len(data) > most:
+        raise _too_large(path, most)
+    return data
+
+
+def read_text(path, most):
+    """Return the text of a regular file of at most `most` bytes of UTF-8. Raises UsageError."""
+    try:
+        return read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{_name(path)} is not text in UTF-8: byte {error.start}") from error
+
+
+def parsed(path, most, parse):
+    """Return what `parse` makes of the text of such a file: json.loads, tomllib.loads.
+
+    Raises UsageError, also where `parse` raises ValueError or cannot follow how deep it goes.
+    """
+    text = read_text(path, most)
+    try:
+        return parse(text)
+    except RecursionError as error:
+        raise UsageError(f"{_name(path)}: its values are nested too deeply") from error
+    except ValueError as error:
+        # Python's own, of a number with thousands of digits, goes on to say what a program can do.
+        reason = str(error).split(";")[0] if type(error) is ValueError else str(error)
+        raise UsageError(f"{_name(path)}: {printable(' '.join(reason.split()))}") from error
+
+
+def _check(path, mode):
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+        raise UsageError(f"cannot read {_name(path)}: it is {kind}, not a file")
+
+
+def _too_large(path, most):
+    return UsageError(f"cannot read {_name(path)}: it is larger than {most:,} bytes")
+
+
+def _unreadable(path, error):
+    reason = getattr(error, "strerror", None) or error
+    return UsageError(f"cannot read {_name(path)}: {reason}")
+
+
+def _name(path):
+    return printable(str(path))

@@ -1,0 +1,157 @@
+"""Run one input in a process of its own, watch what it does, and judge it."""
+
+import contextlib
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 60.0  # seconds for an input: nothing that is drawn here is meant to take long
+MOST_MEMORY = 300  # MiB of fab and its children, whatever a board sends
+# passed, wrong result, wrong usage, driver or board failure, unsupported, Ctrl-C, SIGTERM
+STATUSES = (0, 1, 2, 3, 77, 130, 143)
+_TOO_LONG = 200_000  # characters of output that are kept for the judgement
+_SIGNS = ("Traceback (most recent call last)", "unforeseen")
+# What a terminal would obey, or show as something else than it is.
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass
+class Outcome:
+    """What an input did: its exit status (None where it did not end), what it printed, the seconds
+    and the MiB that it took, and the paths that it changed outside of its folder."""
+
+    status: int | None
+    output: str
+    seconds: float
+    mebibytes: float
+    changed: tuple
+
+
+class Box:
+    """A folder for one input, with a home and a temporary folder, beside files to leave alone."""
+
+    def __init__(self):
+        self.outer = Path(tempfile.mkdtemp(prefix="opencl-fuzz-"))
+        self.work = self.outer / "beside" / "box" / "work"
+        self.home, self.tmp = self.work.with_name("home"), self.work.with_name("tmp")
+        for folder in (self.work, self.home, self.tmp):
+            folder.mkdir(parents=True)
+        (self.outer / "beside" / "kept.txt").write_text("to be left alone\n")
+
+    def environment(self):
+        """Return the variables that keep a program inside."""
+        return {"HOME": str(self.home), "TMPDIR": str(self.tmp), "XDG_CACHE_HOME": _CACHE,
+                "BOARDS_TOML": str(self.work / "boards.toml")}  # fmt: skip
+
+    def outside(self):
+        """Return what lies around the box and in the checkout, to be compared."""
+        places = [self.outer, self.outer / "beside", ROOT, ROOT / "samples", ROOT / "results", "/"]
+        found = set()
+        for place in places:
+            with contextlib.suppress(OSError), os.scandir(place) as entries:
+                found |= {(entry.path, _stamp(entry)) for entry in entries}
+        return found
+
+    def left(self):
+        """Return what is still in the temporary folder."""
+        return sorted(os.listdir(self.tmp))
+
+    def remove(self):
+        """Delete all of it."""
+        shutil.rmtree(self.outer, ignore_errors=True)
+
+
+# Verdicts on drivers are kept for all inputs: they are the same, and take a second each.
+_CACHE = tempfile.mkdtemp(prefix="opencl-fuzz-cache-")
+
+
+def _stamp(entry):
+    status = entry.stat(follow_symlinks=False)
+    return status.st_size if entry.is_file(follow_symlinks=False) else 0
+
+
+def run(action, box):
+    """Call `action()` in a process of its own with the folder of `box`; return the Outcome."""
+    before = box.outside()
+    said = box.outer / "said"
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _act(action, box, said)
+    status, usage = _wait(child, start + LIMIT)
+    seconds = time.monotonic() - start
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # whatever it has left behind
+    output = said.read_text(encoding="utf-8", errors="replace")[:_TOO_LONG]
+    said.unlink()
+    changed = sorted({path for path, _ in before ^ box.outside()})
+    changed = (*changed, *(f"the temporary folder: {name}" for name in box.left()))
+    return Outcome(status, output, seconds, usage.ru_maxrss / 1024, changed)
+
+
+def _act(action, box, said):
+    """Be the child: run the action with its output in a file, and end."""
+    os.setsid()
+    file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    for number, name in ((1, "stdout"), (2, "stderr")):  # a test may have put others there
+        setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+    os.chdir(box.work)
+    os.environ.update(box.environment())
+    tempfile.tempdir = None
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
+    status = 70
+    try:
+        status = action()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status or 0)
+
+
+def _wait(child, deadline):
+    while True:
+        pid, status, usage = os.wait4(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status), usage
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            return None, os.wait4(child, 0)[2]
+        time.sleep(0.002)
+
+
+def judge(outcome, memory=None):
+    """Return what is wrong with an Outcome as a line, or None; `memory` is a bound in MiB."""
+    if outcome.status is None:
+        return f"no end within {LIMIT:g} s"
+    for sign in _SIGNS:
+        if sign in outcome.output:
+            return f"{sign!r} in the output"
+    if control := _CONTROL.search(outcome.output):
+        return f"{control[0]!r} is printed raw"
+    if outcome.status not in STATUSES:
+        return f"undocumented exit status {outcome.status}"
+    if outcome.status in (2, 3) and not outcome.output.strip():
+        return f"status {outcome.status} without a word"
+    if outcome.changed:
+        return f"it changed {', '.join(outcome.changed)}"
+    if memory and outcome.mebibytes > memory:
+        return f"{outcome.mebibytes:.0f} MiB, more than {memory}"
+    return None
