@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
 ARCH := arm64
 
-.PHONY: run test test-all fuzz board board-stop test-arm64 test-armhf tune screenshots lint format lock clean
+.PHONY: run test test-all fuzz board board-stop test-arm64 test-armhf screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -40,10 +40,6 @@ board-stop: $(READY)
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)
 	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/test_emulated.py
-
-# Kernel Tuner, for samples/mygemm/run.py tune.
-tune: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check kernel_tuner==1.5.0
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.

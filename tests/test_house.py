@@ -3,7 +3,6 @@
 import ast
 import re
 import sys
-import tomllib
 
 import pytest
 from conftest import ROOT
@@ -17,9 +16,8 @@ SOURCES = [
 ]
 # Imports go one way: samples -> common; deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
-    "common": {"common", "numpy", "pyopencl"},
-    # Those after PIL are looked for while a sample runs, and need not be there.
-    "samples": {"common", "numpy", "pyopencl", "PIL", "rich", "torch", "cupy", "kernel_tuner"},
+    "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
+    "samples": {"common", "numpy", "pyopencl", "PIL", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
@@ -71,12 +69,6 @@ def test_common_needs_no_newer_python_than_boards_have():
 
 def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
-
-
-def test_the_makefile_has_the_versions_of_pyproject():
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = set(table["optional-dependencies"]["tune"])
-    assert wanted == set(re.findall(r"\S+==[\d.]+", (ROOT / "Makefile").read_text()))
 
 
 def test_the_lock_pins_every_package_with_a_hash():

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import launch
-from launch import Kernel, Work
+import plans
+from plans import Kernel, Work
 
 from common import constraints, selection, subgroups
 from common.constraints import VECTORS, Space
@@ -362,7 +362,7 @@ def best(args, problem, about, limits, device):
     for kernel, params, why in candidates:
         if kernel and set(params) <= set(kernel.space.defaults):
             with suppress(SampleError):
-                launch.plan(kernel, params, problem, limits, device)
+                plans.plan(kernel, params, problem, limits, device)
                 print(f"best: {kernel.label}, {why}", flush=True)
                 return [(kernel, params)]
     raise Unsupported("no kernel suits this device")
@@ -372,9 +372,9 @@ def described(named, problem, limits, device):
     """Return what cli.describe() tells of the kernels that are named, or of all."""
     found = []
     for kernel in [kernel for kernel, _ in named] or KERNELS:
-        space = launch.space_of(kernel, {}, problem, limits, device)
+        space = plans.space_of(kernel, {}, problem, limits, device)
         if kernel.local_least:  # more than a reader of the device's limits would know of
-            most = launch.facts_of(kernel, problem, limits)["local_mem_size"]
+            most = plans.facts_of(kernel, problem, limits)["local_mem_size"]
             fits = f"{space.local_bytes} <= {most}"
             space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
         found.append({

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 try:
     import compare
     import kernels
-    import launch
     import numpy as np
+    import plans
     import pyopencl as cl
 
     from common import cli, device, gemm, interleaved, roofline
@@ -76,11 +76,11 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         args.progress.single()
     for result, (kernel, given) in zip(results, picked):
         with result.going_on(alone):
-            launch.choose(kernel, given, problem, limits, queue.device)
+            plans.choose(kernel, given, problem, limits, queue.device)
 
     # Make the inputs, and what they must give; then room for them on the device.
     expected = gemm.Expected(*problem[:2], args.data, args.seed, args.alpha, args.beta)
-    stream = launch.Stream(queue, problem)
+    stream = plans.Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
     for result, (kernel, given) in zip(results, picked):
@@ -88,7 +88,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
             continue
         with result.going_on(alone, queue):
             result.at("building")
-            result.built = launch.build_kernel(queue, limits, kernel, given, problem)
+            result.built = plans.build_kernel(queue, limits, kernel, given, problem)
             print("\n".join(compare.chosen(result.built.plan)), flush=True)
             result.at("running")
             result.checked(*check(result.built, args.alpha, stream, expected))
@@ -134,7 +134,7 @@ def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
     # Where the kernel wants whole tiles, or A transposed, A, B and C are copies, made by steps
     # before it; a step after it takes C out of its copy.
-    A, B, C, before, after = launch.copies(built, stream, beta)
+    A, B, C, before, after = plans.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
     (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.dtype.type
@@ -142,10 +142,10 @@ def enqueuer(built, alpha, beta, stream):
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
         *(real(beta), C.device, np.int32(C.ld)),
     ]
-    before += launch.split(built, stream, arguments)
+    before += plans.split(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
-    own = launch.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
+    own = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
     steps = [*before, own, *after]
     built.steps = [what for what, *_ in steps]
 

@@ -85,7 +85,9 @@
 #define TYPES "m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
 
-/* NVIDIA's instructions: */
+/* NVIDIA's instructions. Where EMULATED is defined, what stands before this file gives them in plain
+ * OpenCL C, and EMULATED declares the local memory that they need. */
+#ifndef EMULATED
 
 #define PLACE(p) ((uint)(ulong)(p)) /* in local memory, as instructions know it */
 
@@ -139,6 +141,7 @@ float2 widen(uint pair)
     return v;
 }
 #endif
+#endif /* EMULATED */
 
 /* From here on plain OpenCL C. First, where the parts of a problem lie: panels and exponents. */
 typedef struct {
@@ -300,6 +303,9 @@ void gemm(const int M, const int N, const int K, const float alpha,
 {
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     __local int unfit;
+#ifdef EMULATED
+    EMULATED;
+#endif
     const layout at = layout_of(M, N, K, work);
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 

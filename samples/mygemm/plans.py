@@ -172,17 +172,23 @@ def build_kernel(queue, limits, kernel, given, problem):
     A kernel's own limit of work-items is known when it is built, and may ask for other parameters.
     Raises UsageError, Unsupported or OpenCLFailure.
     """
-    device, info = queue.device, cl.kernel_work_group_info.WORK_GROUP_SIZE
+    device = queue.device
     side = min(limits.fit((_SIDE, _SIDE), device.max_work_group_size))
     for _ in range(_ATTEMPTS):
         made = plan(kernel, given, problem, limits, device)
         require_memory(made, limits)
         program = build(queue.context, kernel.file, made.defines, made.options)
-        most = cl.Kernel(program, "gemm").get_work_group_info(info, device)
+        most = group_limit(program, device)
         if prod(made.local_size) <= most:
             return Built(made, program, side)
         limits = replace(limits, max_work_group_size=most)
     raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
+
+
+def group_limit(program, device):
+    """Return how many work-items a work-group of the built kernel may have."""
+    info = cl.kernel_work_group_info.WORK_GROUP_SIZE
+    return cl.Kernel(program, "gemm").get_work_group_info(info, device)
 
 
 class Stream:
