@@ -3,7 +3,7 @@
  * `exchange`. */
 
 #define EMULATED_ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)
-#define EMULATED __local uint4 exchange[2 * EMULATED_ITEMS]
+#define EMULATED __local uint4 exchange[2 * EMULATED_ITEMS];
 void copy(__local uint4 *to, __global const uint4 *from) { *to = *from; }
 #define COMMIT
 #define WAIT

@@ -10,8 +10,15 @@ from common.constraints import Space
 from common.errors import UsageError
 from common.gemm import Size
 
+
+class Kernel(SimpleNamespace):
+    """As much of a kernel as is looked at."""
+
+    __hash__ = object.__hash__
+
+
 KERNELS = [
-    SimpleNamespace(number=n, name=name, label=f"{n:02}_{name}", space=Space(defaults, {}))
+    Kernel(number=n, name=name, label=f"{n:02}_{name}", space=Space(defaults, {}))
     for n, name, defaults in ((1, "naive", {"TS": 32}), (2, "tiles", {"TS": 16, "WPT": 8}))
 ]
 
