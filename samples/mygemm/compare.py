@@ -148,6 +148,15 @@ class Result:
         ), self.output if self.built and self.reason != record.UNFINISHED else None)  # fmt: skip
 
 
+def started(args, problem, picked):
+    """Return what is left of `picked` after a crash, and a Result for each: (kernels, Results)."""
+    size = str(problem.size)
+    picked = [pair for pair in picked if not args.progress.is_done(pair[0].label, size)]
+    if len(picked) == len(args.size) == 1:
+        args.progress.single()
+    return picked, [Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+
+
 def prepare(args):
     """Return the Cblas of --blas, or None; say where others use this machine."""
     if busy := interleaved.busy():
@@ -159,7 +168,7 @@ def beside(args, results, expected, stream, blas):
     """Add a Result for each library that is here, checked; return why the others are not."""
     found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)
     for library in found:
-        result = Result(results[0].problem, library.name, args.progress)
+        result = Result(stream.problem, library.name, args.progress)
         results.append(result)
         result.version, result.contender = library.version, library
         if result.status != "passed":
@@ -320,7 +329,7 @@ def remarks(results, missing, peak, args):
             if r.times.seconds() is not r.times.host_s:
                 host = " ".join(map(milliseconds, r.times.host_s))
                 lines.append(f"{r.name}, by the host's clock: {host}")
-    lines += [f"no {name}: {reason}" for name, reason in missing.items()]
+    lines += [f"no {name}: {reason}" for name, reason in missing.items() if reason]
     if peak:
         problem = results[0].problem
         ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)

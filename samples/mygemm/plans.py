@@ -201,7 +201,7 @@ class Stream:
     def __init__(self, queue, problem, inputs=()):
         """Make the matrices; `inputs` are A and B where another stream has them already."""
         (M, N, K), dtype = problem.size, problem.dtype
-        self.queue, self._problem = queue, problem
+        self.queue, self.problem = queue, problem
         self.A, self.B = inputs or (
             Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
         )  # fmt: skip
@@ -231,7 +231,7 @@ class Stream:
     def beside(self):
         """Return another stream on the same device: A and B are shared, C and copies are not."""
         queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
-        return Stream(queue, self._problem, (self.A, self.B))
+        return Stream(queue, self.problem, (self.A, self.B))
 
 
 class Copy(NamedTuple):

@@ -21,7 +21,8 @@ try:
     import plans
     import pyopencl as cl
 
-    from common import cli, device, gemm, interleaved, roofline
+    from common import cli, device, gemm, roofline
+    from common.interleaved import Contender
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -54,15 +55,11 @@ def main(args):
 
     results = []
     for problem in problems:
-        size = str(problem.size)
-        if args.progress.is_done("all", size):
-            continue
-        print(f"\n{size}, {args.precision} precision", flush=True)
-        picked = named or kernels.best(args, problem, about, limits, chosen)
-        picked = [pair for pair in picked if not args.progress.is_done(pair[0].label, size)]
-        if picked:
+        if not args.progress.is_done("all", str(problem.size)):
+            print(f"\n{problem.size}, {args.precision} precision", flush=True)
+            picked = named or kernels.best(args, problem, about, limits, chosen)
             results += multiply(args, queue, limits, about, problem, picked, blas, roof)
-            args.progress.done("all", size)
+            args.progress.done("all", str(problem.size))
     if len(problems) > 1:
         print("\n".join(compare.by_size([problem.size for problem in problems], results)))
     return compare.exit_status(results)
@@ -70,15 +67,15 @@ def main(args):
 
 def multiply(args, queue, limits, about, problem, picked, blas, roof):
     """Run the (kernel, parameters) of `picked` at one size, and libraries; return their Results."""
-    results = [compare.Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+    picked, results = compare.started(args, problem, picked)
+    if not picked:
+        return []
     alone = len(results) == 1
-    if alone and len(args.size) == 1:
-        args.progress.single()
     for result, (kernel, given) in zip(results, picked):
         with result.going_on(alone):
             plans.choose(kernel, given, problem, limits, queue.device)
 
-    # Make the inputs, and what they must give; then room for them on the device.
+    # Make the inputs, and what they must give.
     expected = gemm.Expected(*problem[:2], args.data, args.seed, args.alpha, args.beta)
     stream = plans.Stream(queue, problem)
 
@@ -92,19 +89,17 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
             print("\n".join(compare.chosen(result.built.plan)), flush=True)
             result.at("running")
             result.checked(*check(result.built, args.alpha, stream, expected))
+            launcher = partial(enqueuer, result.built, args.alpha, args.beta)
+            result.contender = Contender(result.name, launcher, events=True)
         result.save_checked(args, expected.inputs, about)
 
     # Warm up and time what is right, in rounds, with the libraries that are here; then the ceiling.
     missing, peak = {}, None
     if not args.check_only:
-        for result in results:
-            launcher = partial(enqueuer, result.built, args.alpha, args.beta)
-            result.contender = interleaved.Contender(result.name, launcher, events=True)
         missing = compare.beside(args, results, expected, stream, blas)
         compare.measure(args, results, stream)
         args.progress.now("measuring the ceiling")
-        peak, why = roofline.attempt(roof.peak, problem.size)
-        missing |= {"ceiling": why} if why else {}
+        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size)
 
     # Compare, record and show.
     compare.compare(args, results, peak)
@@ -132,8 +127,7 @@ def check(built, alpha, stream, expected):
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
-    # Where the kernel wants whole tiles, or A transposed, A, B and C are copies, made by steps
-    # before it; a step after it takes C out of its copy.
+    # Where the kernel wants whole tiles, or A transposed, these are copies, and steps make them.
     A, B, C, before, after = plans.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
@@ -145,13 +139,13 @@ def enqueuer(built, alpha, beta, stream):
     before += plans.split(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
-    own = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    steps = [*before, own, *after]
+    launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
+    steps, queue = [*before, launch, *after], stream.queue
     built.steps = [what for what, *_ in steps]
 
     def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive
         return [
-            cl.enqueue_nd_range_kernel(stream.queue, kernel, global_size, local_size)
+            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
             for _, kernel, global_size, local_size in steps
         ]
 
