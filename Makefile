@@ -54,7 +54,8 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The mark is the last thing that is made: a set-up that broke off starts anew.
+# The mark is the last thing that is made: a set-up that broke off starts anew. Before it, pip's
+# script for fab is replaced: ours listens to Ctrl-C from its first line on.
 $(READY): requirements.lock
 	@$(PYTHON) -c '' || { echo "$(PYTHON) does not run: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -65,16 +66,23 @@ $(READY): requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
+	$(BIN)/python -c 'from deploy import entry; entry.install("$(BIN)/fab")'
 	touch $(READY)
 	@$(BIN)/python samples/sgemm/run.py --list || true
 
-# Update every version in requirements.lock, from pyproject.toml.
+# Update every version in the locks: this machine's from pyproject.toml, and those of boards whose
+# Python is too old for it, which pip-compile cannot look up.
+COMPILE := $(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --upgrade \
+    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header
+FOR_BOARDS := numpy pyopencl pillow intel-opencl-rt intel-cmplr-lib-rt
+
 lock: $(READY)
 	$(PYTHON) -m venv $(VENV)/lock
-	$(VENV)/lock/bin/pip install --quiet pip-tools
-	$(VENV)/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
-	    --no-emit-trusted-host --no-emit-find-links --no-header --upgrade --extra test \
-	    --output-file requirements.lock pyproject.toml
+	$(VENV)/lock/bin/pip install --quiet pip-tools uv
+	$(COMPILE) --extra test --output-file requirements.lock pyproject.toml
+	printf '%s\n' $(FOR_BOARDS) | $(VENV)/lock/bin/uv pip compile - --quiet --upgrade \
+	    --python-version 3.10 --generate-hashes --no-header \
+	    --output-file requirements-python3.10.lock
 
 clean:
 	rm -rf $(VENV)

@@ -3,6 +3,11 @@
 import os
 import sys
 
+from common import stopping
+
+# Before all that takes long to import.
+stopping.end_at_once("fab: error: stopped")
+
 from fabric.main import program
 from invoke import Exit, ParseError
 

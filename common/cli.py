@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import device, isolation, manifest, outputs, program, record
+from common import device, drivers, isolation, manifest, outputs, program, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -24,7 +25,9 @@ from common.errors import (
 )
 from common.machine import state
 from common.machine.sysfs import SYSFS
+from common.text import one_line, open_streams, printable
 
+MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
@@ -91,17 +94,18 @@ def add_inputs(group):
 
 def add_repetition(group):
     """Add the options that say how often a kernel is run."""
-    group.add_argument(
-        "--repeat", type=count(1), default=5, metavar="N", help="timed runs (default %(default)s)"
-    )
-    group.add_argument(
-        "--warmup", type=count(0), default=1, metavar="N", help="runs before (default %(default)s)"
-    )
+    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
+                                     ("--warmup", 0, 1, "runs before")):  # fmt: skip
+        group.add_argument(
+            name, type=count(least, MOST_RUNS), default=usual, metavar="N",
+            help=f"{what} (default %(default)s)",
+        )  # fmt: skip
 
 
 def add_json(group):
     """Add the option that names the file of the records."""
-    group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE")
+    group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE, "
+        "which may be /dev/stdout, or a FIFO that is read")  # fmt: skip
 
 
 def add_output(group):
@@ -131,7 +135,7 @@ def count(least, most=None):
     upto = "up" if most is None else f"to {most}"
 
     def parse(text):
-        value = int(text) if text.isascii() and text.isdigit() else -1
+        value = _whole(text)
         if value < least or (most is not None and value > most):
             raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} {upto}")
         return value
@@ -139,10 +143,12 @@ def count(least, most=None):
     return parse
 
 
-def _seed(text):
-    if not (text.isascii() and text.isdigit() and int(text) < 2**32):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 4294967295")
-    return int(text)
+def _whole(text):
+    """Return a whole number; -1 for what is none, or has more digits than any that makes sense."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+
+
+_seed = count(0, 2**32 - 1)
 
 
 def number(text):
@@ -165,9 +171,8 @@ def run(main, options, argv=None):
     so that one that crashes the driver costs no other. A sample that runs files of others, such as
     kernels that an option names, sets `args.code_files` to their paths: they are code, too.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    open_streams()
+    drivers.ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
@@ -187,13 +192,13 @@ def run(main, options, argv=None):
         sys.stdout.flush()
     except SampleError as error:
         if log := getattr(error, "log", None):
-            print(log, flush=True)
+            print("\n".join(map(printable, log.splitlines())), flush=True)
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
-        args.progress.give_up(f"OpenCL failed: {_one_line(error)}")
-        status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {_one_line(error)}")
+        args.progress.give_up(f"OpenCL failed: {one_line(error)}")
+        status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {one_line(error)}")
     except MemoryError as error:
-        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {_one_line(error)}")
+        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {one_line(error)}")
     except OSError as error:
         # What a sample writes is its output; nobody reads on, or its disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -202,7 +207,7 @@ def run(main, options, argv=None):
     except KeyboardInterrupt:
         status = _fail(args, INTERRUPTED, "error", "interrupted")
     except Exception as error:
-        what = f"unforeseen {type(error).__name__}: {_one_line(error)}"
+        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
         status = _fail(args, OPENCL_FAILURE, "error", f"{what} (--debug shows where)")
     args.progress.ended(status)
     if args.progress.isolated:
@@ -232,8 +237,8 @@ def _json_of(argv):
 
 def _check_writable(args):
     if args.json is not None:
-        with _writing("records", args.json), open(args.json, "a", encoding="utf-8"):
-            pass
+        with _writing("records", args.json):
+            record.appending(args.json).close()
     if args.output is not None:
         with _writing("the output", args.output):
             outputs.start(args.output)
@@ -244,16 +249,15 @@ def _writing(what, path):
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot write {what} to {path}: {error.strerror}") from error
-
-
-def _one_line(error):
-    return " ".join(str(error).split())
+        nobody = error.errno == errno.ENXIO  # of a FIFO
+        reason = "nobody reads from it" if nobody else error.strerror
+        raise UsageError(f"cannot write {what} to {path}: {reason}") from error
 
 
 def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None, where=""):
+    reason = one_line(reason)
     if not quiet:
-        text = f"{where}: {reason}" if where else reason
+        text = f"{printable(where)}: {reason}" if where else reason
         print(f"run.py: error: {text}", file=sys.stderr, flush=True)
     if args.debug and (error := sys.exc_info()[1]):
         traceback.print_exception(error)

@@ -10,6 +10,7 @@ import pyopencl as cl
 from common import drivers
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
+from common.text import printable
 
 TYPES = {
     "all": cl.device_type.ALL,
@@ -186,7 +187,7 @@ def devices(platform, type_name=None):
 
 
 def _is_number(text):
-    return text is not None and text.isascii() and text.isdigit()
+    return text is not None and text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _pick(items, wanted, what):
@@ -273,7 +274,7 @@ def summary(about):
     version = about["platform_version"].split("  ")[0]  # PoCL adds how it was built
     kind = f"{about['type']}, {about['compute_units']} compute units"
     profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
-    return [
+    lines = [
         f"Device: {about['name']} ({kind}{profile})",
         f"  platform         {about['platform']}, {version}",
         f"  driver           {about['driver']}, {about['opencl_c']}, {about['profile']}",
@@ -286,6 +287,7 @@ def summary(about):
         f"  not there        {' '.join(lack) or 'nothing of note'}",
         *(f"  skipped          {text}" for text in about["skipped"]),
     ]
+    return list(map(printable, lines))
 
 
 def size_text(count):
@@ -343,4 +345,4 @@ def listing():
             lines.append(f"            [{index}] {item['name']} ({item['type']})")
             if item["problem"]:
                 lines.append(f"                not the default: its driver {item['problem']}")
-    return lines
+    return list(map(printable, lines))

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -116,9 +117,35 @@ def _verdict(what, job, anew=False):
     return known
 
 
+def ensure_cache():
+    """Let caches be in the folder for temporary files where the user's own cannot be written.
+
+    Without one PoCL shows no device, and pyopencl fails. All runs of a user share that folder.
+    """
+    if _is_writable(_caches()):
+        return
+    folder = Path(tempfile.gettempdir(), f"opencl-samples-{os.getuid()}")
+    if _is_writable(folder):
+        about = folder.lstat()  # anybody may have put something there
+        if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid():
+            os.environ["XDG_CACHE_HOME"] = str(folder)
+
+
+def _is_writable(folder):
+    """Tell whether there is a folder to write to; make it where there is none."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _caches():
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
 def _cache():
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home, "opencl-samples", "drivers")
+    return _caches() / "opencl-samples" / "drivers"
 
 
 def _read(file):

@@ -1,5 +1,7 @@
 """What ends a sample early. Each has an exit status; cli.py turns it into one line on stderr."""
 
+from common.text import one_line
+
 PASSED = 0
 WRONG_RESULT = 1
 WRONG_USAGE = 2
@@ -43,6 +45,6 @@ class Unsupported(SampleError):
 
 def outcome(error):
     """Return (exit status, status of a record, reason in one line) of a SampleError or cl.Error."""
-    reason = " ".join(str(error).split())
+    reason = one_line(error)
     exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
     return exit_status, getattr(error, "record_status", "error"), reason

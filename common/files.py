@@ -10,6 +10,8 @@ import stat
 from common.errors import UsageError
 from common.text import printable
 
+_PART = 2**20
+LONGEST_LINE = 4096  # characters, of a TOML file
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -56,14 +58,18 @@ def opened(path, most=None):
 
 def read_bytes(path, most):
     """Return what is in a regular file of at most `most` bytes. Raises UsageError."""
+    parts, left = [], most + 1
     with opened(path, most) as file:
         try:
-            data = file.read(most + 1)
+            # Part by part: asked for `most`, it would first take as much memory.
+            while left and (part := file.read(min(left, _PART))):
+                parts.append(part)
+                left -= len(part)
         except OSError as error:
             raise _unreadable(path, error) from error
-    if len(data) > most:
+    if not left:
         raise _too_large(path, most)
-    return data
+    return b"".join(parts)
 
 
 def read_text(path, most):
@@ -75,7 +81,7 @@ def read_text(path, most):
 
 
 def parsed(path, most, parse):
-    """Return what `parse` makes of the text of such a file: json.loads, tomllib.loads.
+    """Return what `parse` makes of the text of such a file: json.loads, toml.
 
     Raises UsageError, also where `parse` raises ValueError or cannot follow how deep it goes.
     """
@@ -88,6 +94,19 @@ def parsed(path, most, parse):
         # Python's own, of a number with thousands of digits, goes on to say what a program can do.
         reason = str(error).split(";")[0] if type(error) is ValueError else str(error)
         raise UsageError(f"{_name(path)}: {printable(' '.join(reason.split()))}") from error
+
+
+def toml(text):
+    """Return the table of a TOML text, as tomllib.loads; needs Python 3.11.
+
+    Raises ValueError, also for a very long line: a key of many parts would take tomllib hours.
+    """
+    import tomllib
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"line {number} has more than {LONGEST_LINE} characters")
+    return tomllib.loads(text)
 
 
 def _check(path, mode):

@@ -66,7 +66,8 @@ def padded(size, multiple):
 def parse_size(text):
     """Return the Size that `text` names: `1024` (square) or `640x48x1000` (M x N x K)."""
     parts = text.lower().split("x")
-    if len(parts) not in (1, 3) or not all(p.isascii() and p.isdigit() for p in parts):
+    good = all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts)
+    if len(parts) not in (1, 3) or not good:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: give an order such as 1024, or M x N x K such as 640x48x1000"
         )

@@ -5,7 +5,10 @@ names another, nonexistent path. The loader is given a folder of our own, with t
 """
 
 import contextlib
+import hashlib
+import json
 import os
+import shutil
 import sys
 import sysconfig
 import tempfile
@@ -73,13 +76,51 @@ def _resolved(name):
 
 
 @contextlib.contextmanager
-def _folder():
+def _folder(files):
+    """Give a folder with these files: each is a link to a Path, or holds a text.
+
+    It is kept in the user's cache, since a signal or a driver may end this process at any time, and
+    nothing would clean up. Only where there is no cache, it is a temporary one.
+    """
+    if kept := _kept(files):
+        yield kept
+        return
     try:
         made = tempfile.TemporaryDirectory(prefix="opencl-vendors-")
     except OSError as error:
         raise OpenCLFailure(f"cannot make a folder for ICD files: {error}") from error
     with made as folder:
+        _fill(folder, files)
         yield folder
+
+
+def _kept(files):
+    """Return the path of the folder in the cache, which is made once; None where it cannot be."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    names = json.dumps(sorted((name, str(what)) for name, what in files.items()))
+    key = hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()[:32]
+    folder = os.path.join(home, "opencl-samples", "vendors", key)
+    if not os.path.isabs(folder):
+        return None
+    try:
+        if not os.path.isdir(folder):
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            new = tempfile.mkdtemp(dir=os.path.dirname(folder))
+            _fill(new, files)
+            with contextlib.suppress(OSError):  # another process was quicker
+                os.rename(new, folder)
+            shutil.rmtree(new, ignore_errors=True)
+        return folder if set(os.listdir(folder)) == set(files) else None
+    except OSError:
+        return None
+
+
+def _fill(folder, files):
+    for name, what in files.items():
+        if isinstance(what, Path):
+            Path(folder, name).symlink_to(what)
+        else:
+            Path(folder, name).write_text(what, encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -87,7 +128,7 @@ def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
     """Let a loader that starts in this block see Intel's runtime of this environment as well.
 
     `without` names ICD files that it is not to read. The loader reads its ICD files once, at the
-    first question for platforms. The folder that it reads then is gone afterwards.
+    first question for platforms.
     """
     library = intel_library(prefix)
     added = library is not None and not _chosen() and str(library) not in without
@@ -96,11 +137,10 @@ def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
         yield
         return
     before = {name: os.environ.pop(name, None) for name in _CHOICES}
-    with _folder() as folder:
-        for file in kept:
-            Path(folder, file.name).symlink_to(file.resolve())
-        if added:
-            Path(folder, "pip-intel-cpu.icd").write_text(f"{library}\n", encoding="utf-8")
+    wanted = {file.name: file.resolve() for file in kept}
+    if added:
+        wanted["pip-intel-cpu.icd"] = f"{library}\n"
+    with _folder(wanted) as folder:
         os.environ["OCL_ICD_VENDORS"] = folder
         try:
             yield

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
+from common.files import parsed, read_text, toml
 
 try:
     import tomllib
@@ -20,10 +21,13 @@ except ImportError:  # Python 3.10, on a board: code_digest() needs none
     tomllib = None
 
 ROOT = Path(__file__).resolve().parents[1]
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+MOST_BYTES = 256 * 1024  # of a sample.toml
+MOST_SECONDS = 10**6  # of a time limit: eleven days
+TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "axes", "best", "tuned"}
+_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -52,17 +56,20 @@ class Tools:
     """What tools need to know of a sample.
 
     `metric` is the key of a record's metrics that tools compare; more is better. `small` are the
-    options of a run that a simulator can finish, and `axes` has for options the values that are run
-    where nobody names others. `best` are the options that let the
-    sample choose its kernel and parameters, and `tuned` is the folder that it reads tuned
-    parameters from; both are empty for a sample that reads none.
+    options of a run that a simulator can finish. `point` are those of every run of a tool: the
+    result is checked, and nothing runs beside the kernel. `axes` has for options the values that
+    are run where nobody names others. `best` are the options that let the sample choose its kernel
+    and parameters, and `tuned` is the folder that it reads tuned parameters from; both are empty
+    for a sample that reads none. `ignored` are kinds of what Oclgrind finds that are mistakes here.
     """
 
     metric: str = "gflops"
     small: tuple = ()
+    point: tuple = ()
     axes: tuple = ()
     best: tuple = ()
     tuned: str = ""
+    ignored: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -85,21 +92,24 @@ class Manifest:
     cases: tuple
 
 
-def names(root=ROOT):
+def names(root=None):
     """Return the names of all samples."""
-    return sorted(path.parent.name for path in Path(root, "samples").glob("*/sample.toml"))
+    return sorted(path.parent.name for path in Path(root or ROOT, "samples").glob("*/sample.toml"))
 
 
-def read(name, root=ROOT):
+def read(name, root=None):
     """Return the Manifest of a sample. Raises UsageError where it cannot be used."""
-    folder = Path(root, "samples", name)
+    folder = Path(root or ROOT, "samples", name)
     where = f"samples/{name}/sample.toml"
     try:
         if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+            raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
         if tomllib is None:
             raise UsageError("reading it needs Python 3.11 or newer")
-        table = tomllib.loads((folder / "sample.toml").read_text(encoding="utf-8"))
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    table = parsed(folder / "sample.toml", MOST_BYTES, toml)
+    try:
         return _manifest(folder, table)
     except KeyError as error:
         raise UsageError(f"{where} lacks {error.args[0]}") from error
@@ -131,8 +141,9 @@ def _tools(folder, table):
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    small, best = (_strings(table.get(name, []), name) for name in ("small", "best"))
-    return Tools(metric, small, axes, best, tuned)
+    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best", "ignored")]
+    small, point, best, ignored = words
+    return Tools(metric, small, point, axes, best, tuned, ignored)
 
 
 def _axis(folder, option, value):
@@ -146,15 +157,20 @@ def _axis(folder, option, value):
 
 def _case(sample, name, table):
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
-    if type(timeout) is not int or timeout < 1:
-        raise UsageError(f"case {name}: timeout must be a whole number of seconds from 1 up")
+    if not is_time_limit(timeout):
+        raise UsageError(f"case {name}: timeout must be {TIME_LIMIT}")
     golden = table.get("golden", False)
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
     return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+
+
+def is_time_limit(value):
+    """Tell whether a value of a file can be a time limit: TIME_LIMIT says so in words."""
+    return type(value) is int and 0 < value <= MOST_SECONDS
 
 
 def _strings(value, what):
@@ -164,6 +180,8 @@ def _strings(value, what):
 
 
 def _only(table, known):
+    if not isinstance(table, dict):
+        raise UsageError(f"a table is wanted, with {', '.join(sorted(known))}")
     if unknown := set(table) - known:
         raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
 
@@ -183,22 +201,25 @@ def _matches(folder, patterns):
     return tuple(found)
 
 
-def common_files(root=ROOT):
+def common_files(root=None):
     """Return the files of common/ that every sample may use, and every board gets."""
-    return sorted(path for pattern in _SHIPPED for path in Path(root, "common").rglob(pattern))
+    return sorted(
+        path for pattern in _SHIPPED for path in Path(root or ROOT, "common").rglob(pattern)
+    )
 
 
 @lru_cache(100)
-def code_digest(name, also=(), root=ROOT):
+def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
 
     It is that of the files that it runs: its own and those of common/, each with its path. `also`
     are files from elsewhere, such as kernels that the command line names. Boards, which have only
     what was deployed, give the same digest.
     """
+    root = root or ROOT
     folder = Path(root, "samples", name)
     try:
-        text = (folder / "sample.toml").read_text(encoding="utf-8")
+        text = read_text(folder / "sample.toml", MOST_BYTES)
         own = _matches(folder, json.loads(_FILES.search(text)[1]))
         own = [path for path in own if path.name not in _NEVER_RUN]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pyopencl as cl
 
+from common import files
 from common.errors import OpenCLFailure, UsageError
 
+_LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
 _PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
 _ASKED = {
@@ -48,9 +50,10 @@ def build(context, path, defines=None, options=()):
     Raises OpenCLFailure, whose `log` is the compiler's log with the lines of source it names.
     """
     try:
-        source = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise OpenCLFailure(f"cannot read the kernel {path.name}: {error.strerror}") from error
+        source = files.read_bytes(path, _LARGEST).decode()
+    except UsageError as error:
+        why = str(error).rpartition(": ")[2]
+        raise OpenCLFailure(f"cannot read the kernel {path.name}: {why}") from error
     except UnicodeDecodeError as error:
         raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
@@ -80,7 +83,7 @@ def build(context, path, defines=None, options=()):
 def _keep(program, device, folder, path, defines, options):
     """Write what the driver made of a program into the folder, under a name that is free there."""
     about = {
-        "file": path.name, "defines": defines, "options": list(options),
+        "file": str(path), "defines": defines, "options": list(options),
         "platform": device.platform.name.strip(), "device": device.name.strip(),
         "kernels": {k.function_name: _numbers(k, device) for k in program.all_kernels()},
     }  # fmt: skip

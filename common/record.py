@@ -4,14 +4,17 @@ A reader refuses what it does not know, with the file and the line: a record tha
 understood is worse than none.
 """
 
+import errno
 import json
 import math
 import os
+import stat
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 
 SCHEMA = 1
+DEEPEST = 50  # lists and objects within each other; what works on records may be recursive
 STATUSES = ("passed", "failed", "unsupported", "error")
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
@@ -94,15 +97,19 @@ class Record:
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
-        data = _finite(asdict(self))
+        values = {name: getattr(self, name) for name in _FIELDS}
         for name in _OPTIONAL:
-            if data[name] is None:
-                del data[name]
-        return json.dumps(data, sort_keys=True, allow_nan=False)
+            if values[name] is None:
+                del values[name]
+        try:
+            return _ENCODER.encode(values)
+        except ValueError:
+            return _ENCODER.encode(_finite(values))
 
 
 _FIELDS = {field.name for field in fields(Record)}
 _OPTIONAL = {"code"}  # keys that a record may lack
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
 
 def _check_group(name, group, known):
@@ -139,11 +146,32 @@ def _finite(value):
 
 def append(path, record):
     """Add the record to the file, flushed: what was written survives a crash of the next run."""
-    with open(path, "a", encoding="utf-8") as file:
+    with appending(path) as file:
         file.write(record.to_line() + "\n")
         file.flush()
         if os.path.isfile(path):
             os.fsync(file.fileno())
+
+
+def appending(path):
+    """Return a file opened to add text. Raises OSError, also where that would wait, or be a disk.
+
+    A FIFO is taken when somebody reads from it, as from /dev/stdout.
+    """
+    return open(path, "a", encoding="utf-8", opener=_at_once)
+
+
+def _at_once(path, flags):
+    flags |= os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        if stat.S_ISBLK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is a disk", path)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read(path):
@@ -211,13 +239,27 @@ def _finite_float(text):
     return number
 
 
+def is_deep(value):
+    """Tell whether lists and dictionaries lie in each other more than DEEPEST times."""
+    layer = [value]
+    for _ in range(DEEPEST):
+        inner = (v.values() if isinstance(v, dict) else v for v in layer)
+        layer = [v for values in inner for v in values if isinstance(v, (dict, list))]
+    return bool(layer)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite_float)
+
+
 def _parse(line):
     try:
-        data = json.loads(line, parse_constant=_no_constant, parse_float=_finite_float)
+        data = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a JSON object: {error}") from error
     if not isinstance(data, dict):
         raise RecordError("not a JSON object")
+    if line.count("{") + line.count("[") > DEEPEST and is_deep(data):
+        raise RecordError("its values are nested too deeply")
     if data.get("schema") != SCHEMA:  # before its keys: another version has others
         raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
     if unknown := set(data) - _FIELDS:

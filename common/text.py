@@ -1,11 +1,37 @@
 """Text for a person: what boards and records say, names of signals, and rates."""
 
+import os
 import signal
+import sys
+
+MOST = 1000  # characters of an error: an argument may have a hundred thousand
 
 
 def printable(text):
     """Return a line without what could steer a terminal, or show other than what is there."""
     return "".join(c if c.isprintable() or c == "\t" else "?" for c in text)
+
+
+def one_line(error):
+    """Return an error, or any text, as one printable line of a length that can be read."""
+    text = printable(" ".join(str(error).split()))
+    half = MOST // 2
+    return text if len(text) <= MOST else f"{text[:half]} ... {text[-half:]}"
+
+
+def open_streams():
+    """Make stdout and stderr such that whatever is printed can be: a stream that whoever started
+    this has closed goes nowhere, and what an encoding lacks is shown as its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file that is opened takes its place
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def signal_name(number):

@@ -2,10 +2,11 @@
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from common.files import parsed, toml
+from common.manifest import TIME_LIMIT, is_time_limit
 from deploy.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,6 +15,7 @@ REFERENCE = "reference"  # in results/: runs that came with the samples
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MOST_BYTES = 256 * 1024  # of boards.toml
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
 
 
@@ -70,12 +72,7 @@ def path():
 
 def load(file):
     """Return the Settings of every board that the file names, and of `local`."""
-    try:
-        tables = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
     return {check_name(name): _settings(file, name, table) for name, table in tables.items()}
 
@@ -92,7 +89,7 @@ def _settings(file, name, table):
         if key == "env":
             good, wanted = _is_environment(value), "a table of NAME = string"
         elif key == "time_limit":
-            good, wanted = type(value) is int and value > 0, "a whole number of seconds from 1 up"
+            good, wanted = is_time_limit(value), TIME_LIMIT
         elif key == "skip":
             good, wanted = _is_names(value), "a list of names of cases"
         elif key == "type":

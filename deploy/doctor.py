@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from common.device import size_text
 from deploy.boards import ROOT
+from deploy.link import sense
+from deploy.onboard import limits
+from deploy.screen import shortened
 
 OLDEST_PYTHON = (3, 10)
 LEAST_DISK = 50 * 1024**2
@@ -36,9 +39,10 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts", do="facts", modules=modules()).event()
+    facts = board.start("facts", limits.PROBES, do="facts", modules=modules()).event()
     reached = Finding("ok", "reachable", board.link.address)
-    return show(board, [reached, *judge(facts, time.time())])
+    with sense(facts):
+        return show(board, [reached, *judge(facts, time.time())])
 
 
 def modules():
@@ -55,9 +59,9 @@ def modules():
 def show(board, findings):
     """Print the findings; return whether none of them must be mended."""
     for finding in findings:
-        board.say(f"{finding.level:<5} {finding.what:<10} {finding.text}")
+        board.say(f"{finding.level:<5} {finding.what:<10} {shortened(finding.text)}")
         if finding.todo:
-            board.say(f"{'':<16} -> {finding.todo}")
+            board.say(f"{'':<16} -> {shortened(finding.todo)}")
     return all(finding.level != "FAIL" for finding in findings)
 
 

@@ -1,27 +1,33 @@
-"""The boards of one call of fab: which they are, work on all of them at once, the exit status."""
+"""The boards of one call of fab: which they are, what is done on them, the exit status."""
 
 import getpass
 import logging
 import os
 import socket
 import sys
-from concurrent.futures import ThreadPoolExecutor, wait
 
 import fabric.executor
 from invoke import Exit
 
-from deploy import boards
+from common.files import regular
+from common.isolation import leave
+from common.stopping import Stopped, end_at_once, stop_in_order
+from deploy import boards, incoming, plan
 from deploy.errors import (
     BOARD_FAILED,
     CASE_FAILED,
-    INTERRUPTED,
     WRONG_USAGE,
     BoardError,
     UsageError,
 )
 from deploy.link import LocalLink
+from deploy.onboard import limits
+from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 from deploy.ssh import SshLink
+
+STOPPED = "fab: error: stopped"
+_STOPPED = "stopped"  # of a board
 
 
 class Board:
@@ -43,12 +49,15 @@ class Board:
         self._session = None
         self.stopping = False
 
-    def start(self, program, **request):
-        """Start a program of deploy/onboard on the board and return its Session."""
+    def start(self, program, seconds=limits.COPY, **request):
+        """Start a program of deploy/onboard on the board and return its Session.
+
+        It is to be done within `seconds`.
+        """
         if self.stopping:
-            raise BoardError("stopped")
+            raise BoardError(_STOPPED)
         request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
-        self._session = self.link.start(program, request)
+        self._session = self.link.start(program, request, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session
@@ -80,6 +89,7 @@ class Fleet:
         self.case_failed = False
         self._last = [boards.LOCAL]
         self._boards = {}
+        self._steps = []  # planned, not yet carried out
 
     def select(self, config, host, also=()):
         """Return the boards of a task: those of -H, else `host`, else those of the task before.
@@ -94,11 +104,7 @@ class Fleet:
             if name not in self._boards:
                 mine = settings.get(name, boards.Settings())
                 self._boards[name] = self._open(name, mine, config)
-        chosen = [self._boards[name] for name in names]
-        width = max(len(board.name) for board in chosen)
-        for board in chosen:
-            board.prefix = f"{board.name:<{width}} | " if len(chosen) > 1 else ""
-        return chosen
+        return [self._boards[name] for name in names]
 
     def asked(self, host):
         """Return the names of the boards of -H, or of `host`; an empty list without either."""
@@ -119,25 +125,19 @@ class Fleet:
             link = SshLink(name, config, python, self.ssh_file, settings.ssh_config)
         return Board(name, settings, link)
 
-    def each(self, config, host, work, also=()):
-        """Do `work(board)` on every board at once; a board that fails does not stop the others.
+    def plan(self, config, host, work, then=None, progress=None, also=()):
+        """Plan to do `work(board)` on the boards of a task, and return the Step; see plan.py.
 
-        Returns the results by the board's name, without those of boards that failed.
+        Raises UsageError where a board cannot be one.
         """
-        chosen = self.select(config, host, also)
-        alive = [board for board in chosen if board.failed is None]
-        with ThreadPoolExecutor(max(1, len(alive))) as pool:
-            jobs = {board: pool.submit(self._guarded, work, board) for board in alive}
-            try:
-                while wait(jobs.values(), SCREEN.pause()).not_done:
-                    SCREEN.refresh()
-            except KeyboardInterrupt:
-                SCREEN.stop_progress()
-                for board in alive:
-                    board.say("stopping")
-                    board.stop()
-                raise
-        return {board.name: job.result() for board, job in jobs.items() if board.failed is None}
+        step = plan.Step(self.select(config, host, also), work, then, progress)
+        self._steps.append(step)
+        return step
+
+    def carry_out(self):
+        """Do all that is planned. Tasks that need it done call this, and so does the end of fab."""
+        steps, self._steps = self._steps, []
+        plan.carry_out(steps, self._guarded)
 
     @staticmethod
     def _guarded(work, board):
@@ -145,25 +145,19 @@ class Fleet:
             return work(board)
         except BoardError as error:
             board.failed = str(error)
+            board.link.close()  # what it still sends would only fill the memory
         except UsageError:
             raise
         except Exception as error:  # one board's surprise must not cost the others their table
             board.failed = _surprise(error)
+        if board.stopping and board.failed == _STOPPED:
+            return None  # the user knows
         complain(f"{board.name}: {board.failed}")
         return None
 
-    def folders(self):
-        """Return the folders of the runs that came home in the last task, by its boards."""
-        boards = [self._boards[name] for name in self._last]
-        return [folder for board in boards for folder in board.fetched]
-
-    def failures(self):
-        """Return why boards were given up, by their names."""
-        return {board.name: board.failed for board in self._boards.values() if board.failed}
-
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
-        if self.failures():
+        if any(board.failed for board in self._boards.values()):
             return BOARD_FAILED
         return CASE_FAILED if self.case_failed else 0
 
@@ -193,28 +187,38 @@ class Executor(fabric.executor.Executor):
         return super().expand_calls(calls, apply_hosts=False)
 
     def execute(self, *tasks):
+        stop_in_order(STOPPED)
+        try:
+            status = self._status(tasks)
+        finally:
+            end_at_once(STOPPED)
+        FLEET.close()
+        leave(status)  # in Python's own end, which takes a tenth of a second, a signal has no line
+
+    def _status(self, tasks):
+        """Run the tasks; return the exit status of fab, when all that there is to say is said."""
         options = self.core[0].args
-        FLEET.ssh_file = options["ssh-config"].value
         if options.hosts.value is not None:
             FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
         try:
-            result = super().execute(*tasks)
+            if file := options["ssh-config"].value:
+                FLEET.ssh_file = regular(os.path.expanduser(file))
+            incoming.sweep(RESULTS)
+            super().execute(*tasks)
+            FLEET.carry_out()
+            sys.stdout.flush()
+            return FLEET.exit_status()
         except UsageError as error:
             complain(str(error))
-            raise Exit(code=WRONG_USAGE) from error
-        except KeyboardInterrupt:
+            return WRONG_USAGE
+        except Stopped as stop:
             complain("stopped; `fab collect` fetches what a board has done, if it is not here")
-            raise Exit(code=INTERRUPTED) from None
+            return stop.exit_status
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Exit(code=WRONG_USAGE) from None
-        except Exit:
-            raise
+            return WRONG_USAGE
+        except Exit as ended:
+            return ended.code
         except Exception as error:
             complain(_surprise(error))
-            raise Exit(code=BOARD_FAILED) from error
-        finally:
-            FLEET.close()
-        if status := FLEET.exit_status():
-            raise Exit(code=status)
-        return result
+            return BOARD_FAILED

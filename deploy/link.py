@@ -8,25 +8,31 @@ fixed line, both quoted.
 import json
 import os
 import secrets
+import select
 import subprocess
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.errors import BoardError
+from deploy.onboard import limits
+from deploy.screen import shortened
 
 HERE = Path(__file__).parent
-MOST_NOISE = 10_000  # lines
 PYTHON_HINT = "Install python3, or set python in boards.toml"
-LONGEST_LINE = 32 * 1024**2  # bytes; what a board sends is bounded, whoever controls the board
-LARGEST_TRANSFER = 256 * 1024**2
 NO_END = "the program there closed its output, and does not end"
-SILENCE = 60  # seconds without a word, after which a board is lost: its programs beat more often
+ENDLESS = "it sends without end"
+PIECE = 64 * limits.KIB  # bytes that are read or sent at once
 
 # The programs of deploy/onboard, by the modules that travel, in the order of their imports.
 PROGRAMS = {
-    "remote": ("wire", "folder", "environment", "tree", "cases", "runs", "remote"),
-    "facts": ("wire", "folder", "environment", "facts"),
-    "provision": ("wire", "folder", "environment", "facts", "tree", "cases", "provision"),
-}
+    "remote": ("limits", "wire", "folder", "environment", "tree", "cases", "runs", "remote"),
+    "facts": ("limits", "wire", "folder", "environment", "facts"),
+    "provision": (
+        "limits", "wire", "folder", "environment", "facts", "tree", "cases", "provision",
+    ),
+}  # fmt: skip
 _PACKAGE = "deploy.onboard"
 
 # Reads the loader below, which reads the modules. sys.path[0] is the home folder: a user's own
@@ -60,14 +66,20 @@ def _sources(program):
 
 
 class Session:
-    """A running program: lines of JSON both ways. `stdin` and `stdout` are binary files.
+    """A running program: lines of JSON both ways, and files. It has `seconds` for all of it.
 
-    `finish()` waits for the program's end and gives (exit status, text on stderr).
+    `way` carries bytes: `receive(seconds)` returns what is there, nothing at the end, and raises
+    TimeoutError where nothing comes; `send(data, seconds)` returns how many of the bytes were
+    taken; `finish()` waits for the program's end and gives (exit status, text on stderr).
     """
 
-    def __init__(self, stdin, stdout, finish):
-        self._stdin, self._stdout, self._finish = stdin, stdout, finish
+    def __init__(self, way, seconds):
+        self._way, self._seconds = way, seconds
+        self._end = time.monotonic() + seconds
         self._token = secrets.token_hex(8)
+        self._rest = bytearray()  # what came, and was not read yet
+        self._room, self._noise = limits.LARGEST_CONVERSATION, limits.MOST_NOISE
+        self._sending = threading.Lock()  # a stop comes from another thread
 
     def begin(self, program, request):
         """Send the program and its request, and wait until it greets.
@@ -76,76 +88,133 @@ class Session:
         """
         self.send(_chunk(_LOADER) + _chunk(_sources(program)))
         self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
-        for _ in range(MOST_NOISE):
+        for _ in range(limits.MOST_NOISE):
             if self.event().get("token") == self._token:
                 return
         raise BoardError("its login script, or its python, prints without end")
 
     def send(self, data):
         """Send bytes; a board that is gone shows when its answer is read."""
-        try:
-            self._stdin.write(data)
-            self._stdin.flush()
-        except OSError:
-            pass
+        data = memoryview(data)
+        with self._sending:
+            try:
+                while data:
+                    data = data[self._way.send(data[:PIECE], self.left()) :]
+            except OSError:
+                pass
 
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.
 
-        Raises BoardError when the board is lost, or refuses.
+        Raises BoardError when the board is lost, refuses, or exceeds a limit.
         """
         while line := self._line():
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 event = None
-            if not isinstance(event, dict) or "event" not in event:
+            if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 event = {"event": "noise"}
+                self._noise -= 1
+                if self._noise < 0:
+                    raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that say nothing")
             if event["event"] == "refused":
-                raise BoardError(str(event.get("reason")))
+                raise BoardError(_text(event.get("reason")))
             if beats or event["event"] != "beat":
                 return event
-        status, errors = self._finish()
+        status, errors = self._way.finish()
         if status in (126, 127):
             raise BoardError(f"its python cannot be started: {_last(errors)}. {PYTHON_HINT}")
         if status in (None, -1):
             raise BoardError(NO_END if errors == NO_END else "the connection was lost")
         raise BoardError(f"the program there ended with status {status}: {_last(errors)}")
 
+    def pieces(self, count):
+        """Yield the next `count` bytes, as they come."""
+        if type(count) is not int or count < 0:
+            raise BoardError("it announces a size that no file can have")
+        while count:
+            if not self._rest:
+                self._rest += self._receive()
+            if not self._rest:
+                raise BoardError("the connection broke off in a transfer")
+            piece = bytes(self._rest[:count])
+            del self._rest[:count]
+            count -= len(piece)
+            yield piece
+
     def _line(self):
-        try:
-            line = self._stdout.readline(LONGEST_LINE)
-        except TimeoutError as error:
-            raise BoardError(f"lost: not a word for {SILENCE} s") from error
-        except OSError:
-            return b""
-        if len(line) == LONGEST_LINE:
-            raise BoardError("it sends lines without end")
+        start = 0
+        while (end := self._rest.find(b"\n", start)) < 0:
+            start = len(self._rest)
+            if start > limits.LONGEST_LINE:
+                raise BoardError(f"it sends a line of more than {limits.LONGEST_LINE} bytes")
+            data = self._receive()
+            self._rest += data
+            if not data:
+                end = start - 1
+                break
+        line = bytes(self._rest[: end + 1])
+        del self._rest[: end + 1]
         return line
 
-    def read(self, count):
-        """Return the next `count` bytes."""
-        if type(count) is not int or not 0 <= count <= LARGEST_TRANSFER:
-            raise BoardError("it announces a size that no run can have")
+    def _receive(self):
+        left = self.left()
         try:
-            data = self._stdout.read(count)
-        except OSError as error:
-            raise BoardError("the connection broke off in a transfer") from error
-        if len(data) < count:
-            raise BoardError("the connection broke off in a transfer")
+            data = self._way.receive(min(left, limits.SILENCE))
+        except TimeoutError as error:
+            self.left()
+            raise BoardError(f"lost: not a word for {limits.SILENCE} s") from error
+        except OSError:
+            return b""
+        self._room -= len(data)
+        if self._room < 0:
+            raise BoardError(f"{ENDLESS}: more than {limits.LARGEST_CONVERSATION} bytes")
         return data
+
+    def left(self):
+        """Return how many of its seconds are left. Raises BoardError where none are."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise BoardError(f"it was not done within {self._seconds:.0f} s")
+        return left
+
+
+_NONSENSE = (
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+
+
+@contextmanager
+def sense(what):
+    """Raise BoardError where what a board sent, such as an event, is not what it should be."""
+    try:
+        yield
+    except _NONSENSE as error:
+        why = f"{_text(what)} ({_text(error)})"
+        raise BoardError(f"it sends what makes no sense: {why}") from error
+
+
+def _text(what):
+    try:
+        return shortened(str(what))
+    except (ValueError, RecursionError):  # numbers and lists may be too long, or too deep, to print
+        return "..."
 
 
 def _last(text):
-    return (text.strip().splitlines() or ["it says nothing"])[-1]
+    return shortened((text.strip().splitlines() or ["it says nothing"])[-1])
 
 
 class Link:
     """A way to a board."""
 
-    def start(self, program, request):
-        """Start one of PROGRAMS there with a request (plain data); return its Session."""
-        session = self._open(_BOOTSTRAP)
+    def start(self, program, request, seconds):
+        """Start one of PROGRAMS there with a request (plain data); return its Session.
+
+        The program is to be done within `seconds`.
+        """
+        session = Session(self._open(_BOOTSTRAP), seconds)
         session.begin(program, request)
         return session
 
@@ -164,21 +233,38 @@ class LocalLink(Link):
 
     def _open(self, code):
         try:
-            process = subprocess.Popen(
-                [self._python, "-c", code],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
-            )  # fmt: skip
+            return _Process([self._python, "-c", code])
         except OSError as error:
             raise BoardError(f"cannot start {self._python}: {error.strerror}") from error
 
-        def finish():
-            try:
-                status = process.wait(SILENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return None, NO_END
-            os.set_blocking(process.stderr.fileno(), False)  # another process may hold it open
-            return status, (process.stderr.read(LONGEST_LINE) or b"").decode(errors="replace")
 
-        return Session(process.stdin, process.stdout, finish)
+class _Process:
+    """The way to a process here: see Session."""
+
+    def __init__(self, command):
+        self._process = subprocess.Popen(
+            command, bufsize=0,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
+        )  # fmt: skip
+        os.set_blocking(self._process.stdin.fileno(), False)
+
+    def receive(self, seconds):
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            raise TimeoutError
+        return self._process.stdout.read(PIECE)
+
+    def send(self, data, seconds):
+        if not select.select([], [self._process.stdin], [], min(seconds, limits.SILENCE))[1]:
+            raise TimeoutError
+        return self._process.stdin.write(data) or 0
+
+    def finish(self):
+        try:
+            status = self._process.wait(limits.SILENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return None, NO_END
+        errors = self._process.stderr
+        os.set_blocking(errors.fileno(), False)  # another process may hold it open
+        return status, (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")

@@ -8,7 +8,7 @@ from common import outputs
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
 from deploy.errors import UsageError
-from deploy.screen import SCREEN
+from deploy.screen import shortened
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
 _STYLE = {EQUAL: "green", DIFFER: "bold red"}
@@ -56,8 +56,9 @@ def parity(fleet, config, host):
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    with SCREEN.showing(progress.display()):
-        rows = fleet.each(config, host, work, [LOCAL])
+    step = fleet.plan(config, host, work, progress=progress.display, also=[LOCAL])
+    fleet.carry_out()
+    rows = step.results
     here = rows.pop(LOCAL, None)
     if here is None:
         return False
@@ -113,7 +114,7 @@ def _farthest(case, board, name):
             for side in (LOCAL, board)
         )
         both = [kernel for kernel in ours if kernel in theirs]
-        distances = [(outputs.ulp_distance(ours[k], theirs[k]), k) for k in both]
+        distances = [(outputs.ulp_distance(ours[k], theirs[k]), shortened(k)) for k in both]
     except ValueError:
         return None
     return max(distances, default=None)

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from common.text import printable
-from deploy.onboard.cases import LOG_LIMIT
+from deploy.onboard import limits
 
 LONGEST_NUMBER = 40  # characters; what is longer is text
 LONGEST_LINE = 1000  # characters; a longer line agrees with none
@@ -30,7 +30,7 @@ def read_log(path):
     """Return the text of a case's log, up to what a board may send; empty where there is none."""
     try:
         with path.open("rb") as file:
-            return file.read(LOG_LIMIT).decode("utf-8", "replace")
+            return file.read(limits.LOG).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -15,8 +15,8 @@ from rich.table import Column
 from rich.text import Text
 
 from common.text import printable
-from deploy.screen import SCREEN
-from deploy.table import STYLE, grouped, rate, shortened
+from deploy.screen import SCREEN, shortened
+from deploy.table import STYLE, grouped, rate
 
 TAIL = 15  # lines of a failed case's output
 MOST_REASONS = 8  # different ones of a failed case

@@ -6,12 +6,15 @@ environment below the remote folder.
 """
 
 import hashlib
+import tempfile
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from deploy import doctor, wheels
-from deploy.boards import ROOT
 from deploy.errors import BoardError
+from deploy.link import PIECE, sense
+from deploy.onboard import limits
 
 _WHEELS = {"numpy": "numpy", "pyopencl": "pyopencl", "PIL": "Pillow"}
 _DRIVER = "pocl-opencl-icd"  # Debian's, for the CPU
@@ -39,8 +42,7 @@ def provision(board, system, dry_run):
 
     A dry run does nothing, and returns whether the plan would bring it.
     """
-    found = _look(board)
-    plan = make_plan(found, board.settings.folder, system)
+    found, plan = _look(board, system)
     board.say(f"plan for {board.name}")
     for how, text in plan.lines:
         board.say(f"{how:<6} {text}")
@@ -53,23 +55,27 @@ def provision(board, system, dry_run):
         board.say("nothing to do")
     if plan.apt:
         _apt(board, plan.apt)
-        found = _look(board)
-        plan = make_plan(found, board.settings.folder, system=False)
+        found, plan = _look(board, system=False)
     if plan.wheels or plan.drivers:
         _make(board, plan, found)
-        found = _look(board)
+        found, _ = _look(board, system=False)
     shown = {"python3", *_WHEELS, "OpenCL"}
-    findings = [item for item in doctor.judge(found, time.time()) if item.what in shown]
-    return doctor.show(board, findings)
+    with sense(found):
+        findings = [item for item in doctor.judge(found, time.time()) if item.what in shown]
+        return doctor.show(board, findings)
 
 
-def _look(board):
+def _look(board, system):
+    """Return what is there, and the Plan for it."""
     names = {**doctor.DEBIAN, "driver": _DRIVER}
-    session = board.start("provision", do="look", modules=doctor.modules(), debian=names)
-    event = session.event()
-    if event["event"] != "found":
-        raise BoardError(f"it sends what makes no sense: {event}")
-    return event
+    session = board.start(
+        "provision", limits.PROBES, do="look", modules=doctor.modules(), debian=names
+    )
+    found = session.event()
+    with sense(found):
+        if found["event"] != "found":
+            raise ValueError("what it has must come")
+        return found, make_plan(found, board.settings.folder, system)
 
 
 def make_plan(found, folder, system):
@@ -111,17 +117,11 @@ def _with_wheels(plan, found, folder):
     alone = by_wheel or earlier or len(missing) == len(_WHEELS)
     wanted = [_WHEELS[name] for name in (_WHEELS if alone else missing)] if missing else []
     if by_wheel:
-        wanted = [*_WHEELS.values(), *_pinned(_DRIVER_WHEELS)]
+        wanted = [*_WHEELS.values(), *_DRIVER_WHEELS]
     if wanted:
         text = f"{', '.join(wanted)} for {wheels.target(found)}: downloaded here, unpacked into "
         plan.lines.append(("wheels", f"{text}{folder}/envs for later runs"))
     return plan._replace(wheels=wanted, with_system=not alone)
-
-
-def _pinned(names):
-    """Return the packages with the versions that requirements.lock has."""
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
-    return [next(word for word in lock if word.startswith(f"{name}==")) for name in names]
 
 
 def _too_old(found):
@@ -150,28 +150,41 @@ def _against_apt(apt, system):
 
 def _apt(board, packages):
     """Let the board's apt install. Whether that brought what is needed, Python's imports tell."""
-    session = board.start("provision", do="install", packages=packages)
+    session = board.start("provision", 3 * limits.APT, do="install", packages=packages)
     while (event := session.event())["event"] == "lines":
-        for line in event["text"]:
-            board.say(f"   {line.rstrip()}")
+        with sense(event):
+            for line in event["text"]:
+                board.say(f"   {line.rstrip()}")
     if event.get("reason"):
         board.say(f"note   {event['reason']}: wheels may do")
 
 
 def _make(board, plan, found):
-    payload = b""
-    if plan.wheels:
-        board.say(f"downloading {', '.join(plan.wheels)}")
-        try:
-            payload = wheels.download(plan.wheels, found)
-        except BoardError as error:
-            board.say(f"FAIL   {error}")
-            if not plan.drivers:
-                return
-        board.say(f"sending {len(payload) / 1024**2:.1f} MiB; the board unpacks and tries them")
+    with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
+        packed = Path(folder, "wheels.tar.gz")
+        packed.touch()
+        if plan.wheels:
+            board.say(f"downloading {', '.join(plan.wheels)}")
+            try:
+                with sense(found):
+                    wheels.download(plan.wheels, found, packed)
+            except BoardError as error:
+                board.say(f"FAIL   {error}")
+                if not plan.drivers:
+                    return
+            size = packed.stat().st_size / limits.MIB
+            board.say(f"sending {size:.1f} MiB; the board unpacks and tries them")
+        with open(packed, "rb") as payload:
+            _send(board, plan, payload)
+
+
+def _send(board, plan, payload):
+    digest = hashlib.file_digest(payload, "sha256").hexdigest()
     session = board.start(
-        "provision", do="make", bytes=len(payload), sha256=hashlib.sha256(payload).hexdigest(),
+        "provision", limits.UNPACK, do="make", bytes=payload.tell(), sha256=digest,
         with_system=plan.with_system, drivers=list(plan.drivers),
     )  # fmt: skip
-    session.send(payload)
+    payload.seek(0)
+    while piece := payload.read(PIECE):
+        session.send(piece)
     session.event()

@@ -12,7 +12,9 @@ from deploy.errors import UsageError
 
 def make(words):
     """Make a page as `python -m report` does with these options. Raises invoke's Exit."""
-    if status := _start(words).returncode:
+    status, _, errors = _start(words)
+    sys.stderr.write(errors)
+    if status:
         raise Exit(code=status)
 
 
@@ -30,12 +32,23 @@ def export(board, name=None):
     whole = [n for n in names if not runs.was_stopped(folder / n)]
     run = folder / (name or (whole or names)[-1])
     archive = runs.RESULTS / f"{board}-{run.name}.zip"
-    done = _start([f"--export={archive}", run], capture_output=True, text=True)
-    if done.returncode:
-        raise UsageError(done.stderr.strip().removeprefix("report: error: "))
-    print(done.stdout.rstrip())
+    status, said, errors = _start([f"--export={archive}", run], stdout=subprocess.PIPE)
+    if status:
+        raise UsageError(errors.strip().removeprefix("report: error: "))
+    print(said.rstrip())
 
 
-def _start(words, **more):
-    command = [sys.executable, ROOT / "report", *words]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, **more)
+def _start(words, stdout=None):
+    """Run it to its end; return its exit status, and what it printed on stdout and stderr."""
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "report", *words], stdin=subprocess.DEVNULL, stdout=stdout,
+        stderr=subprocess.PIPE, text=True, errors="replace",
+        start_new_session=True,  # Ctrl-C is for fab, which then tells it
+    )  # fmt: skip
+    try:
+        said = process.communicate()
+    except KeyboardInterrupt:
+        process.terminate()  # it leaves nothing half made
+        process.communicate()
+        raise
+    return process.returncode, *said

@@ -5,12 +5,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from common import errors, manifest
+from common import manifest
+from common.files import parsed, read_text
 from common.manifest import NAME, Case
 from deploy.boards import ROOT
 from deploy.errors import UsageError
 
 __all__ = ["NAME", "Case", "Sample", "check_name", "every", "hashes", "load", "pick", "shipped"]
+
+MOST_BYTES = 1024**2  # of an expected.json, or of a text of expected/
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Sample:
 def check_name(name):
     """Return `name` if a sample or a case can be called so, else raise UsageError."""
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _ only")
+        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
     return name
 
 
@@ -64,15 +67,11 @@ def pick(samples, name, case=None):
 
 
 def _load(name, root):
-    try:
-        found = manifest.read(name, root)
-    except errors.UsageError as error:
-        raise UsageError(str(error)) from error
-    try:
-        expected = _expected(found.folder / "expected.json")
-        texts = _texts(found.folder / "expected", {case.name for case in found.cases})
-    except (OSError, ValueError, UsageError) as error:
-        raise UsageError(f"samples/{name}/sample.toml: {error}") from error
+    found = manifest.read(name, root)
+    expected = _expected(found.folder / "expected.json")
+    texts = {path.stem: read_text(path, MOST_BYTES)
+             for path in sorted(found.folder.glob("expected/*.txt"))}  # fmt: skip
+    _check_texts(name, texts, {case.name for case in found.cases})
     return Sample(
         name, found.folder, found.description, found.files, found.needs, found.cases, expected,
         texts,
@@ -82,20 +81,19 @@ def _load(name, root):
 def _expected(path):
     if not path.exists():
         return {}
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = parsed(path, MOST_BYTES, json.loads)
     if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
-        raise UsageError("expected.json must hold an object for each case")
+        raise UsageError(f"{path}: it must hold an object for each case")
     return value
 
 
-def _texts(folder, cases):
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))}
+def _check_texts(sample, texts, cases):
     for name, text in texts.items():
+        where = f"samples/{sample}/expected/{name}.txt"
         if name not in cases:
-            raise UsageError(f"expected/{name}.txt: there is no case '{name}'")
+            raise UsageError(f"{where}: there is no case '{name}'")
         if not text.strip():
-            raise UsageError(f"expected/{name}.txt is empty: it would hold whatever is printed")
-    return texts
+            raise UsageError(f"{where} is empty: it would hold whatever is printed")
 
 
 def shipped(samples, root=ROOT):

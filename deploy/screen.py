@@ -13,7 +13,13 @@ from rich.text import Text
 from common.text import printable
 
 PAUSE = 0.1  # seconds between two drawings of the progress
+LONGEST = 300  # characters of a line that a board may fill
 NARROWEST = 40  # columns of text, below which nothing is folded
+
+
+def shortened(text):
+    """Return a line that cannot fill the screen."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class _Console(Console):
@@ -73,9 +79,9 @@ class Screen:
 
     @contextmanager
     def showing(self, progress):
-        """Show a Progress below the lines, where there is a terminal that can."""
+        """Show a Progress, if any, below the lines, where there is a terminal that can."""
         # FORCE_COLOR asks for colours in a pipe, not for lines that are drawn again and again.
-        if self.console.is_interactive and self.console.file.isatty():
+        if progress and self.console.is_interactive and self.console.file.isatty():
             with self.lock:
                 self.progress = progress
                 progress.start()

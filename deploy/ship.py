@@ -4,19 +4,25 @@ import io
 import tarfile
 
 from deploy import samples
+from deploy.link import sense
+from deploy.onboard import limits
+from deploy.screen import shortened
 
 
 def deploy(board):
     """Make the board's copy equal to this checkout; only what differs travels."""
     files = samples.shipped(samples.load())
-    session = board.start("remote", do="sync", manifest=samples.hashes(files))
+    session = board.start("remote", limits.COPY, do="sync", manifest=samples.hashes(files))
     event = session.event()
     if event["event"] == "want":
-        size = _send(session, [(path, files[path]) for path in event["paths"]])
-        board.say(f"copying {len(event['paths'])} files, {size / 1024:.1f} KiB compressed")
+        with sense(event):
+            wanted = {path: files[path] for path in event["paths"]}
+        size = _send(session, wanted.items())
+        board.say(f"copying {len(wanted)} files, {size / 1024:.1f} KiB compressed")
         event = session.event()
-    kept = event["files"] - event["sent"]
-    board.say(f"deployed: {event['sent']} files copied, {kept} were there already")
+    with sense(event):
+        sent, kept = event["sent"], event["files"] - event["sent"]
+        board.say(f"deployed: {sent:d} files copied, {kept:d} were there already")
 
 
 def _send(session, files):
@@ -32,5 +38,6 @@ def _send(session, files):
 
 def clean(board, discard):
     """Delete what was deployed. Results that were never collected stay, unless `discard`."""
-    event = board.start("remote", do="clean", discard=discard).event()
-    board.say(f"cleaned {event['folder']}")
+    event = board.start("remote", limits.CLEAN, do="clean", discard=discard).event()
+    with sense(event):
+        board.say(f"cleaned {shortened(event['folder'])}")

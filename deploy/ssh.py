@@ -1,20 +1,31 @@
 """The way to a board over SSH, as the user's ssh configuration says, with its host key checked."""
 
 import logging
+import os
 import shlex
 import socket
-from pathlib import Path
+import time
+from functools import partial
 
 import fabric
 import paramiko
 from fabric import Connection
 from fabric.connection import derive_shorthand
 
+from common.files import read_text
+from deploy import known_hosts
 from deploy.errors import BoardError, UsageError
-from deploy.link import LONGEST_LINE, NO_END, SILENCE, Link, Session
+from deploy.link import ENDLESS, NO_END, PIECE, Link
+from deploy.onboard import limits
 
 SSH_PORT = 22
 CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
+MOST_BYTES = 1024**2  # of a board's ssh_config
+MOST_TROUBLE = 3  # lines of known_hosts that a refusal names
+# The algorithms with which a key of a type signs, where they are called otherwise.
+_ALGORITHMS = {"ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"]}
+
+TICK = 0.2  # seconds between two looks at what a server sends, while none of it is read
 
 # What paramiko says of a server that takes a connection and is silent then.
 _NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
@@ -64,21 +75,20 @@ class SshLink(Link):
         options["look_for_keys"] = ssh.get("identitiesonly", "no").lower() != "yes"
         # As ssh does: a key file that is not there is not tried.
         keys = options.get("key_filename", [])
-        options["key_filename"] = [key for key in keys if Path(key).expanduser().is_file()]
+        options["key_filename"] = [key for key in keys if _is_file(key)]
 
-        own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
-        shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
-        for path in map(Path, [*_paths(own), *_paths(shared)]):
-            if path.expanduser().is_file():
-                hop.client.load_system_host_keys(path.expanduser())
-                known = paramiko.HostKeys(path.expanduser())
-                for key in (known.lookup(ssh.get("hostkeyalias", "")) or {}).values():
-                    hop.client.get_host_keys().add(_known_as(hop), key.get_name(), key)
-        hop.client.set_missing_host_key_policy(_RefuseUnknown(self._accept_command(hop)))
+        known = known_hosts.look_up(_known_hosts(ssh), ssh.get("hostkeyalias", _known_as(hop)))
+        options["transport_factory"] = partial(transport, known.types)
+        # Every key comes to this policy: paramiko is given none to compare with.
+        hop.client.set_missing_host_key_policy(_HostKeys(self, hop, known))
 
-    def _accept_command(self, hop):
+    def accept_command(self, hop, key):
+        """Return the command that lets a user accept the key of a connection."""
         command = ["ssh", *(["-F", self.ssh_file] if self.ssh_file else [])]
         command += ["-o", "StrictHostKeyChecking=ask"]
+        # ssh would not ask where it prefers another key, or a certificate.
+        kinds = ",".join(_ALGORITHMS.get(key.get_name(), [key.get_name()]))
+        command += ["-o", f"HostKeyAlgorithms={kinds}"]
         if "port" not in hop.ssh_config and hop.port != SSH_PORT:
             command += ["-p", str(hop.port)]
         if "user" not in hop.ssh_config and hop.user != hop.config.user:
@@ -90,25 +100,11 @@ class SshLink(Link):
             self._connection.open()
             channel = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT)
             self._connection.transport.set_keepalive(10)
-            channel.settimeout(SILENCE)
+            channel.settimeout(CONNECT_TIMEOUT)
             channel.exec_command(f"{_shell_word(self._python)} -c {shlex.quote(code)}")
         except Exception as error:
             raise BoardError(self._explain(error)) from error
-        stderr = channel.makefile_stderr("rb")
-
-        def finish():
-            channel.shutdown_write()
-            # The board may close its output, and live on.
-            if not channel.status_event.wait(SILENCE):
-                return None, NO_END
-            try:
-                errors = stderr.read(LONGEST_LINE).decode(errors="replace")
-                return channel.recv_exit_status(), errors
-            except OSError as error:
-                return None, str(error)
-
-        stdin = channel.makefile_stdin("wb")
-        return Session(stdin, channel.makefile("rb"), finish)
+        return _Way(channel)
 
     def close(self):
         self._connection.close()
@@ -121,12 +117,6 @@ class SshLink(Link):
         match error:
             case BoardError():
                 return str(error)
-            case paramiko.BadHostKeyException():
-                return (
-                    f"refused: the host key of {error.hostname} has CHANGED, now "
-                    f"{fingerprint(error.key)}: someone may be listening. Only if you know why it "
-                    f"changed, remove the old key: {_forget_command(hop[0])}"
-                )
             case paramiko.PasswordRequiredException():
                 return f"cannot log in to {at}: the key has a passphrase, add it with ssh-add"
             case paramiko.AuthenticationException():
@@ -148,18 +138,83 @@ class SshLink(Link):
         return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
 
 
+def _known_hosts(ssh):
+    """Return the files of host keys that are there, as an ssh configuration names them."""
+    own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+    shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
+    return [os.path.expanduser(p) for p in (*_paths(own), *_paths(shared)) if _is_file(p)]
+
+
+class _Way:
+    """The way to a program over a channel of SSH: see link.Session."""
+
+    def __init__(self, channel):
+        self._channel = channel
+
+    def receive(self, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            self._check_unread()
+            self._channel.settimeout(TICK)
+            try:
+                return self._channel.recv(PIECE)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
+
+    def send(self, data, seconds):
+        self._channel.settimeout(min(seconds, limits.SILENCE))
+        if sent := self._channel.send(data):
+            return sent
+        raise OSError("the channel is closed")
+
+    def finish(self):
+        self._channel.shutdown_write()
+        # The board may close its output, and live on.
+        end = time.monotonic() + limits.SILENCE
+        while not self._channel.status_event.wait(TICK):
+            self._check_unread()
+            if time.monotonic() > end:
+                return None, NO_END
+        try:
+            errors = self._channel.recv_stderr(limits.LONGEST_ERRORS).decode(errors="replace")
+            return self._channel.recv_exit_status(), errors
+        except OSError as error:
+            return None, str(error)
+
+    def _check_unread(self):
+        """Give a server up that sends more than SSH lets it: paramiko keeps all of it."""
+        channel = self._channel
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > limits.UNREAD:
+            raise BoardError(f"{ENDLESS}: its SSH server does not wait until that is read")
+
+
+class _Packetizer(paramiko.packet.Packetizer):
+    """Refuses packets larger than any server sends: paramiko would read up to 4 GiB of one."""
+
+    def read_all(self, n, check_rekey=False):
+        if n > limits.LARGEST_PACKET:
+            raise paramiko.SSHException(f"{ENDLESS}: an SSH packet of {n} bytes")
+        return super().read_all(n, check_rekey)
+
+
 def _paths(value):
     """Return the files of an option; paramiko has removed the quotes of one with a space."""
-    return [value] if Path(value).expanduser().is_file() else value.split()
+    return [value] if _is_file(value) else value.split()
+
+
+def _is_file(path):
+    return os.path.isfile(os.path.expanduser(path))
 
 
 def _config_of(name, file):
     try:
-        return fabric.Config(ssh_config=paramiko.SSHConfig.from_path(file))
-    except OSError as error:
+        text = read_text(file, MOST_BYTES)
+        return fabric.Config(ssh_config=paramiko.SSHConfig.from_text(text))
+    except UsageError as error:
         raise UsageError(
-            f"cannot read the ssh_config of {name}, {file}: {error.strerror}. That of an emulated "
-            "board is there while the board runs: `make board` starts it"
+            f"the ssh_config of {name}: {error}. That of an emulated board is there while the "
+            "board runs: `make board` starts it"
         ) from error
     except paramiko.ConfigParseError as error:
         raise UsageError(f"the ssh_config of {name}, {file}: {error}") from error
@@ -178,7 +233,7 @@ def _known_as(hop):
 def _forget_command(hop):
     own = _paths(hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts"))[0]
     name = hop.ssh_config.get("hostkeyalias", _known_as(hop))
-    return shlex.join(["ssh-keygen", "-f", str(Path(own).expanduser()), "-R", name])
+    return shlex.join(["ssh-keygen", "-f", os.path.expanduser(own), "-R", name])
 
 
 def _proxy(ssh):
@@ -187,15 +242,42 @@ def _proxy(ssh):
     return False if command.lower() == "none" else command
 
 
-class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
-    def __init__(self, accept):
-        self._accept = accept
+def transport(types, sock, **options):
+    """Return a Transport that asks for the host keys of these types first, as ssh does."""
+    result = paramiko.Transport(sock, packetizer_class=_Packetizer, **options)
+    preferred = result.get_security_options()
+    known = [name for each in types for name in _ALGORITHMS.get(each, [each])]
+    preferred.key_types = sorted(preferred.key_types, key=lambda name: name not in known)
+    return result
+
+
+class _HostKeys(paramiko.MissingHostKeyPolicy):
+    """Decides whether a host key is trusted: only one that known_hosts holds, and never revoked."""
+
+    def __init__(self, link, hop, known):
+        self._link, self._hop, self._known = link, hop, known
 
     def missing_host_key(self, client, hostname, key):
-        raise BoardError(
-            f"refused: the host key of {hostname} is unknown, {fingerprint(key)}. If on the board "
+        revoked, trusted = self._known.where(key)
+        if revoked or self._known.fatal or not trusted:
+            raise BoardError(f"refused: {self._why(hostname, key, revoked)}")
+
+    def _why(self, hostname, key, revoked):
+        if revoked:
+            return f"the host key of {hostname}, {fingerprint(key)}, is REVOKED by {revoked}"
+        if self._known.fatal:
+            return f"the host key of {hostname} cannot be checked: {self._known.fatal}"
+        if self._known.trusted:
+            return (
+                f"the host key of {hostname} has CHANGED, now {fingerprint(key)}: someone may be "
+                "listening. Only if you know why it changed, remove the old key: "
+                f"{_forget_command(self._hop)}"
+            )
+        why = "".join(f"; {line}" for line in self._known.trouble[:MOST_TROUBLE])
+        return (
+            f"the host key of {hostname} is unknown, {fingerprint(key)}{why}. If on the board "
             "`ssh-keygen -lf` shows the same for its key in /etc/ssh, accept it with: "
-            f"{self._accept}"
+            f"{self._link.accept_command(self._hop, key)}"
         )
 
 

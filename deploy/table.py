@@ -13,11 +13,10 @@ from common.text import printable
 from common.timing import figures
 from deploy import samples
 from deploy.boards import LOCAL
-from deploy.screen import SCREEN
+from deploy.screen import SCREEN, shortened
 
 STYLE = {"passed": "green", "unsupported": "yellow", "failed": "bold red", "error": "bold red"}
 
-LONGEST = 300  # characters of a line that a board may fill
 MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
 
@@ -78,11 +77,6 @@ def grouped(items, key):
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
-
-
-def shortened(text):
-    """Return a line that cannot fill the screen."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def show(rows, failures):
@@ -164,6 +158,8 @@ def line(text):
 
 
 def _console():
+    if SCREEN.progress:
+        return SCREEN.console  # other boards are still at work: it prints above what is shown
     # Off a terminal rich assumes 80 columns and would cut the cells.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=160)

@@ -9,7 +9,6 @@ from deploy import boards, doctor, expected, progress, reports, runs, samples, s
 from deploy import parity as compare
 from deploy import provision as provisioning
 from deploy.fleet import FLEET
-from deploy.screen import SCREEN
 
 # No short options: -h and -H are fab's own.
 task = partial(fabric.task, auto_shortflags=False)
@@ -20,7 +19,7 @@ VERBOSE = {"verbose": "print every line of output, and a table with a row for ea
 @task(help=HOST)
 def deploy(c, host=None):
     """Copy common/ and samples/ to the board; only what changed."""
-    FLEET.each(c.config, host, ship.deploy)
+    FLEET.plan(c.config, host, ship.deploy)
 
 
 @task(help={**HOST, **VERBOSE})
@@ -45,10 +44,8 @@ def run(c, sample, case=None, host=None, verbose=False):
 
 
 def _run(c, host, cases_of, verbose):
-    name = runs.name_run()
-
     def work(board, view):
-        return runs.run(board, cases_of(board), name, view=view)
+        return runs.run(board, cases_of(board), runs.name_run(), view=view)
 
     _show(c, host, work, verbose)
 
@@ -60,24 +57,30 @@ def collect(c, host=None, verbose=False):
 
 
 def _show(c, host, work, verbose):
-    """Do `work(board, view)` on every board while the user watches, and sum it up."""
-    if verbose:
-        rows_by_board = FLEET.each(c.config, host, partial(work, view=progress.Verbose))
-    else:
-        with SCREEN.showing(progress.display()):
-            rows_by_board = FLEET.each(c.config, host, partial(work, view=progress.Brief))
-    rows = [row for rows in rows_by_board.values() for row in rows]
-    if rows and verbose:
-        table.show(rows, FLEET.failures())
-    elif rows:
-        table.brief(rows, FLEET.failures(), FLEET.folders())
-    if any(row.record.status in ("failed", "error") for row in rows):
-        FLEET.case_failed = True
+    """Plan `work(board, view)` on every board while the user watches, and to sum it up."""
+    view = progress.Verbose if verbose else progress.Brief
+
+    def sum_up(step):
+        rows = [row for rows in step.results.values() for row in rows]
+        if rows and verbose:
+            table.show(rows, step.failures)
+        elif rows:
+            table.brief(rows, step.failures, step.folders)
+        FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
+
+    display = None if verbose else progress.display
+    FLEET.plan(c.config, host, partial(work, view=view), sum_up, display)
+
+
+def _judge(step):
+    """Sum up a step whose work tells whether all is well with a board."""
+    FLEET.case_failed |= not all(step.results.values())
 
 
 @task(name="list", default=True)
 def list_samples(c):
     """List the samples with their cases, and the boards of boards.toml."""
+    FLEET.carry_out()
     loaded, known = samples.load(), boards.load(boards.path())
     for sample in loaded.values():
         needs = f" (needs {', '.join(sample.needs)})" if sample.needs else ""
@@ -98,6 +101,7 @@ def report(
     c, host=None, baseline=None, fail_on_regression=False, all_runs=False, output=None, figures=None
 ):
     """Make one HTML page of the results; see docs/report.md."""
+    FLEET.carry_out()
     options = {"--baseline": baseline, "--output": output, "--figures": figures}
     words = [f"{name}={value}" for name, value in options.items() if value]
     words += ["--fail-on-regression"] if fail_on_regression else []
@@ -108,6 +112,7 @@ def report(
 @task(help={**HOST, "run": "as its folder in results/ is called; default: the newest"})
 def export(c, host=None, run=None):
     """Pack a run into one archive that others can look at, compare with, and repeat."""
+    FLEET.carry_out()
     for name in FLEET.latest(host):
         reports.export(name, run)
 
@@ -115,14 +120,13 @@ def export(c, host=None, run=None):
 @task(help={**HOST, "discard": "also delete results that were never collected"})
 def clean(c, host=None, discard=False):
     """Delete what was deployed on the board."""
-    FLEET.each(c.config, host, lambda board: ship.clean(board, discard))
+    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard))
 
 
 @task(name="doctor", help=HOST)
 def see_doctor(c, host=None):
     """Say what the board has and lacks, and what to do about it. Changes nothing there."""
-    healthy = FLEET.each(c.config, host, doctor.examine)
-    FLEET.case_failed |= not all(healthy.values())
+    FLEET.plan(c.config, host, doctor.examine, _judge)
 
 
 @task(
@@ -135,20 +139,22 @@ def see_doctor(c, host=None):
 def provision(c, host=None, dry_run=False, system=False):
     """Bring the board what the samples need: packages for Python, an ICD file for its driver."""
     work = partial(provisioning.provision, system=system, dry_run=dry_run)
-    FLEET.case_failed |= not all(FLEET.each(c.config, host, work).values())
+    FLEET.plan(c.config, host, work, _judge)
 
 
 @task(help=HOST)
 def parity(c, host=None):
     """Run the cases here and on the board, and compare inputs and outputs, bit by bit."""
+    FLEET.carry_out()
     FLEET.case_failed |= not compare.parity(FLEET, c.config, host)
 
 
 @task(help={"sample": "only this sample's"})
 def update_expected(c, sample=None):
     """Write expected.json anew from a run on `local`. For those who change a sample's inputs."""
+    FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
-    FLEET.each(c.config, boards.LOCAL, lambda board: expected.update(board, sample))
+    FLEET.plan(c.config, boards.LOCAL, lambda board: expected.update(board, sample))
 
 
 namespace = Collection(

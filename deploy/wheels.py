@@ -1,36 +1,60 @@
-"""Wheels for a board, downloaded here: boards often have no internet, and no pip."""
+"""Wheels for a board, downloaded here: boards often have no internet, and no pip.
 
-import io
+Versions and digests are those of requirements.lock, or of a lock for a Python that it is too new
+for. pip refuses what has another digest.
+"""
+
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
+from deploy.boards import ROOT
 from deploy.errors import BoardError
+from deploy.onboard import limits
 from deploy.slim import slim
 
 # A kernel may have more bits than the programs of its system.
 _MACHINES_OF_32_BITS = {"aarch64": "armv7l", "armv8l": "armv7l", "x86_64": "i686"}
 _OLDEST_GLIBC = 17  # 2.17, of manylinux2014
+_LOCK = "requirements.lock"
+_LOCKS = {"3.10": "requirements-python3.10.lock"}
+_PACKAGE = re.compile(r"^([a-z0-9.-]+)==([^\s;]+).*\n((?:    .*\n?)*)", re.M)
 
 
 def machine(found):
-    """Return the processor that a board's wheels are for, from what onboard/provision.py found."""
+    """Return the processor that a board's wheels are for, from what onboard/provision.py found.
+
+    Raises ValueError where it cannot be one.
+    """
     name = found["machine"]
+    if not re.fullmatch(r"\w{1,20}", name, re.ASCII):
+        raise ValueError("the machine is no processor")
     return _MACHINES_OF_32_BITS.get(name, name) if found["bits"] == 32 else name
 
 
 def target(found):
     """Return what a board's wheels are for, in words."""
-    version = ".".join(found["python"]["version"].split(".")[:2])
-    libc, *numbers = found["libc"]
-    return f"CPython {version}, {machine(found)}, {libc} {'.'.join(map(str, numbers))}"
+    libc, *numbers = _libc(found)
+    return f"CPython {_python(found)}, {machine(found)}, {libc} {'.'.join(map(str, numbers))}"
+
+
+def _python(found):
+    return re.match(r"3\.\d{1,3}(?!\d)", found["python"]["version"], re.ASCII)[0]
+
+
+def _libc(found):
+    libc, major, minor = found["libc"]
+    if libc not in ("glibc", "musl") or {type(major), type(minor)} != {int} or not 0 < major < 10:
+        raise ValueError("it has no such C library")
+    return libc, major, min(minor, limits.NEWEST_GLIBC)
 
 
 def tags(found):
     """Return the platform tags that fit a board, the newest first. PEP 600 and PEP 656."""
-    libc, major, minor = found["libc"]
+    libc, major, minor = _libc(found)
     mine = machine(found)
     if libc == "musl":
         known = [f"musllinux_{major}_{n}_{mine}" for n in range(minor, 0, -1)]
@@ -40,27 +64,50 @@ def tags(found):
     return [*known, f"linux_{mine}"]
 
 
-def download(requirements, found):
-    """Return a tar.gz of a site-packages folder with the requirements, for a board.
+def pinned(names, python):
+    """Return a requirements file for pip: packages, and all that they need, with their digests.
+
+    `python` is the board's version, such as 3.11. Raises BoardError where a package is not in its
+    lock.
+    """
+    lock = _LOCKS.get(python, _LOCK)
+    packages = {}
+    for name, version, rest in _PACKAGE.findall((ROOT / lock).read_text(encoding="utf-8")):
+        digests = re.findall(r"--hash=sha256:[0-9a-f]{64}", rest)
+        # As pip-compile writes it: `# via pyopencl`, or one package a line below `# via`.
+        wanted_by = re.findall(r"# (?:via)? *([a-z0-9.-]+)", rest)
+        packages[name] = f"{name}=={version} {' '.join(digests)}", set(wanted_by)
+    wanted = {name.lower() for name in names}
+    if missing := wanted - set(packages):
+        raise BoardError(f"{lock} has no {min(missing)}")
+    while more := {name for name in packages if packages[name][1] & wanted} - wanted:
+        wanted |= more
+    return "".join(f"{packages[name][0]}\n" for name in sorted(wanted))
+
+
+def download(names, found, path):
+    """Write a tar.gz of a site-packages folder with the packages, for a board.
 
     Raises BoardError where pip has no wheels for it.
     """
-    version = ".".join(found["python"]["version"].split(".")[:2])
+    python = _python(found)
     with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
+        wanted, site = Path(folder, "requirements.txt"), Path(folder, "site")
+        wanted.write_text(pinned(names, python), encoding="utf-8")
         command = [
             sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-            "--no-input", "--no-compile", "--target", folder, "--only-binary", ":all:",
-            "--implementation", "cp", "--python-version", version,
+            "--no-input", "--no-compile", "--no-deps", "--require-hashes", "--requirement", wanted,
+            "--target", site, "--only-binary", ":all:",
+            "--implementation", "cp", "--python-version", python,
         ]  # fmt: skip
-        platforms = [f"--platform={tag}" for tag in tags(found)]
         done = subprocess.run(
-            [*command, *platforms, *requirements],
+            [*command, *(f"--platform={tag}" for tag in tags(found))],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
             raise BoardError(f"no wheels for {target(found)}: {_reason(done.stderr)}")
-        slim(Path(folder, "lib"))
-        return _packed(Path(folder))
+        slim(site / "lib")
+        _pack(site, path)
 
 
 def _reason(text):
@@ -70,11 +117,9 @@ def _reason(text):
     return (errors[-1:] or lines[-1:] or ["pip says nothing"])[0]
 
 
-def _packed(folder):
-    data = io.BytesIO()
+def _pack(folder, path):
     # Level 3: half the time of the usual 9, a twentieth more to send.
-    with tarfile.open(fileobj=data, mode="w:gz", compresslevel=3) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                archive.add(path, arcname=path.relative_to(folder).as_posix(), recursive=False)
-    return data.getvalue()
+    with tarfile.open(path, mode="w:gz", compresslevel=3) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.add(file, arcname=file.relative_to(folder).as_posix(), recursive=False)

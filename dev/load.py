@@ -1,17 +1,20 @@
-"""Make the report of a big sweep, and open it in Chromium: how long, how large, how quick.
+"""Measure the report of a big sweep: to export it, to read it again, to make the page, to use it.
 
-python -m dev.load                     100,000 records of 25,000 points
-python -m dev.load --repeats 1         100,000 points
-python -m dev.load --keep /tmp/sweep   keep the records and the page
+python -m dev.load                     200,000 records of 2 KB, each of a point of its own
+python -m dev.load --repeats 4         50,000 points of four records
+python -m dev.load --no-browser        the files alone: what needs no Chromium
+python -m dev.load --keep /tmp/sweep   keep the run, its archive and the page
 
 The records are made up, from a seed: they are as many and as long as those of a sweep over kernels,
 orders, local sizes and clocks, and say nothing about any device. Exit status 1: a limit is missed.
+Of time, the processor's counts: another program does not make it longer.
 """
 
 import argparse
 import itertools
+import json
+import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,79 +27,126 @@ from report.errors import WRONG_USAGE, ReportError
 
 ROOT = Path(__file__).resolve().parents[1]
 
-MOST_SECONDS, MOST_BYTES, MOST_PAINT = 15, 30e6, 2  # of what a page may take
+# What a page may take, and what each 1000 records may add to that: with 200,000 of them it may take
+# 40 s of the processor and 1000 MiB of memory.
+SECONDS, SECONDS_MORE = 8, 0.16
+MEMORY, MEMORY_MORE = 200, 4
+MOST_BYTES, MOST_PAINT = 40e6, 2  # of the page, seconds until something is to be seen
 DEVICE = {
     "platform": "made up", "platform_version": "OpenCL 1.2", "name": "made-up GPU", "type": "gpu",
     "vendor": "none", "version": "OpenCL 1.2", "driver": "1.0", "opencl_c": "OpenCL C 1.2",
     "profile": "FULL_PROFILE", "compute_units": 4,
-    "extensions": [f"cl_khr_made_up_extension_{number}" for number in range(12)],
+    "extensions": [f"cl_khr_made_up_extension_{number}" for number in range(8)],
     "limits": {"max_work_group_size": 256, "max_work_item_sizes": [256, 256, 256],
                "local_mem_size": 32768, "max_mem_alloc_size": 2**30, "global_mem_size": 2**31},
     "preferred_vector_widths": dict.fromkeys(("char", "short", "int", "float", "half"), 4),
 }  # fmt: skip
 KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1", "4x2", "8x4")]
+SHA256 = {kernel: f"{number:064x}" for number, kernel in enumerate(KERNELS)}
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 LOCALS = [(x, y) for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
 CLOCKS = (177, 266, 350, 420, 480, 543, 600)
 UNROLLS = (1, 2, 4, 8)
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=4, help="records of each point")
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=1, help="records of each point")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the page")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where to leave what is made")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.records < 1 or args.repeats < 1:
         parser.error("--records and --repeats are at least 1")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = args.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        sweep, page = folder / "sweep.jsonl", folder / "report.html"
-        write_sweep(sweep, args.records, args.repeats)
-        print(f"records   {args.records}, {sweep.stat().st_size / 1e6:.0f} MB")
-        seconds = make(sweep, page)
-        size = page.stat().st_size
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(
-            f"generate  {seconds:.1f} s (at most {MOST_SECONDS}), of which the processor worked "
-            f"{used.ru_utime + used.ru_stime:.1f} s; {used.ru_maxrss / 1024:.0f} MiB of memory"
-        )
-        print(f"page      {size / 1e6:.1f} MB (at most {MOST_BYTES / 1e6:.0f})")
-        paint = look(page)
-    return 1 if seconds > MOST_SECONDS or size > MOST_BYTES or paint > MOST_PAINT else 0
+        return measure(args.keep or Path(temporary), args)
 
 
-def write_sweep(path, count, repeats):
-    """Write `count` records, of which each point has `repeats`."""
+def measure(folder, args):
+    """Make all there is to make in a folder; return the exit status."""
+    run, packed, page = folder / "board" / "run", folder / "run.zip", folder / "report.html"
+    size = write_run(run, args.records, args.repeats)
+    print(f"records   {args.records}, {size / 1e6:.0f} MB, {size / args.records:.0f} bytes each")
+    good = [
+        report("page", args.records, run, "--output", page),
+        report("export", args.records, run, "--export", packed),
+        report("archive", args.records, packed, "--output", page),
+    ]
+    size = page.stat().st_size
+    print(f"page      {size / 1e6:.1f} MB (at most {MOST_BYTES / 1e6:.0f})")
+    good.append(size <= MOST_BYTES)
+    if not args.no_browser:
+        good.append(look(page) <= MOST_PAINT)
+    return 0 if all(good) else 1
+
+
+def write_run(folder, count, repeats):
+    """Write a run with `count` records, of which each point has `repeats`; return their bytes."""
+    base = folder / "sweep" / "all"
+    base.parent.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.json").write_text('{"run": "made up", "cases": [], "deployed": {}}')
+    (folder / "ended.json").write_text('{"stopped": false}')
+    outcome = {"sample": "sweep", "case": "all", "argv": ["samples/sweep/run.py"], "clock": 0.0,
+               "started": 1.7e9, "seconds": 1e5, "exit_status": 0, "reason": None}  # fmt: skip
+    base.with_suffix(".outcome.json").write_text(json.dumps(outcome))
+    with open(base.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(record.to_line() + "\n" for record in records(count, repeats))
+    return base.with_suffix(".jsonl").stat().st_size
+
+
+def records(count, repeats):
+    """Yield `count` Records, of which each point has `repeats`."""
     draw = random.Random(1)
     points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
-    with open(path, "w", encoding="utf-8") as file:
-        for number in range(0, count, repeats):
-            clock, unroll, (x, y), order, kernel = next(points)
-            params = {"size": str(order), "local": f"{x}x{y}", "unroll": unroll, "seed": number,
-                      "alpha": -0.321605, "beta": -0.100323}  # fmt: skip
-            flop, rate = 2e-9 * order**3, draw.uniform(1, 5) * (x * y) ** 0.4 * clock / 600
-            argv = ["samples/sweep/run.py", "--kernel", kernel, "--size", str(order), "--local",
-                    f"{x}x{y}", "--unroll", str(unroll), "--seed", str(number)]  # fmt: skip
-            for _ in range(min(repeats, count - number)):
-                times = [flop / rate * draw.lognormvariate(0, 0.03) for _ in range(5)]
-                environment = {"host": "made-up", "kernel": "Linux", "governors": {"gpu": "fixed"},
-                               "clocks_hz": {"gpu": clock * 1e6}}  # fmt: skip
-                record = Record(
-                    "sweep", kernel, "passed", None, params, DEVICE, environment,
-                    {"run_s": times, "host_s": times, "queued_s": [1e-5] * 5, "wait_s": [1e-5] * 5,
-                     "warmup": 1}, {"gflops": flop / sorted(times)[2]},
-                    {"error_over_bound": draw.random() / 100}, argv,
-                )  # fmt: skip
-                file.write(record.to_line() + "\n")
+    for number in range(0, count, repeats):
+        clock, unroll, (x, y), order, kernel = next(points)
+        words = {"kernel": kernel, "size": str(order), "local": f"{x}x{y}", "unroll": unroll,
+                 "seed": number}  # fmt: skip
+        argv = ["samples/sweep/run.py"]
+        for name, value in words.items():
+            argv += [f"--{name}", str(value)]
+        params = words | {"alpha": -0.321605, "beta": -0.100323, "kernel_sha256": SHA256[kernel]}
+        flop, rate = 2e-9 * order**3, draw.uniform(1, 5) * (x * y) ** 0.4 * clock / 600
+        for _ in range(min(repeats, count - number)):
+            times = [flop / rate * draw.lognormvariate(0, 0.03) for _ in range(5)]
+            rates = [flop / seconds for seconds in times]
+            states = [{"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
+                       "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
+                      for _ in range(3)]  # fmt: skip
+            environment = {"host": "made-up", "kernel": "Linux", "governors": {"gpu": "fixed"},
+                           "before": states[0], "during": states[1:2], "after": states[2],
+                           "throttled": []}  # fmt: skip
+            yield Record(
+                "sweep", kernel, "passed", None, params, DEVICE, environment,
+                {"run_s": times, "host_s": times, "queued_s": [1e-5] * 5, "wait_s": [1e-5] * 5,
+                 "warmup": 1},
+                {"gflops": sorted(rates)[2],
+                 "statistics": {"min": min(rates), "max": max(rates), "repeats": 5}},
+                {"error_over_bound": draw.random() / 100, "output_sha256": digest(draw)}, argv,
+            )  # fmt: skip
 
 
-def make(sweep, page):
-    """Make the page; return the seconds that it took."""
+def digest(draw):
+    return f"{draw.getrandbits(256):064x}"
+
+
+def report(what, count, *args):
+    """Call `python -m report` on `count` records, say what it took; return whether that is fine."""
+    most_seconds = SECONDS + SECONDS_MORE * count / 1000
+    most_memory = MEMORY + MEMORY_MORE * count / 1000
     start = time.perf_counter()
-    subprocess.run([sys.executable, ROOT / "report", sweep, "--output", page], check=True)
-    return time.perf_counter() - start
+    process = subprocess.Popen([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise ReportError(f"report ended with status {process.returncode}")
+    wall, seconds = time.perf_counter() - start, used.ru_utime + used.ru_stime
+    memory = used.ru_maxrss / 1024
+    print(
+        f"{what:<9} {seconds:.1f} s of the processor (at most {most_seconds:.1f}), "
+        f"{wall:.1f} s in all, {memory:.0f} MiB of memory (at most {most_memory:.0f})"
+    )
+    return seconds <= most_seconds and memory <= most_memory
 
 
 def look(page):

@@ -7,31 +7,35 @@ python -m report --figures docs/images             the plots as SVG and PNG, too
 python -m report --export run.zip results/odroid/20260102T030405.678Z
 """
 
-import argparse
-import gc
 import os
 import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from common import stopping
+
+STOPPED = "report: error: stopped, nothing was written"
+if __name__ == "__main__":
+    stopping.end_at_once(STOPPED)  # before all that takes long to import
+
+import argparse
+import gc
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
+from common.errors import UsageError
+from common.text import one_line, open_streams, printable
+from report import archive, compare, disk
 from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
+from report.reading import collect
+from report.replay import shown
 
-try:
-    from report import archive, compare, draw, page, selection, timeline
-    from report.reading import collect
-    from report.replay import shown
-except ImportError as missing:
-    print(f"report: error: {missing}: `make run` installs what it needs", file=sys.stderr)
-    sys.exit(BROKEN)
-except KeyboardInterrupt:
-    print("report: error: stopped, nothing was written", file=sys.stderr)
-    sys.exit(INTERRUPTED)
+ROOT = Path(ROOT)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,7 +48,8 @@ def options():
         prog="report", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit status: 0 made, 1 with --fail-on-regression where something is worse than "
-               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken.",
+               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken, "
+               "130 stopped by Ctrl-C, 143 by SIGTERM.",
     )  # fmt: skip
     add = parser.add_argument
     add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
@@ -59,35 +64,70 @@ def options():
     return parser
 
 
-def main(argv=None):
+def main(argv=None, loaded=lambda: None):
+    """Return the exit status. `loaded()` is called when all that the options ask for is imported.
+
+    Matplotlib, which takes longest, is imported only where a page is made.
+    """
+    open_streams()
     try:
         args = options().parse_args(argv)
         if args.fail_on_regression and not args.baseline:
             raise ReportError("--fail-on-regression needs --baseline DIR")
-        return export(args) if args.export else make(args)
-    except ReportError as error:
-        print(f"report: error: {error}", file=sys.stderr)
-        return WRONG_USAGE
+        if not args.export:
+            from report import page, timeline  # noqa: F401
+        loaded()
+        status = export(args) if args.export else make(args)
+        sys.stdout.flush()
+        return status
+    except ImportError as missing:
+        return fail(BROKEN, f"{missing}: `make run` installs what it needs")
+    except stopping.Stopped as stop:
+        print(STOPPED, file=sys.stderr)
+        return stop.exit_status
+    except (ReportError, UsageError) as error:
+        return fail(WRONG_USAGE, error)
     except BrokenPipeError:  # nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return WRONG_USAGE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"report: error: {where}{error.strerror}", file=sys.stderr)
-        return WRONG_USAGE
+        where = f"{error.filename}: " if error.filename else "cannot print: "
+        if not error.filename:
+            silence()
+        return fail(WRONG_USAGE, f"{where}{error.strerror}")
+    except MemoryError:
+        return fail(BROKEN, "not enough memory: name fewer results")
     except KeyboardInterrupt:
-        print("report: error: stopped, nothing was written", file=sys.stderr)
+        print(STOPPED, file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         if "--debug" in (argv or sys.argv):
             raise
-        why = f"unforeseen {type(error).__name__}: {' '.join(str(error).split())}"
-        print(f"report: error: {why} (--debug shows where)", file=sys.stderr)
-        return BROKEN
+        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
+        return fail(BROKEN, f"{what} (--debug shows where)")
+
+
+def fail(status, error):
+    """Say in one line what is wrong; return the exit status."""
+    say(f"report: error: {one_line(error)}", sys.stderr)
+    return status
+
+
+def silence():
+    """Let all that is still to be printed go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(line, stream=None):
+    """Print one line: names of files and boards, and texts of records, stay in it."""
+    print(printable(line), file=stream or sys.stdout)
 
 
 def make(args):
     """Write the page; return the exit status."""
+    from report import page, selection, timeline
+
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
         raise ReportError("there are no results yet: `fab deploy run-all` makes some")
@@ -103,38 +143,34 @@ def make(args):
             notices=read.notices + (against.notices if against else []),
             gemm=list(islice(selection.plots(read.points), page.MOST_PLOTS + 1)),
             timelines=[timeline.plot(line) for line in timeline.timelines(read.phases)],
-            comparisons=comparisons, baseline=str(args.baseline),
+            comparisons=comparisons, baseline=printable(str(args.baseline)),
             archives=list(dict.fromkeys(
                 read.archives() + (against.archives() if against else []))),
         )  # fmt: skip
-        text = page.render(contents)
-    write(output, text)
+        write(output, page.stream(contents))
     if args.figures:
         write_figures(contents.gemm + contents.timelines, args.figures)
     return tell(contents, output, args.fail_on_regression)
 
 
-def write(path, text):
-    """Write a file whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".report-") as folder:
-            whole = Path(folder, "page")
-            whole.write_text(text, encoding="utf-8", errors="replace")
-            whole.replace(path)
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}") from error
+def write(path, stream):
+    """Write the text of a stream into a file, whole or not at all."""
+    stream.enable_buffering(100)
+    with disk.whole(path) as unfinished, open(unfinished, "wb") as file:
+        stream.dump(file, encoding="utf-8", errors="replace")
 
 
 def write_figures(plots, folder):
     """Write each plot as NAME.svg and NAME.png."""
+    from report import draw
+
     folder.mkdir(parents=True, exist_ok=True)
     taken = Counter()
     for plot in plots:
         taken[plot.name] += 1
         more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
         draw.save(draw.drawn(plot), folder / f"{plot.name}{more}")
-    print(f"{2 * len(plots)} figures in {shown(folder)}")
+    say(f"{2 * len(plots)} figures in {shown(folder)}")
 
 
 def export(args):
@@ -143,8 +179,8 @@ def export(args):
         raise ReportError("--export packs one run: name its folder, results/<board>/<run>")
     folder = args.results[0].resolve()
     digest = archive.pack(folder, folder.parent.name, args.export)
-    print(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
-    print(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
+    say(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
+    say(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
           "machine, its drivers, and all that the samples printed. Look into it before: paths of "
           "yours stay in options, parameters, logs and the board's env, such as --kernels "
           "/home/...; left out are only the holder and where the checkout is.")  # fmt: skip
@@ -153,23 +189,27 @@ def export(args):
 
 def tell(contents, output, fail_on_regression):
     """Say what was made; return the exit status."""
+    from report import page
+
     for line in contents.notices[: page.MOST_NOTICES]:
-        print(f"report: not read: {line}", file=sys.stderr)
+        say(f"report: not read: {line}", sys.stderr)
     boards = len({point.board for point in contents.points})
     size = output.stat().st_size / 1024**2
     counts = f"{contents.records} records, {len(contents.points)} points, boards: {boards}"
-    print(f"{shown(output)}: {counts}, {size:.1f} MiB")
+    say(f"{shown(output)}: {counts}, {size:.1f} MiB")
     if contents.comparisons is None:
         return 0
     counts = Counter(each.verdict for each in contents.comparisons)
     said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
-    print(f"compared with {contents.baseline}: {said}")
+    say(f"compared with {contents.baseline}: {said}")
     for each in contents.comparisons:
         if each.verdict == "worse":
-            print(f"worse: {compare.line(each)}")
+            say(f"worse: {compare.line(each)}")
     return REGRESSION if fail_on_regression and counts["worse"] else 0
 
 
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
-    sys.exit(main())
+    status = main(loaded=lambda: stopping.stop_in_order(STOPPED))
+    stopping.end_at_once(STOPPED)
+    sys.exit(status)

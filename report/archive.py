@@ -20,8 +20,10 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from common import record
+from common import files
+from common.errors import UsageError
 from common.text import printable
+from report.disk import LARGEST_OBJECT, object_in, scan, whole
 from report.errors import ReportError
 from report.replay import arguments, plain_argv, plain_params
 
@@ -30,6 +32,8 @@ LICENCE = "CC0-1.0"
 LARGEST_FILE = 128 * 1024**2  # bytes of an archive
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 MOST_FILES = 10_000
+MOST_COMMANDS = 1000  # that it says to repeat; those of all others are in the records
+_PART = 2**20  # bytes that are unpacked at a time
 _NAME = r"[a-z0-9_][a-z0-9_-]*"
 _MEMBER = re.compile(
     rf"README\.txt|run/(plan|ended)\.json|run/{_NAME}/{_NAME}\.(jsonl|log|outcome\.json)"
@@ -58,48 +62,112 @@ far as the law allows. https://creativecommons.org/publicdomain/zero/1.0/
 def pack(folder, board, path):
     """Write the run in `folder` into the archive `path`; return its SHA-256.
 
-    Raises ReportError where the folder holds no whole run.
+    Raises ReportError where the folder holds no whole run, or one too large to be shared.
     """
     plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise ReportError(f"{folder} holds no run that has ended: `fab collect` fetches them")
     plan = {key: plan[key] for key in _PLAN if key in plan}
-    files = {"run/plan.json": _json(plan), "run/ended.json": (folder / "ended.json").read_bytes()}
-    records = []
+    with whole(path) as unfinished:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+            _write_run(_Members(archive), folder, board, plan)
+        if (size := unfinished.stat().st_size) > LARGEST_FILE:
+            raise ReportError(f"the run is too large to be shared: {size} bytes as an archive")
+        with open(unfinished, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_run(members, folder, board, plan):
+    found, board = _Found(), printable(board)
+    members.add("run/plan.json", _json(plan))
+    members.add("run/ended.json", files.read_bytes(folder / "ended.json", LARGEST_RUN))
     for file in sorted(folder.glob("*/*")):
         name = f"run/{file.relative_to(folder).as_posix()}"
         if not _MEMBER.fullmatch(name) or not file.is_file():
             continue
         if file.suffix == ".jsonl":
-            own = [_without_folder(item) for item in record.read_lenient(file)[0]]
-            records += own
-            files[name] = "".join(item.to_line() + "\n" for item in own).encode()
+            members.write(name, (item.to_line().encode() + b"\n" for item in found.records(file)))
         elif file.name.endswith(".outcome.json"):
-            outcome = object_in(file)
-            outcome["argv"] = plain_argv(outcome.get("argv", []), file.parent.name)
-            files[name] = _json(outcome)
+            members.add(name, _json(_outcome(file)))
         else:
-            files[name] = file.read_bytes()
-    commands = _commands(records)
-    text = _README.format(board=board, run=folder.name, commands="\n".join(commands))
-    files["README.txt"] = text.encode()
+            members.add(name, files.read_bytes(file, LARGEST_RUN))
+    commands = list(found.commands)
+    text = _README.format(board=board, run=printable(folder.name), commands="\n".join(
+        f"    {line}" for line in commands))  # fmt: skip
+    members.add("README.txt", text.encode(errors="replace"))
     about = {
-        "format": FORMAT, "version": VERSION, "board": board, "run": folder.name,
-        "licence": LICENCE, "machine": _machine(records), "code": plan.get("deployed", {}),
-        "replay": [line.strip() for line in commands],
-        "files": {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-                  for name, data in files.items()},
+        "format": FORMAT, "version": VERSION, "board": board, "run": printable(folder.name),
+        "licence": LICENCE, "machine": list(found.machines.values()),
+        "code": plan.get("deployed", {}), "replay": commands, "files": members.files,
     }  # fmt: skip
-    data = _zip({"manifest.json": _json(about), **files})
-    if len(data) > LARGEST_FILE or sum(map(len, files.values())) > LARGEST_RUN:
-        raise ReportError(f"the run is too large to be shared: {len(data)} bytes as an archive")
-    path.write_bytes(data)
-    return hashlib.sha256(data).hexdigest()
+    members.add("manifest.json", _json(about))
+
+
+class _Members:
+    """The files of an archive that is written; `files` are their sizes and digests by name."""
+
+    def __init__(self, archive):
+        self.files, self._archive, self._left = {}, archive, LARGEST_RUN
+
+    def add(self, name, data):
+        self.write(name, [data])
+
+    def write(self, name, parts):
+        """Write a file, part by part. Raises ReportError where the run becomes too large."""
+        # A fixed date: the same run gives the same archive.
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.compress_type = zipfile.ZIP_DEFLATED
+        size, digest = 0, hashlib.sha256()
+        with self._archive.open(info, "w") as file:
+            for part in parts:
+                size += len(part)
+                if size > self._left:
+                    most = f"more than {LARGEST_RUN >> 20} MiB"
+                    raise ReportError(f"the run is too large to be shared: {most}")
+                digest.update(part)
+                file.write(part)
+        self._left -= size
+        self.files[name] = {"bytes": size, "sha256": digest.hexdigest()}
+
+
+class _Found:
+    """What an archive says of the records in it: each command and machine once."""
+
+    def __init__(self):
+        self.commands, self.machines, self._last = {}, {}, None
+
+    def records(self, path):
+        """Yield the records of a file, without the folders of whoever ran them."""
+        for item in scan(path):
+            if isinstance(item, str):
+                continue
+            item.argv = plain_argv(item.argv, item.sample)
+            item.params = plain_params(item.params, item.sample)
+            self._note(item)
+            yield item
+
+    def _note(self, item):
+        words = arguments(item.sample, item.argv)
+        if words is not None and len(self.commands) < MOST_COMMANDS:
+            self.commands["python " + " ".join(words)] = None
+        machine = [item.device, item.environment.get("host")]
+        if item.device and machine != self._last:
+            self._last = machine
+            about = {"device": item.device, "environment": item.environment}
+            self.machines.setdefault(json.dumps(machine), about)
+
+
+def _outcome(file):
+    """Return the outcome of a case, its command line without the folders of whoever ran it."""
+    outcome = object_in(file)
+    argv = outcome.get("argv")
+    argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
+    return outcome | {"argv": argv}
 
 
 def is_one(path):
-    """Tell whether a file is an archive, or is called one. Raises OSError."""
-    with open(path, "rb") as file:
+    """Tell whether a file is an archive, or is called one. Raises UsageError and OSError."""
+    with files.opened(path) as file:
         return Path(path).suffix == ".zip" or file.read(2) == b"PK"
 
 
@@ -111,20 +179,19 @@ def unpack(path, folder):
     it was packed.
     """
     try:
-        with open(path, "rb") as file:
-            if (size := os.fstat(file.fileno()).st_size) > LARGEST_FILE:
-                raise _Refused(f"larger than {LARGEST_FILE >> 20} MiB")
-            packed = file.read(size)
+        with files.opened(path, LARGEST_FILE) as file:
+            packed = file.read(os.fstat(file.fileno()).st_size)
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            about, files = _checked(archive)
-    except (_Refused, OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError,
-            RuntimeError, ValueError, RecursionError) as error:  # fmt: skip
+            about = _checked(archive)
+            for name in about["files"].keys() - {"README.txt"}:
+                target = folder / name.removeprefix("run/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(target, "wb") as file:
+                    file.writelines(_inflated(archive, name))
+    except (_Refused, UsageError, OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError,
+            NotImplementedError, RuntimeError, RecursionError) as error:  # fmt: skip
         why = printable(" ".join(str(error).split()) or type(error).__name__)
-        raise ReportError(f"{path} is refused: {why}") from error
-    for name, data in files.items():
-        target = folder / name.removeprefix("run/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+        raise ReportError(f"{printable(str(path))} is refused: {why}") from error
     return about | {"sha256": hashlib.sha256(packed).hexdigest()}
 
 
@@ -133,7 +200,7 @@ class _Refused(Exception):
 
 
 def _checked(archive):
-    """Return (manifest, data of the run's files by name) of an open archive."""
+    """Return the manifest of an open archive, all of which is as it says."""
     infos = archive.infolist()
     if len(infos) > MOST_FILES or sum(info.file_size for info in infos) > LARGEST_RUN:
         raise _Refused("it holds more than a run can have")
@@ -144,28 +211,32 @@ def _checked(archive):
         _require_plain(info)
     if "manifest.json" not in names:
         raise _Refused("it has no manifest.json: it is no archive of `fab export`")
-    about = _manifest(_read(archive, "manifest.json"))
+    if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
+        raise _Refused("its manifest.json is larger than that of a run can be")
+    about = _manifest(b"".join(_inflated(archive, "manifest.json")))
     if set(names) != {"manifest.json", *about["files"]}:
         raise _Refused("its files are not those of its manifest")
-    files = {}
     for name, expected in about["files"].items():
-        data = _read(archive, name)
-        if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        digest = hashlib.sha256()
+        for part in _inflated(archive, name):
+            digest.update(part)
+        if digest.hexdigest() != expected["sha256"]:
             raise _Refused(f"{name} is not what was packed: its SHA-256 differs")
-        files[name] = data
-    del files["README.txt"]
-    return about, files
+    return about
 
 
-def _read(archive, name):
-    """Return a member; no more of it is inflated than its header says that there is."""
-    size = archive.getinfo(name).file_size
+def _inflated(archive, name):
+    """Yield a member's parts; no more of it is inflated than its header says that there is."""
+    left = archive.getinfo(name).file_size
     with archive.open(name) as member:
         # Asked for less than it holds, it would give no more than that of any size.
-        data = member.read(size + 1)
-    if len(data) != size:
+        while part := member.read(min(left + 1, _PART)):
+            left -= len(part)
+            if left < 0:
+                break
+            yield part
+    if left:
         raise _Refused(f"{name} has not the size that its header says")
-    return data
 
 
 def _require_plain(info):
@@ -200,50 +271,5 @@ def _manifest(data):
     return about
 
 
-def _without_folder(item):
-    """Return the record without the folders of whoever ran it."""
-    item.argv = plain_argv(item.argv, item.sample)
-    item.params = plain_params(item.params, item.sample)
-    return item
-
-
-def _commands(records):
-    """Return a line for each command that made records."""
-    lines = {}
-    for item in records:
-        if (words := arguments(item.sample, item.argv)) is not None:
-            lines["    python " + " ".join(words)] = None
-    return list(lines)
-
-
-def _machine(records):
-    """Return each device and environment that the records name, once."""
-    seen = {}
-    for item in records:
-        if item.device:
-            about = {"device": item.device, "environment": item.environment}
-            seen.setdefault(json.dumps([item.device, item.environment.get("host")]), about)
-    return list(seen.values())
-
-
-def _zip(files):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            # A fixed date: the same run gives the same archive.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content,
-                             zipfile.ZIP_DEFLATED)  # fmt: skip
-    return data.getvalue()
-
-
 def _json(value):
     return json.dumps(value, indent=1, sort_keys=True).encode() + b"\n"
-
-
-def object_in(path):
-    """Return the JSON object of a file; an empty one where there is none that can be read."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

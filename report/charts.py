@@ -73,17 +73,17 @@ def ladder(where, of, steps):
     """
     peers = [gemm for gemm in steps if gemm.is_peer]
     if peers:
-        best = max(peers, key=lambda peer: (_timed_beside(peer, steps), peer.rate.median))
+        best = max(peers, key=lambda peer: (_timed_beside(peer, steps), peer.gflops))
     else:
-        best = max(steps, key=lambda gemm: gemm.rate.median)
+        best = max(steps, key=lambda gemm: gemm.gflops)
     against = f"{best.name}" if peers else "the fastest"
     size = steps[0].size_text
-    shares = [_in_turns(gemm, best) if peers else 100 * gemm.rate.median / best.rate.median
+    shares = [_in_turns(gemm, best) if peers else 100 * gemm.gflops / best.gflops
               for gemm in steps]  # fmt: skip
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
-        scales = [(share or 0) / g.rate.median if peers else 1 for share, g in zip(shares, steps)]
+        scales = [(share or 0) / g.gflops if peers else 1 for share, g in zip(shares, steps)]
         middles, lows, highs = ([scale * getattr(g.rate, name) for scale, g in zip(scales, steps)]
                                 for name in ("median", "low", "high"))  # fmt: skip
         reach = [[m - low for m, low in zip(middles, lows)],
@@ -93,7 +93,7 @@ def ladder(where, of, steps):
                   error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})  # fmt: skip
         for at, (gemm, share, high) in enumerate(zip(steps, shares, highs)):
             percent = "not timed beside it" if share is None else f"{share:.0f}%"
-            axes.annotate(f"{figures(gemm.rate.median)} \u00b7 {percent}", (high, at), (6, 0),
+            axes.annotate(f"{figures(gemm.gflops)} \u00b7 {percent}", (high, at), (6, 0),
                           textcoords="offset points", va="center", fontsize=9.5)  # fmt: skip
         axes.set_yticks(range(len(steps)), [label(gemm.name) for gemm in steps])
         axes.invert_yaxis()
@@ -153,7 +153,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
             axes.plot(*zip(*own), "_", color=INK, markersize=14, label="ceiling of that size")
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
-            axes.plot([g.intensity for g in gemms], [g.rate.median for g in gemms], color=colour,
+            axes.plot([g.intensity for g in gemms], [g.gflops for g in gemms], color=colour,
                       marker=marker, linewidth=0.8, label=label(name))  # fmt: skip
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
                  xlabel="operations per byte that must be moved")  # fmt: skip
@@ -165,8 +165,8 @@ def roofline(where, series, peak_gflops, peak_gbytes):
     for name, gemms in series:
         for g in gemms:
             roof = _ceiling(g) or min(peak_gflops, g.intensity * peak_gbytes)
-            rows.append((name, g.size_text, g.intensity, g.rate.median, roof,
-                         100 * g.rate.median / roof))  # fmt: skip
+            rows.append((name, g.size_text, g.intensity, g.gflops, roof,
+                         100 * g.gflops / roof))  # fmt: skip
     note = (
         f"The roof was measured: {figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s. "
         "Operations per byte count A and B read once, C read and written once: what no kernel can "
@@ -211,7 +211,7 @@ def clocks(where, of, gemms):
 def _heat(where, title, names, cells, said):
     """A heat map of Gemms by (x, y); `said(gemm)` names a cell in the table."""
     across, down = (sorted({place[side] for place in cells}) for side in (0, 1))
-    rates = {place: g.rate.median for place, g in cells.items()}
+    rates = {place: g.gflops for place, g in cells.items()}
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.36 * len(down))
@@ -229,7 +229,7 @@ def _heat(where, title, names, cells, said):
         axes.set(xlabel=names[0], ylabel=names[1])
         return figure
 
-    ranked = sorted(cells.values(), key=lambda g: -g.rate.median)
+    ranked = sorted(cells.values(), key=lambda g: -g.gflops)
     rows = [(said(g), *_rates(g)) for g in ranked]
     note = (
         "GFLOPS, the brighter the faster: the best of each. What is empty was not run, or failed."
@@ -243,7 +243,8 @@ def _of(gemms):
 
 def landscape(where, of, gemms):
     """GFLOPS over each parameter that was varied: what was tried, and the best of each value."""
-    names = _by_effect(gemms)
+    found = _by_effect(gemms)
+    names = list(found)
 
     def paint():
         columns = min(3, len(names))
@@ -251,7 +252,7 @@ def landscape(where, of, gemms):
         figure, grid = draw.canvas(height=0.6 + 1.7 * lines, rows=lines, columns=columns,
                                    squeeze=False, sharey=True)  # fmt: skip
         for axes, name in zip(grid.flat, names):
-            tried = _by_value(gemms, name)
+            tried = found[name]
             for at, rates in enumerate(tried.values()):
                 shown = _thinned(rates)
                 axes.plot([at] * len(shown), shown, "_", color=MUTED, alpha=0.5, markersize=9)
@@ -266,12 +267,12 @@ def landscape(where, of, gemms):
         return figure
 
     rows = [(name, value, len(rates), max(rates), median(rates), min(rates))
-            for name in names for value, rates in _by_value(gemms, name).items()]  # fmt: skip
-    fastest = max(gemms, key=lambda g: g.rate.median)
+            for name in names for value, rates in found[name].items()]  # fmt: skip
+    fastest = max(gemms, key=lambda g: g.gflops)
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
     note = (
         f"{len(gemms)} combinations, each a dash; the line joins the best of each value. "
-        f"Fastest: {chosen}, {figures(fastest.rate.median)} GFLOPS."
+        f"Fastest: {chosen}, {figures(fastest.gflops)} GFLOPS."
     )
     columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", "GFLOPS"),
                ("median", "GFLOPS"), ("worst", "GFLOPS"))  # fmt: skip
@@ -279,20 +280,25 @@ def landscape(where, of, gemms):
 
 
 def _by_effect(gemms, most=6):
-    """Return the parameters that vary, first those on which the rate depends most."""
-    effects = {}
-    for name in sorted({name for g in gemms for name in g.choices}):
-        best = [max(rates) for rates in _by_value(gemms, name).values()]
+    """Return the rates by value of each parameter that varies: see _by_value().
+
+    First come those on which the rate depends most.
+    """
+    tried = [(g.choices, g.gflops) for g in gemms]
+    found, effects = {}, {}
+    for name in sorted({name for choices, _ in tried for name in choices}):
+        rates = _by_value(tried, name)
+        best = list(map(max, rates.values()))
         if len(best) > 1:
-            effects[name] = max(best) - min(best)
-    return sorted(effects, key=effects.get, reverse=True)[:most]
+            found[name], effects[name] = rates, max(best) - min(best)
+    return {name: found[name] for name in sorted(effects, key=effects.get, reverse=True)[:most]}
 
 
-def _by_value(gemms, name):
+def _by_value(tried, name):
     """Return the rates by the parameter's values, numbers in their order."""
     found = {}
-    for g in gemms:
-        found.setdefault(g.choices.get(name, "-"), []).append(g.rate.median)
+    for choices, rate in tried:
+        found.setdefault(choices.get(name, "-"), []).append(rate)
     return dict(sorted(found.items(), key=lambda item: _natural(item[0])))
 
 

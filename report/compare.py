@@ -17,11 +17,11 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass
 
+from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
 from report.replay import as_asked
-from report.stats import Spread
 from report.values import case_of, flat_case
 
 LEAST = 0.03

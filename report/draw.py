@@ -5,6 +5,7 @@ style sheet, so that the dark page shows the same plot in its own colours; text 
 """
 
 import io
+import logging
 import re
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,9 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from common.text import printable
 from common.timing import figures
+
+# What it thinks of fonts and folders is none of the user's business.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 INK, MUTED, LINE, PAPER = "#1b2530", "#5a6675", "#d5dbe3", "#fdfefe"
 SERIES = ("#2563c9", "#c2570c", "#15805a", "#8145c9", "#c72c62", "#0c7f92", "#84690a", "#66727f")

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from report.points import Point
 from report.values import text
@@ -13,17 +13,22 @@ _PRECISIONS = ("precision", "arithmetic")
 _NO_CHOICE = {"seed", "local", "size", "peer", "exit_status", *_PRECISIONS}  # by no tuner
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gemm:
     """A point that is a matrix multiplication with a rate. `size` is (M, N, K)."""
 
     point: Point
     size: tuple
 
-    @cached_property
+    @property
     def rate(self):
         """Spread of GFLOPS."""
-        return self.point.rates["gflops"]
+        return self.point.rate("gflops")
+
+    @property
+    def gflops(self):
+        """The median of that."""
+        return self.point.typical("gflops")
 
     @property
     def order(self):
@@ -40,7 +45,7 @@ class Gemm:
     def name(self):
         return self.point.kernel
 
-    @cached_property
+    @property
     def precision(self):
         return precision(self.point.params)
 
@@ -60,18 +65,18 @@ class Gemm:
         c = 1 if self.point.params.get("beta") == 0 else 2
         return (2 * M * N * K + 3 * M * N) / (BYTES[self.precision] * (M * K + K * N + c * M * N))
 
-    @cached_property
+    @property
     def local(self):
         """The work-group as (x, y), or None."""
         return parse_local(self.point.params.get("local"))
 
-    @cached_property
+    @property
     def clock(self):
         """The clock in MHz at which the device was held, or None."""
         numbers = _numbers(_one_text(self.point.params.get("pin")), r"\d+")
         return numbers and numbers[0]
 
-    @cached_property
+    @property
     def choices(self):
         """What a tuner may have chosen, as texts by parameter."""
         return {
@@ -84,7 +89,7 @@ class Gemm:
 def of_point(point):
     """Return the Gemm that a point is, or None."""
     size = parse_size(point.params.get("size"))
-    shown = size and point.status == "passed" and "gflops" in point.rates
+    shown = size and point.status == "passed" and point.typical("gflops")
     return Gemm(point, size) if shown else None
 
 

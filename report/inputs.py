@@ -8,13 +8,15 @@ FILE.jsonl                     records that a sample wrote with --json, whatever
 FILE.zip                       a run that somebody shared: see archive.py
 """
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import files
+from common.errors import UsageError
 from common.text import printable
 from report import archive
+from report.disk import object_in, require_object
 from report.errors import ReportError
 
 NO_CASE = ""
@@ -34,7 +36,7 @@ class Run:
 
     @property
     def label(self):
-        return f"{self.board}/{self.name}"
+        return printable(f"{self.board}/{self.name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,7 @@ def find(paths, unpack_into, notices, all_runs=False):
         elif path.is_file():
             found = [Source(path)]
         else:
+            files.regular(path) if path.exists() else None
             raise ReportError(f"{path} is not there")
         for source in found:
             sources.setdefault(source.path.resolve(), source)
@@ -117,13 +120,10 @@ def _is_records(name):
 
 def _plan(folder, notices):
     try:
-        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        if not isinstance(plan, dict):
-            raise ValueError("not an object")
-    except (OSError, ValueError, RecursionError) as error:
-        notices.append(printable(f"{folder / 'plan.json'}: {error}"))
+        return require_object(folder / "plan.json")
+    except UsageError as error:
+        notices.append(str(error))
         return {}
-    return plan
 
 
 def _case(source):
@@ -142,7 +142,7 @@ def _newest(sources, named):
 
 def _given_up(source):
     """Tell whether a person stopped the run before this case was through: it says nothing then."""
-    if not archive.object_in(source.run.folder / "ended.json").get("stopped"):
+    if not object_in(source.run.folder / "ended.json").get("stopped"):
         return False
-    outcome = archive.object_in(source.path.with_suffix(".outcome.json"))
+    outcome = object_in(source.path.with_suffix(".outcome.json"))
     return not outcome or outcome.get("reason") == "stopped"

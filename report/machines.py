@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from common import files
+from common.errors import UsageError
 from report.values import flat, text
 
 ROOT = Path(__file__).resolve().parents[1]
+_LARGEST = 64 * 1024**2  # bytes of a file of the samples
 _FACTS = (
     ("platform", "platform"), ("version", "version"), ("driver", "driver"),
     ("OpenCL C", "opencl_c"), ("compute units", "compute_units"),
@@ -26,11 +29,14 @@ class Machine:
 
 def machines(points):
     """Return the Machines that the points name."""
-    groups = {}
+    groups, told = {}, {}
     for point in points:
         if point.device:
-            told = json.dumps([point.device.get(key) for _, key in _FACTS])
-            groups.setdefault((point.board, point.device_name, told), []).append(point)
+            device = id(point.device)  # a few, shared by all
+            if device not in told:
+                facts = json.dumps([point.device.get(key) for _, key in _FACTS])
+                told[device] = point.device_name, facts
+            groups.setdefault((point.board, *told[device]), []).append(point)
     return [_machine(own) for own in groups.values()]
 
 
@@ -75,6 +81,6 @@ def _hash(path):
     ):
         return None
     try:
-        return hashlib.sha256((ROOT / plain).read_bytes()).hexdigest()
-    except (OSError, ValueError):
+        return hashlib.sha256(files.read_bytes(ROOT / plain, _LARGEST)).hexdigest()
+    except UsageError:
         return None

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from common import files
+from common.errors import UsageError
 from common.timing import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
@@ -69,10 +71,10 @@ def _problem(points):
 def _tail(path):
     """Return the last lines of a log, or None where there is none."""
     try:
-        with open(path, "rb") as file:
+        with files.opened(path) as file:
             file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
             lines = file.read().decode(errors="replace").splitlines()[-LOG_TAIL:]
-    except (OSError, TypeError):
+    except (OSError, TypeError, UsageError):
         return None
     shown = ("".join(c if c.isprintable() else " " for c in line).rstrip() for line in lines)
     return "\n".join(shown).strip("\n") or None
@@ -93,13 +95,15 @@ def table(points):
 def _cell(points):
     counts = {}
     for point in points:
-        for status, count in point.counts.items():
-            counts[status] = counts.get(status, 0) + count
+        for status, count in zip(SEVERITY, point.counts):
+            if count:
+                counts[status] = counts.get(status, 0) + count
     for metric, unit in RATES.items():
-        found = [(p.rates[metric], p) for p in points
-                 if p.status == "passed" and metric in p.rates and not p.is_peer]  # fmt: skip
+        found = [p for p in points
+                 if p.status == "passed" and p.typical(metric) and not p.is_peer]  # fmt: skip
         if found:
-            rate, point = max(found, key=lambda item: item[0].median)
+            point = max(found, key=lambda p: p.typical(metric))
+            rate = point.rate(metric)
             figure = f"{figures(rate.median)} {unit}"
             of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
             return Cell(counts, figure, of, rate.relative)

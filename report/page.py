@@ -41,8 +41,8 @@ class Contents:
     archives: tuple = ()
 
 
-def render(contents):
-    """Return the page as a text."""
+def stream(contents):
+    """Return the page as a stream, which makes its text while it is read: it can be very long."""
     style, script = (
         (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "table.js")
     )
@@ -53,7 +53,7 @@ def render(contents):
     gemm = _numbered(contents.gemm[:MOST_PLOTS], 0)
     timelines = _numbered(contents.timelines, MOST_PLOTS)
     comparison = _comparison(contents)
-    return _environment().get_template("page.html").render(
+    return _environment().get_template("page.html").stream(
         title="OpenCL samples: results",
         subtitle=_subtitle(contents, boards),
         policy=_policy(script),
@@ -74,7 +74,7 @@ def render(contents):
         archives=contents.archives,
         footer="Times are of the device's events, or the host's clock where these hold none. "
                "A point is all launches of one kernel with the same parameters, code and machine.",
-        data=Markup(rows.data(points)),
+        data=map(Markup, rows.data(points)),
     )  # fmt: skip
 
 

@@ -1,13 +1,18 @@
-"""A point: what was measured again and again, with its statistics."""
+"""A point: what was measured again and again, with its statistics.
 
+There may be hundreds of thousands: a point keeps what it needs as compactly as can be, and what it
+computes from that is computed anew.
+"""
+
+from array import array
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from statistics import median
 
-from report import stats
+from common import stats
+from common.stats import number
 from report.inputs import Source
-from report.stats import number
-from report.values import device_name, measured, parameters, text
+from report.values import device_name, interned, measured, parameters, text
 
 SEVERITY = ("passed", "unsupported", "error", "failed")  # the last is the worst
 RATES = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}  # with their units
@@ -16,13 +21,44 @@ LONGEST_TIME = 1e9  # seconds; what is longer, or not finite, is none
 _STATES = ("before", "during", "after")  # of the machine, around what was timed
 
 
-@dataclass(eq=False)
+class Ranges:
+    """The lowest and the highest value of several numbers, by their names."""
+
+    __slots__ = ("_highest", "_lowest", "_names")
+
+    def __init__(self):
+        self._names, self._lowest, self._highest = (), array("d"), array("d")
+
+    def add(self, named):
+        """Add (name, number) pairs, in which a name may come several times."""
+        low, high = {}, {}
+        for name, value in named:
+            if value <= low.setdefault(name, value):
+                low[name] = value
+            if value >= high.setdefault(name, value):
+                high[name] = value
+        for name, (least, most) in self.items() if self._names else ():
+            low[name] = min(least, low.get(name, least))
+            high[name] = max(most, high.get(name, most))
+        # Most points have the same names: they share them.
+        self._names = _shared.setdefault(names := tuple(low), names)
+        self._lowest, self._highest = array("d", low.values()), array("d", high.values())
+
+    def items(self):
+        """Yield (name, (lowest, highest))."""
+        return zip(self._names, zip(self._lowest, self._highest))
+
+
+_shared = {}
+
+
+@dataclass(eq=False, slots=True)
 class Point:
     """All launches of one kernel with the same parameters on the same machine.
 
-    `times` are in seconds, `metrics` holds the values of each metric by record, `state` the lowest
-    and highest of each number of the machine's state, `throttled` what changed there. `source` and
-    `line` are those of the newest record.
+    `times` are in seconds, `counts` says how many records have each status of SEVERITY, `metrics`
+    holds the values of each metric by record, `state` the range of each number of the machine's
+    state, `throttled` what changed there. `source` and `line` are those of the newest record.
     """
 
     board: str
@@ -34,21 +70,21 @@ class Point:
     environment: dict
     source: Source
     line: int = 0
-    argv: list = field(default_factory=list)
+    argv: tuple = ()
     started: str = ""
     records: int = 0
-    counts: dict = field(default_factory=dict)
+    counts: tuple = (0,) * len(SEVERITY)
     reason: str | None = None
-    times: list = field(default_factory=list)
+    times: array = field(default_factory=lambda: array("d"))
     metrics: dict = field(default_factory=dict)
-    state: dict = field(default_factory=dict)
-    throttled: list = field(default_factory=list)
+    state: Ranges = field(default_factory=Ranges)
+    throttled: tuple = ()
     error_over_bound: float | None = None
 
     @property
     def status(self):
         """The worst that happened."""
-        return max(self.counts, key=SEVERITY.index)
+        return _worst(self.counts)
 
     @property
     def run(self):
@@ -64,22 +100,26 @@ class Point:
     def device_name(self):
         return device_name(self.device)
 
-    @cached_property
+    @property
     def words(self):
         """Its parameters as words: see values.parameters()."""
         return parameters(self.params)
 
-    @cached_property
+    @property
     def spread(self):
-        """The Spread of its times, or None. To be asked for when all records are read."""
+        """The Spread of its times, or None."""
         return stats.spread(self.times)
 
-    @cached_property
-    def rates(self):
-        """The Spread of each rate by its metric, of those that have one."""
-        there = {name: self.metrics[name] for name in RATES if name in self.metrics}
-        rates = {name: stats.rate(values, self.spread) for name, values in there.items()}
-        return {name: rate for name, rate in rates.items() if rate}
+    def rate(self, name):
+        """Return the Spread of a rate, of those in RATES, or None."""
+        return stats.rate(self.metrics[name], self.spread) if self.typical(name) else None
+
+    def typical(self, name):
+        """Return the median of that Spread, which needs none of the rest, or None."""
+        values = self.metrics.get(name)
+        if not values or min(values) <= 0:
+            return None
+        return values[0] if len(values) == 1 else median(values)
 
     def metric(self, name):
         """Return the median over the records, or None where there is no such metric."""
@@ -89,24 +129,28 @@ class Point:
     def add(self, item, source, line):
         """Add a record, the one in that line."""
         self.records += 1
-        self.counts[item.status] = self.counts.get(item.status, 0) + 1
+        counts = (n + (s == item.status) for s, n in zip(SEVERITY, self.counts))
+        self.counts = _shared.setdefault(found := tuple(counts), found)
         if item.status == self.status and item.reason:
             self.reason = text(item.reason, 2000)
         if item.started >= self.started:
-            self.started, self.argv = item.started, item.argv
+            self.started, self.argv = item.started, tuple(map(interned, item.argv))
             self.source, self.line = source, line
-        self.times += [t for t in item.times() if 0 < t < LONGEST_TIME]
+        self.times.extend(t for t in item.times() if 0 < t < LONGEST_TIME)
         # Its own statistics are those of its times.
         metrics = {name: value for name, value in item.metrics.items() if name != "statistics"}
         for name, value in measured(metrics):
             self.metrics.setdefault(name, []).append(value)
-        for name, value in _state(item.environment):
-            low, high = self.state.get(name, (value, value))
-            self.state[name] = min(low, value), max(high, value)
-        if isinstance(changed := item.environment.get("throttled"), list):
-            self.throttled += map(text, changed)
+        self.state.add(_state(item.environment))
+        if isinstance(changed := item.environment.get("throttled"), list) and changed:
+            self.throttled += tuple(map(text, changed))
         if (error := number(item.check.get("error_over_bound"))) is not None:
             self.error_over_bound = max(error, self.error_over_bound or 0.0)
+
+
+@cache
+def _worst(counts):
+    return next(s for s, count in zip(SEVERITY[::-1], counts[::-1]) if count)
 
 
 def _state(environment):

@@ -7,16 +7,18 @@ told, such as a temperature, were measured: a point has their range.
 
 import json
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 from common import record
+from common.errors import UsageError
+from common.stats import number
 from common.text import printable
 from report import inputs
+from report.disk import scan
 from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
-from report.stats import number
-from report.values import text, unmeasured
+from report.values import interned, text, unmeasured
 
 
 def collect(paths, unpack_into, all_runs=False):
@@ -60,7 +62,7 @@ class Reader:
         """Read a file; a line that cannot be understood is passed over."""
         try:
             line, before = 0, len(self._points)
-            for line, item in record.settled(enumerate(record.scan(source.path), 1)):
+            for line, item in record.settled(enumerate(scan(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
                 else:
@@ -70,16 +72,14 @@ class Reader:
             _name_boards(self.points[before:])
         except OSError as error:
             self._notice(f"{source.path}: {error.strerror}")
+        except UsageError as error:
+            self._notice(str(error))
 
     def _notice(self, line):
         self.notices.append(printable(line)[:500])
 
     def _add(self, source, item, line):
-        try:
-            self._point(source, item).add(item, source, line)
-        except RecursionError:
-            self._notice(f"{source.path}:{line}: nested too deeply")
-            return
+        self._point(source, item).add(item, source, line)
         self.records += 1
         if source.run:
             self.phases.setdefault(source, Phases()).add(item)
@@ -89,9 +89,11 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        key = (board, source.case, item.sample, item.variant, id(device), id(about),
-               self._code(run, item.sample), json.dumps(params, sort_keys=True))  # fmt: skip
+        code = item.code or self._code(run, item.sample)
+        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about), code,
+                       asked(params)])  # fmt: skip
         if key not in self._points:
+            params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
                 params, device, about, source,
@@ -106,6 +108,13 @@ class Reader:
         return self._last[kind]
 
 
+_text_of = json.JSONEncoder(sort_keys=True).encode
+
+
+def _digest(values):
+    return blake2b(_text_of(values).encode(), digest_size=16).digest()
+
+
 def _name_boards(points):
     """Give points of one file without a board, which broke off early, that of the others."""
     named = next((point.board for point in points if point.board), "unnamed")
@@ -113,8 +122,19 @@ def _name_boards(points):
         point.board = point.board or named
 
 
+def asked(params):
+    """Return parameters without what a journal adds of a single run of a point."""
+    point = params.get("point")
+    if not isinstance(point, dict) or "options" not in point:
+        return params
+    return {**params, "point": {"options": point["options"]}}
+
+
 def code_of(run, sample):
-    """Return a digest of the code that a run had for a sample; None where it is not known."""
+    """Return a digest of the code that a run had for a sample; None where it is not known.
+
+    Newer records have one of their own.
+    """
     files = run.plan.get("deployed") if run else None
     if not isinstance(files, dict):
         return None

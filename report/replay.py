@@ -32,12 +32,14 @@ def command(point):
     A run on a board of our own is repeated there, over ssh; all others in this checkout.
     """
     run = point.run
-    if run is None and {"point", "metadata"} <= set(point.params):
-        # The sample keeps in a record what it needs to run it again, and to compare.
-        words = arguments(
-            point.sample, ["run.py", "replay", f"{shown(point.source.path)}:{point.line}"]
+    if run is None and "options" in nested(point.params, "point"):
+        # The journal has in a record what it takes to run it again, and to compare.
+        where = f"{shown(point.source.path)}:{point.line}"
+        return (
+            Command("python -m tools replay ", (shlex.quote(where),))
+            if where.isprintable()
+            else None
         )
-        return words and Command("python ", words)
     argv = point.argv if run and not run.origin else harmless(point.sample, point.argv)
     words = arguments(point.sample, argv)
     if words is None:
@@ -54,6 +56,12 @@ def command(point):
     # All of it is one word for the shell here, and is read again by the shell there.
     inner = tuple(_inside(word) for word in words)
     return Command(f"ssh {way}{address['host']} '{_inside(there)} ", inner, "'")
+
+
+def nested(values, name):
+    """Return the table of that name in a dictionary; an empty one where it has none."""
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def arguments(sample, argv):

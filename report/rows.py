@@ -6,11 +6,9 @@ commands are lists of words coded in the same way: a sweep repeats the same few 
 
 import json
 import math
-from collections import Counter
-from functools import lru_cache
-from itertools import chain
+from array import array
 
-from report.points import NO_KERNEL, RATES
+from report.points import NO_KERNEL, SEVERITY
 from report.replay import Command, command
 from report.values import flat, text
 
@@ -44,87 +42,115 @@ MACHINE = ("host", "machine", "kernel", "python", "cpus", "numpy", "pyopencl")  
 
 
 class Coded:
-    """Texts as numbers: the same text has the same one."""
+    """Texts as numbers: the same text has the same one. Counts how often each came."""
 
-    def __init__(self, texts=()):
-        self.known = {text: number for number, text in enumerate(texts)}
+    def __init__(self):
+        self.known, self.counts = {}, []
 
-    def __call__(self, value):
-        return self.known.setdefault(value, len(self.known))
+    def __call__(self, text):
+        number = self.known.setdefault(text, len(self.known))
+        if number == len(self.counts):
+            self.counts.append(0)
+        self.counts[number] += 1
+        return number
+
+    def by_count(self):
+        """Return the texts, the commonest first, and the place among them of each number."""
+        order = sorted(range(len(self.counts)), key=lambda number: -self.counts[number])
+        texts, ranks = list(self.known), array("I", bytes(4 * len(order)))
+        for rank, number in enumerate(order):
+            ranks[number] = rank
+        return [texts[number] for number in order], ranks
 
 
 def data(points):
-    """Return what the script reads, as JSON that can stand in a <script> element."""
-    varying = varying_parameters(points)
-    values = {name: _values(name, points, varying) for name, _, _ in COLUMNS}
-    commands = [command(point) or _NO_COMMAND for point in points]
-    spoken = [row for name, _, kind in COLUMNS if kind == "words" for row in values[name]]
-    counts = Counter(chain.from_iterable([*spoken, *(again.words for again in commands)]))
-    words = Coded(word for word, _ in counts.most_common())  # short numbers for the common ones
-    frames = Coded()
-    whole = {
-        "rows": len(points),
-        "columns": [_column(*column, values[column[0]], words) for column in COLUMNS],
-        "words": list(words.known),
-        "commands": [[frames((c.before, c.after)), *map(words, c.words)] for c in commands],
-        "frames": list(frames.known),
-    }
-    return json.dumps(whole, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    """Yield what the script reads, as parts of a JSON text that can stand in a <script> element."""
+    return (part.replace("<", "\\u003c") for part in _parts(points))
 
 
-def _column(name, title, kind, values, words):
-    """Return a column as data, its texts or words coded."""
+def _parts(points):
+    """Yield the parts. What is not kept in arrays is made for one column at a time."""
+    words, frames = Coded(), Coded()
+    coded = {name: [array("I", map(words, of(point))) for point in points]
+             for name, of in _WORDS.items()}  # fmt: skip
+    framed, commands = array("I"), []
+    for point in points:
+        again = command(point) or _NO_COMMAND
+        framed.append(frames((again.before, again.after)))
+        commands.append(array("I", map(words, again.words)))
+    texts, ranks = words.by_count()  # short numbers for the common ones
+    varies = _varying(points, coded["params"], list(map(_name, words.known)))
+    numbers = _numbers(points)
+
+    def values(name):
+        if name in ("params", "others"):
+            return [[ranks[word] for word in own if varies(point, word) == (name == "params")]
+                    for point, own in zip(points, coded["params"])]  # fmt: skip
+        if name in coded:
+            return [[ranks[word] for word in own] for own in coded[name]]
+        if name in numbers:
+            return list(map(_plain, numbers[name]))
+        return [_OTHERS[name](p) if name in _OTHERS else getattr(p, name) for p in points]
+
+    yield f'{{"rows":{len(points)},"columns":['
+    for number, (name, title, kind) in enumerate(COLUMNS):
+        yield "," * bool(number) + _json(_column(name, title, kind, values(name)))
+    rows = ([frame, *(ranks[word] for word in own)] for frame, own in zip(framed, commands))
+    yield f'],"words":{_json(texts)},"commands":{_json(list(rows))},'
+    yield f'"frames":{_json(list(frames.known))}}}'
+
+
+def _json(value):
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value):
+    return None if math.isnan(value) else int(value) if value.is_integer() else value
+
+
+def _column(name, title, kind, values):
+    """Return a column as data, its texts coded."""
     more = {}
     if kind == "text":
         texts = Coded()
         values, more = list(map(texts, values)), {"texts": list(texts.known)}
-    elif kind == "words":
-        values = [list(map(words, own)) for own in values]
     return {"name": name, "title": title, "kind": kind, "values": values, **more}
 
 
-@lru_cache(100_000)
 def _name(word):
     return word.partition("=")[0]
 
 
-def varying_parameters(points):
-    """Return the names of the parameters that tell points of one kernel apart, by sample."""
+def _varying(points, coded, names):
+    """Return which parameters tell points of one kernel apart: a function of point and word.
+
+    `coded` holds the parameters of each point as numbers of words, `names` the name of each word.
+    """
     seen, varying = {}, {}
-    for point in points:
-        for word in point.words if point.kernel != NO_KERNEL else ():
-            name = _name(word)
-            first = seen.setdefault((point.sample, point.kernel, name), word)
+    for point, own in zip(points, coded):
+        for word in own if point.kernel != NO_KERNEL else ():
+            first = seen.setdefault((point.sample, point.kernel, names[word]), word)
             if first != word:
-                varying.setdefault(point.sample, {"size"}).add(name)
-    return varying
+                varying.setdefault(point.sample, {"size"}).add(names[word])
+    return lambda point, word: names[word] in varying.get(point.sample, ("size",))
 
 
-def _values(name, points, varying):
-    """Return the values of a column, a row for each point; None where it has none."""
-    if name in ("params", "others"):
-        wanted = name == "params"
-        return [
-            [w for w in p.words
-             if (_name(w) in varying.get(p.sample, ("size",))) == wanted]
-            for p in points
-        ]  # fmt: skip
-    if name == "state":
-        return _states(points)
-    if name in RATES:
-        return [_short(p.rates[name].median) if name in p.rates else None for p in points]
-    if name in _TIMES:
-        unit, part = 1e3, _TIMES[name]
-        return [_short(unit * getattr(p.spread, part)) if p.spread else None for p in points]
-    if name in _OTHERS:
-        return list(map(_OTHERS[name], points))
-    return [getattr(point, name) for point in points]
+def _numbers(points):
+    """Return the values of each column of numbers as an array, in which NaN stands for none."""
+    found = {name: array("d") for name, _, kind in COLUMNS if kind == "number"}
+    for point in points:
+        spread = point.spread
+        for name, of in _NUMBERS.items():
+            value = of(point, spread)
+            # Five digits: what follows them is noise, and makes the page large.
+            there = value is not None and math.isfinite(value)
+            found[name].append(float(f"{value:.5g}") if there else math.nan)
+    return found
 
 
 def _status(point):
-    if point.records == point.counts[point.status]:
-        return point.status
-    return f"{point.status} {point.counts[point.status]} of {point.records}"
+    count = point.counts[SEVERITY.index(point.status)]
+    return point.status if point.records == count else f"{point.status} {count} of {point.records}"
 
 
 def _energy(point):
@@ -133,22 +159,21 @@ def _energy(point):
             if name.startswith("energy.") and name.endswith(".joules")]  # fmt: skip
 
 
-def _states(points):
+def _state(point):
     """Return what the machine said of its state, as words: governors, clocks, temperatures."""
-    told = {id(point.environment): point.environment for point in points}  # a few, shared by all
-    told = {key: _settings(environment) for key, environment in told.items()}
-    return [[*told[id(point.environment)], *_measured(point)] for point in points]
-
-
-def _measured(point):
     numbers = [_range(name, *span) for name, span in point.state.items() if name not in MACHINE]
-    return numbers + point.throttled[:3]
+    return [*_settings(point.environment), *numbers, *point.throttled[:3]]
 
 
 def _range(name, low, high):
     if "_hz" in name:  # as a person reads it
         name, low, high = name.replace("_hz", "_mhz"), low / 1e6, high / 1e6
-    return f"{name}={low:.5g}" + (f"..{high:.5g}" if high > low else "")
+    return f"{name}={_reading(low)}" + (f"..{_reading(high)}" if high > low else "")
+
+
+def _reading(value):
+    """Return what a sensor read: three digits, as it hardly has more; of clocks five."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.5g}"
 
 
 def _settings(environment):
@@ -156,22 +181,23 @@ def _settings(environment):
     return [f"{name}={value}" for name, value in flat(told) if value not in ("", "null")]
 
 
-def _short(value):
-    """Return a number with five digits: what follows them is noise, and makes the page large.
-
-    None for what is no finite number, such as a ratio to a time that is next to nothing.
-    """
-    return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
-
-
-_TIMES = {"median_ms": "median", "min_ms": "least", "mean_ms": "mean", "max_ms": "most"}
+# Of a point and the Spread of its times, or None.
+_NUMBERS = {
+    "gflops": lambda p, _: p.typical("gflops"),
+    "gbytes_per_s": lambda p, _: p.typical("gbytes_per_s"),
+    "median_ms": lambda _, times: times and 1e3 * times.median,
+    "spread": lambda _, times: times and 100 * times.relative,
+    "min_ms": lambda _, times: times and 1e3 * times.least,
+    "mean_ms": lambda _, times: times and 1e3 * times.mean,
+    "max_ms": lambda _, times: times and 1e3 * times.most,
+    "launches": lambda p, _: len(p.times),
+    "records": lambda p, _: p.records,
+    "error": lambda p, _: p.error_over_bound,
+}
+_WORDS = {"params": lambda p: p.words, "energy": _energy, "state": _state}
 _OTHERS = {
     "status": _status,
-    "launches": lambda p: len(p.times),
-    "spread": lambda p: _short(100 * p.spread.relative) if p.spread else None,
-    "error": lambda p: _short(p.error_over_bound),
     "device": lambda p: p.device_name,
-    "energy": _energy,
     "started": lambda p: text(p.started),
     "reason": lambda p: p.reason or "",
 }

@@ -57,7 +57,7 @@ def _steps(best):
 def _most(groups, pick):
     """Return what `pick` makes of the groups: of each kernel the largest, of equals the fastest."""
     picked = [found for found in map(pick, groups) if found]
-    picked.sort(key=lambda found: (len(found), max(g.rate.median for g in found)), reverse=True)
+    picked.sort(key=lambda found: (len(found), max(g.gflops for g in found)), reverse=True)
     kernels = {}
     for found in picked:
         kernels.setdefault(found[0].name, found)
@@ -108,7 +108,7 @@ def _best(gemms):
 def _fastest(gemms, key):
     found = {}
     for each in gemms:
-        if key(each) not in found or each.rate.median > found[key(each)].rate.median:
+        if key(each) not in found or each.gflops > found[key(each)].gflops:
             found[key(each)] = each
     return list(found.values())
 
@@ -121,7 +121,7 @@ def _series(gemms):
         (name if named.count(name) == 1 else f"{sample} {name}", sorted(own, key=lambda g: g.order))
         for (name, sample), own in kernels.items()
     ]
-    return sorted(series, key=lambda item: -max(g.rate.median for g in item[1]))
+    return sorted(series, key=lambda item: -max(g.gflops for g in item[1]))
 
 
 def _largest_first(groups):

@@ -1,14 +1,14 @@
 """Where the time of one run went: what the outcomes of its cases and their records say."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 
 from matplotlib.patches import Patch
 
+from common.stats import number
 from report import draw
+from report.disk import object_in
 from report.draw import FADED, SERIES, Plot
-from report.stats import number
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _STAGES = SERIES[1], SERIES[3], SERIES[2]  # queued, wait, run
@@ -97,11 +97,8 @@ def _timeline(run, sources, phases):
 
 def _outcome(source):
     """Return the outcome of a case if its times are numbers, else None."""
-    try:
-        value = json.loads(source.path.with_suffix(".outcome.json").read_text(encoding="utf-8"))
-        times = {key: number(value.get(key)) for key in ("started", "seconds", "clock")}
-    except (OSError, ValueError, RecursionError, AttributeError):
-        return None
+    value = object_in(source.path.with_suffix(".outcome.json"))
+    times = {key: number(value.get(key)) for key in ("started", "seconds", "clock")}
     times = {key: time for key, time in times.items() if time is not None}
     return times if {"started", "seconds"} <= set(times) and times["seconds"] > 0 else None
 

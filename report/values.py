@@ -1,10 +1,11 @@
 """What records hold, as texts that can be shown: none of it is trusted."""
 
 import json
+import sys
 from functools import lru_cache
 
+from common.stats import number
 from common.text import printable
-from report.stats import number
 
 LONGEST = 300  # characters of a text
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
@@ -83,12 +84,24 @@ def _is_found(name):
 
 
 def measured(values, prefix=""):
-    """Yield (name, number) for each number in nested dictionaries and lists of them."""
+    """Return [(name, number)] for each number in nested dictionaries."""
+    found = []
     for name, value in values.items():
-        if isinstance(value, dict):
-            yield from measured(value, f"{prefix}{text(name, 80)}.")
-        elif (found := number(value)) is not None:
-            yield f"{prefix}{text(name, 80)}", found
+        if type(value) is dict:
+            found += measured(value, _joined(prefix, name) + ".")
+        elif type(value) is not str and (value := number(value)) is not None:
+            found.append((_joined(prefix, name), value))
+    return found
+
+
+@lru_cache(10_000)
+def _joined(prefix, name):
+    return f"{prefix}{text(name, 80)}"
+
+
+def interned(value):
+    """Return the value; a text as the one object of all that are equal: records repeat theirs."""
+    return sys.intern(value) if type(value) is str else value
 
 
 def unmeasured(values):

@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
 SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
-SHIPPED = ("common", "deploy", "report", "samples", "fabfile.py", "fabric.yaml", "boards.toml",
-           "README.md")  # fmt: skip
+SHIPPED = ("common", "deploy", "report", "samples", "tools", "fabfile.py", "fabric.yaml",
+           "boards.toml", "README.md")  # fmt: skip
 
 sys.path.insert(0, str(ROOT))
 # Tests have home folders of their own, but need not try drivers, build kernels and look for fonts

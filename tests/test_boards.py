@@ -1,13 +1,14 @@
 """boards.toml and sample.toml: what is wrong in them is named."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from deploy import boards, runs, samples
+from deploy import boards, home, samples
 from deploy.errors import UsageError
 from dev.emulate import root
 from dev.emulate.board import Emulated
@@ -65,6 +66,12 @@ def test_settings(load):
         ("['a:ssh']\n", "'a:ssh' is not a host"),
         ("['a:70000']\n", "'a:70000' is not a host"),
         ("[reference]\n", "no board can be called reference"),
+        (f"[a]\ntime_limit = 1{'0' * 5000}\n", r"boards\.toml: line 2 has more than 4096"),
+        (f"[a]\ntime_limit = 1{'0' * 4000}\n", "from 1 up to 1000000"),
+        ("x = " + "[" * 4000, r"boards\.toml: its values are nested too deeply"),
+        ("[" + "a." * 2000 + "a]\n", "unknown setting a"),
+        ("\n" + "a." * 100_000 + "a = 1\n", r"boards\.toml: line 2 has more than 4096 characters"),
+        ("#" * 2_000_000, r"boards\.toml: it is larger than 262,144 bytes"),
     ],
 )
 def test_what_is_wrong_is_named(load, text, message):
@@ -114,6 +121,15 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
         (GOOD.replace("run.py", "/etc/passwd"), "leads out of the sample's folder"),
         (GOOD.replace("run.py", "../x"), "leads out of the sample's folder"),
         ("files = []\n", "lacks cases"),
+        ("x = " + "[" * 4000, r"samples/s/sample\.toml: its values are nested too deeply"),
+        (
+            GOOD.replace("= 5", f"= {'5' * 5000}"),
+            r"samples/s/sample\.toml: line 5 has more than 4096",
+        ),
+        (GOOD.replace("= 5", f"= {'5' * 4000}"), "from 1 up to 1000000"),
+        ("[cases]\none = 5\n", "a table is wanted, with args"),
+        ("options = 5\n[cases]\n", "a table is wanted, with values"),
+        ("cases = 5\n", r"samples/s/sample\.toml: "),
     ],
 )
 def test_a_sample_toml_that_cannot_be_used(tmp_path, text, message):
@@ -125,15 +141,38 @@ def test_a_sample_toml_that_cannot_be_used(tmp_path, text, message):
         samples.load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["x", "[]", "3", '{"golden": 3}'])
+@pytest.mark.parametrize("text", ["x", "[]", "3", '{"golden": 3}', '{"a":' * 100_000, "1" * 5000])
 def test_an_expected_json_that_cannot_be_used(tmp_path, text):
     folder = tmp_path / "samples" / "s"
     folder.mkdir(parents=True)
     (folder / "sample.toml").write_text(GOOD)
     (folder / "run.py").touch()
     (folder / "expected.json").write_text(text)
-    with pytest.raises(UsageError, match=r"samples/s/sample\.toml: "):
+    with pytest.raises(UsageError, match=r"samples/s/expected\.json: "):
         samples.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sample.toml", "expected.json", "expected/one.txt"])
+def test_a_file_of_a_sample_that_is_no_file(tmp_path, name):
+    folder = tmp_path / "samples" / "s"
+    (folder / "expected").mkdir(parents=True)
+    (folder / "sample.toml").write_text(GOOD)
+    (folder / "run.py").touch()
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(UsageError, match=rf"samples/s/{name}: it is a FIFO"):
+        samples.load(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["fifo", ".", "/dev/zero", "large"])
+def test_a_boards_toml_that_is_no_file_for_it(fab, tmp_path, path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 2**30)
+    done = fab("list", env={"BOARDS_TOML": str(tmp_path / path)}, timeout=20)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"fab: error: cannot read {tmp_path / path}: it is ")
+    assert not done.stdout
 
 
 def test_every_sample_is_complete():
@@ -186,6 +225,6 @@ def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml)
 def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
     plan = tmp_path / "plan.json"
     for file, said in ((None, None), (boards.ROOT / "x" / "config", "x/config"), ("/y", "/y")):
-        plan.write_text('{"run": "r", "ssh_config": "what the board says"}')
-        runs._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan)
+        came = {"run": "r", "ssh_config": "what the board says"}
+        home._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan, came)
         assert json.loads(plan.read_text()) == {"run": "r", "ssh_config": said}

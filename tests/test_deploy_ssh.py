@@ -34,10 +34,10 @@ def processes_with(text):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
             except OSError:
                 continue
-            if text in line and int(entry.name) != os.getpid():
+            if text.encode() in line and int(entry.name) != os.getpid():
                 found.append(int(entry.name))
     return found
 

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import tomllib
+import tracemalloc
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_a_file_has_at_most_so_many_bytes(tmp_path):
         files.read_text("/proc/self/mountinfo", 5)
 
 
+def test_a_limit_takes_no_memory(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * MOST)
+    tracemalloc.start()
+    assert len(files.read_bytes(tmp_path / "file", 2**30)) == MOST
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2**21
+
+
 def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     regular, real = os.stat(tmp_path / "file"), os.stat
@@ -78,6 +88,8 @@ def test_a_name_cannot_steer_the_terminal(tmp_path):
         (b"{", json.loads, "line 1"),
         (b"1" * 5000, json.loads, "5000 digits"),
         (b"x = " + b"1" * 5000, tomllib.loads, "5000 digits"),
+        (b"x = " + b"1" * 4096, files.toml, "line 1 has more than 4096 characters"),
+        (b"x = [\n" + b"[\n" * 10**4, files.toml, "nested too deeply"),
         (b"[" * 10**6, json.loads, "nested too deeply"),
         (b'{"x":' * 10**5, json.loads, "nested too deeply"),
         (b"x = " + b"[" * 10**5, tomllib.loads, "nested too deeply"),

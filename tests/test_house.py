@@ -14,14 +14,15 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; deploy, report -> common; dev -> all of these.
+# Imports go one way: samples -> common; tools, deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
     "samples": {"common", "numpy", "pyopencl", "PIL", "rich"},
+    "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "benchmarks": {"common", "numpy", "pyopencl"},
-    "dev": {"common", "deploy", "dev", "report"}
+    "dev": {"common", "deploy", "dev", "report", "tools"}
     | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
 
@@ -71,11 +72,21 @@ def test_the_record_needs_the_standard_library_only():
     assert imports(ROOT / "common" / "record.py") == set()
 
 
-def test_the_lock_pins_every_package_with_a_hash():
-    text = (ROOT / "requirements.lock").read_text()
+def test_no_version_stands_in_the_makefile():
+    assert not re.findall(r"pip install.*==", (ROOT / "Makefile").read_text())
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=lambda p: p.name)
+def test_a_lock_pins_every_package_with_a_hash(lock):
+    text = lock.read_text()
     packages = re.findall(r"^[a-z0-9-]+==.*(?:\n    .*)*", text, re.M)
-    assert len(packages) > 20
+    assert len(packages) > 10
     assert all("--hash=sha256:" in package for package in packages)
+    assert len(packages) == len(re.findall("^[^ \n]", text, re.M))  # nothing else is asked for
     assert "://" not in text
+
+
+def test_intels_driver_is_locked_for_the_machines_that_have_it():
+    text = (ROOT / "requirements.lock").read_text()
     for name in ("intel-opencl-rt", "intel-cmplr-lib-rt", "intel-cmplr-lic-rt", "tbb", "tcmlib"):
         assert re.search(rf"^{name}==\S+ ; .*x86_64.*linux", text, re.M), name

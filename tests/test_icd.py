@@ -1,10 +1,12 @@
 """Intel's runtime from pip is found without a hand; a choice of the user's own is left alone."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from common import device, icd
 
@@ -34,7 +36,50 @@ def test_the_loader_gets_it_and_what_the_system_has(tmp_path):
             "pip-intel-cpu.icd": str(env / "lib" / "libintelocl.so"),
         }
     assert "OCL_ICD_VENDORS" not in os.environ
-    assert not folder.exists()
+
+
+def in_a_loader(tmp_path, code, cache):
+    """Run code in the block of a loader, in a process of its own; return its OCL_ICD_VENDORS."""
+    env, system, folder = prefix(tmp_path), tmp_path / "vendors", tmp_path / "tmp"
+    system.mkdir()
+    folder.mkdir()
+    (system / "pocl.icd").write_text("libpocl.so.2\n")
+    code = (
+        "import os\nfrom pathlib import Path\nfrom common import icd\n"
+        f"with icd.loader((), {str(env)!r}, Path({str(system)!r})):\n"
+        "    here = os.environ['OCL_ICD_VENDORS']\n"
+        "    assert sorted(os.listdir(here)) == ['pip-intel-cpu.icd', 'pocl.icd']\n"
+        f"    print(here, flush=True)\n    {code}"
+    )
+    settings = {"TMPDIR": str(folder), "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **settings},
+        stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_a_process_that_is_killed_leaves_no_temporary_folder(tmp_path):
+    used = in_a_loader(tmp_path, "os.kill(os.getpid(), 9)", tmp_path / "cache")
+    assert used.startswith(str(tmp_path / "cache"))
+    assert not list((tmp_path / "tmp").iterdir())
+    assert len(list((tmp_path / "cache" / "opencl-samples" / "vendors").iterdir())) == 1
+
+
+def test_without_a_cache_the_folder_is_a_temporary_one(tmp_path):
+    used = in_a_loader(tmp_path, "pass", "/dev/null/cache")
+    assert used.startswith(str(tmp_path / "tmp"))
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_folder_of_the_cache_that_lacks_something_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    env = prefix(tmp_path)
+    with icd.loader((), env, tmp_path):
+        first = Path(os.environ["OCL_ICD_VENDORS"])
+    (first / "pip-intel-cpu.icd").unlink()
+    with icd.loader((), env, tmp_path):
+        assert Path(os.environ["OCL_ICD_VENDORS"], "pip-intel-cpu.icd").exists()
 
 
 @pytest.mark.parametrize("name", ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"])

@@ -1,5 +1,10 @@
 """What --output writes, and the distance of two outputs in units of the last place."""
 
+import io
+import struct
+import tracemalloc
+import zipfile
+
 import numpy as np
 import pytest
 from conftest import exhaustive_but
@@ -101,3 +106,68 @@ def test_ends_and_odd_values():
 def test_what_cannot_be_compared(other):
     with pytest.raises(ValueError, match="cannot be compared"):
         ulp_distance(np.zeros(2), other)
+
+
+def header(shape, descr="<f4"):
+    stream = io.BytesIO()
+    about = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, about)
+    return stream.getvalue()
+
+
+def packed(path, data, **more):
+    with zipfile.ZipFile(path, "w", **more) as file:
+        file.writestr("one.npy", data)
+
+
+def overlapping(path, names):
+    """Write a zip file whose directory names one array many times."""
+    packed(path, header((2**18,)) + bytes(2**20))
+    data = path.read_bytes()
+    at = data.index(b"PK\1\2")
+    entry = data[at : data.index(b"PK\5\6")]
+    entries = b"".join(entry.replace(b"one.npy", b"%07d" % n) for n in range(names))
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, names, names, len(entries), at, 0)
+    path.write_bytes(data[:at] + entries + end)
+
+
+HOSTILE = {
+    "packed": lambda p: packed(
+        p, header((2**25,)) + bytes(2**27), compression=zipfile.ZIP_DEFLATED
+    ),
+    "a shape that is too large": lambda p: packed(p, header((2**29,)) + bytes(64)),
+    "a shape that no memory holds": lambda p: packed(p, header((2**60, 2**60)) + bytes(64)),
+    "a type that is too large": lambda p: packed(p, header((1,), ("<f4", (2**29,))) + bytes(64)),
+    "a type of 16 bytes": lambda p: packed(p, header((4,), "<f16") + bytes(64)),
+    "objects": lambda p: packed(p, header((8,), "|O") + bytes(64)),
+    "no header": lambda p: packed(p, b"\x93NUMPY\1\0\xff\xff{{{("),
+    "another version": lambda p: packed(p, b"\x93NUMPY\3\0" + bytes(64)),
+    "one array many times": lambda p: overlapping(p, 1000),
+    "a directory that is too large": lambda p: overlapping(p, 65535),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_file_that_grows_in_memory(tmp_path, kind):
+    path = tmp_path / "out.npz"
+    HOSTILE[kind](path)
+    assert path.stat().st_size < 2**24
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"out\.npz"):
+        outputs.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**22
+
+
+def test_whole_numbers_need_no_list_of_them():
+    a, b = np.zeros((2, 2**18), np.int32)
+    b[7], a[9] = -(2**31), 2**31 - 1
+    b[9] = -1
+    assert ulp_distance(a, b) == 2**31
+    assert ulp_distance(a.astype(np.uint64), b.astype(np.uint64)) == 2**64 - 2**31
+    tracemalloc.start()
+    ulp_distance(a, b)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * a.nbytes

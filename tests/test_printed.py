@@ -8,7 +8,7 @@ from conftest import ROOT
 
 from deploy import printed, samples
 from deploy.errors import UsageError
-from deploy.onboard.cases import LOG_LIMIT
+from deploy.onboard.limits import LOG as LOG_LIMIT
 
 PART = "C = alpha * C\n0.1 0.25 -0.3\n1.5e-05 0.6 0.7\n"
 TEXT = f"Sum = 9365464\n\n{PART}\n{PART}"

@@ -16,7 +16,7 @@ from conftest import FAB
 
 from common.record import Record
 from deploy import progress, runs, table
-from deploy.onboard import cases
+from deploy.onboard import cases, limits
 
 RATES = """
 append(args.json, Record('rates', 'slow', 'passed', metrics={'gflops': 1.5}))
@@ -261,12 +261,13 @@ def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeyp
 @pytest.mark.parametrize(
     "bad",
     [
-        event("x" * (cases.RECORDS_LIMIT + 1)),
+        event("x" * (limits.FIRST_RECORDS + 1)),
         event(records=None),
         event(records=[7]),
         event(seconds="[red]"),
         event(seconds=10**400),
         event(sample=[]),
+        event(sample="another"),
         {"sample": "s", "case": "c"},
     ],
     ids=lambda bad: str(bad)[:40],
@@ -276,7 +277,7 @@ def test_an_end_that_makes_no_sense_costs_one_board(bad):
     board.view, board.running = progress.Brief(board, [("s", "c")], "results"), True
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
     with pytest.raises(runs.BoardError, match="it sends what makes no sense") as caught:
-        runs._follow(board, session, judge=False)
+        runs._Talk(board, session, False, [("s", "c")], "run").follow()
     assert len(str(caught.value)) < 1000
 
 
@@ -294,8 +295,10 @@ def test_the_board_sends_whole_lines_up_to_a_limit(tmp_path, monkeypatch):
     assert cases.first_records(str(path)) == (["one", "two\ufffd"], True)
     path.write_bytes(b"one\ntwo")  # what ended before its newline is for the reader to refuse
     assert cases.first_records(str(path)) == (["one", "two"], True)
-    monkeypatch.setattr(cases, "RECORDS_LIMIT", 6)
+    monkeypatch.setattr(limits, "FIRST_RECORDS", 6)
     assert cases.first_records(str(path)) == (["one"], False)
+    path.write_bytes(b"\xff\xff\n")  # as JSON it is larger: twelve letters, and two quotes
+    assert cases.first_records(str(path)) == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,22 @@ import ast
 import contextlib
 import hashlib
 import io
+import json
 import os
 import re
 import sys
 import tarfile
-import time
+from types import SimpleNamespace
 
 import pytest
 
 from common.text import printable
-from deploy import link, runs, ship
+from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.link import PROGRAMS
+from deploy.onboard.cases import Output
+from deploy.onboard.limits import LONGEST_LINE
 from deploy.onboard.wire import Wire
 
 
@@ -159,7 +162,7 @@ def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
     )
     board.stop()
     events = []
-    while (event := session.event())["event"] != "archive":
+    while (event := session.event())["event"] != "run":
         events.append(event)
     assert [event["reason"] for event in events if event["event"] == "end"] in (
         ["stopped"],
@@ -167,61 +170,23 @@ def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
     )
 
 
-def archive_of(members):
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for member, content in members:
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return data.getvalue()
-
-
-def test_what_a_hostile_board_sends_stays_in_its_folder(tmp_path):
-    link = tarfile.TarInfo("s/link.jsonl")
-    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    members = [
-        (tarfile.TarInfo("../../escaped"), b"x"),
-        (tarfile.TarInfo("/escaped"), b"x"),
-        (tarfile.TarInfo("a/b/c/deep"), b"x"),
-        (link, b""),
-        (tarfile.TarInfo("s/fine.log"), b"fine"),
-    ]
-    target = tmp_path / "in" / "run"
-    target.parent.mkdir()
-    runs._unpack(archive_of(members), target)
-    assert [p.relative_to(target).as_posix() for p in target.rglob("*")] == ["s", "s/fine.log"]
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["fine.log", "in", "run", "s"]
-
-
-def test_an_archive_that_is_none(tmp_path):
-    with pytest.raises(BoardError, match="the results that came are broken"):
-        runs._unpack(b"not a tar", tmp_path / "run")
-
-
-@pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
-def test_a_run_with_a_name_that_is_none(name):
-    with pytest.raises(BoardError, match="names a run"):
-        runs._run_folder(name)
-
-
 def test_output_cannot_steer_the_terminal():
     assert printable("\x1b[2Jhi\tthere") == "?[2Jhi\tthere"
 
 
-@pytest.mark.parametrize("count", [-1, 2**60, 1.5, "9", None, True])
-def test_a_transfer_has_a_size_that_can_be(count):
-    session = link.Session(io.BytesIO(), io.BytesIO(b"x" * 100), lambda: (0, ""))
-    with pytest.raises(BoardError, match="it announces a size that no run can have"):
-        session.read(count)
-    assert session.read(100) == b"x" * 100
-
-
-def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(link, "SILENCE", 1)
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexec 0<&- 1>&- 2>&-\nexec sleep 60\n")
-    python.chmod(0o755)
-    start = time.monotonic()
-    with pytest.raises(BoardError, match="closed its output, and does not end"):
-        link.LocalLink(str(python)).start("facts", {})
-    assert time.monotonic() - start < 20
+@pytest.mark.parametrize(
+    "text", [b"\xff" * 300_000, b"\n" * 300_000, b"\xff\n" * 100_000], ids=["one", "none", "many"]
+)
+def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes(text):
+    """A byte that is no text takes six in JSON; a line may never end."""
+    sent, (out, into), log = [], os.pipe(), io.BytesIO()
+    output = Output(SimpleNamespace(emit=lambda _, **more: sent.append(more["text"])), out, log)
+    for at in range(0, len(text), 2**15):
+        os.write(into, text[at : at + 2**15])
+        output.read()
+    os.close(into)
+    output.finish()
+    os.close(out)
+    assert log.getvalue() == text
+    assert max(len(json.dumps({"event": "lines", "text": lines})) for lines in sent) < LONGEST_LINE
+    assert "".join("".join(lines) for lines in sent).count("\ufffd") == text.count(b"\xff")

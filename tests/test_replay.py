@@ -65,18 +65,26 @@ def test_a_run_of_a_board_is_repeated_there(tmp_path):
     assert json.loads(done.stdout) == [["samples/sgemm/run.py", *NASTY], "it's $mine"]
 
 
-def test_a_point_of_a_journal_is_replayed_by_its_sample(tmp_path, monkeypatch):
+def test_a_point_of_a_journal_is_replayed_by_the_tool(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    mine = {"size": "8", "point": {"kernel": "k"}, "metadata": "k.json"}
+    mine = {"size": "8", "point": {"options": ["-n", "8"], "seconds": 1.0}}
+    again = {**mine, "point": {**mine["point"], "seconds": 2.0}}
     other = item(params={**mine, "size": "9"})
-    write(tmp_path / "my journal.jsonl", other, item(params=mine), item(params=mine))
+    write(tmp_path / "my journal.jsonl", other, item(params=mine), item(params=again))
     found = reading.collect(["my journal.jsonl"], "/nowhere").points
     lines = [str(replay.command(point)) for point in found]
     # The newest record of a point.
     assert lines == [
-        "python samples/sgemm/run.py replay 'my journal.jsonl:1'",
-        "python samples/sgemm/run.py replay 'my journal.jsonl:3'",
+        "python -m tools replay 'my journal.jsonl:1'",
+        "python -m tools replay 'my journal.jsonl:3'",
     ]
+
+
+def test_records_of_other_code_are_other_points(tmp_path):
+    """By the digest that a record has of its own; a run has had one for longer."""
+    items = [item(code=code) for code in ("a" * 64, "a" * 64, "b" * 64, None)]
+    found = reading.collect([write(tmp_path / "r.jsonl", *items)], "/nowhere").points
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize(

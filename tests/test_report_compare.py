@@ -5,7 +5,8 @@ import random
 import pytest
 from report_data import LATER, item, make_run, program, write
 
-from report import compare, reading, stats
+from common import stats
+from report import compare, reading
 from report.errors import ReportError
 
 

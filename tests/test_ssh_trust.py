@@ -11,7 +11,21 @@ import pytest
 from test_deploy_ssh import records
 
 from deploy import boards
+from deploy.errors import UsageError
 from deploy.ssh import SshLink
+
+
+def accept(refused, tmp_path):
+    """Run the command by which a refusal lets the user accept a host key, and say yes."""
+    command = refused.stderr.split("accept it with: ")[1].strip()
+    says_yes = tmp_path / "says-yes"
+    says_yes.write_text("#!/bin/sh\necho yes\n")
+    says_yes.chmod(0o755)
+    env = {**os.environ, "SSH_ASKPASS": str(says_yes), "SSH_ASKPASS_REQUIRE": "force"}
+    subprocess.run(
+        shlex.split(command), env=env, check=True, timeout=20, stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )  # fmt: skip
 
 
 def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(
@@ -26,15 +40,7 @@ def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(
     assert "is unknown, ssh-ed25519 SHA256:" in refused.stderr
     assert not (odroid.home / "opencl-samples").exists()
 
-    accept = refused.stderr.split("accept it with: ")[1].strip()
-    says_yes = tmp_path / "says-yes"
-    says_yes.write_text("#!/bin/sh\necho yes\n")
-    says_yes.chmod(0o755)
-    env = {**os.environ, "SSH_ASKPASS": str(says_yes), "SSH_ASKPASS_REQUIRE": "force"}
-    subprocess.run(
-        shlex.split(accept), env=env, check=True, timeout=20, stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )  # fmt: skip
+    accept(refused, tmp_path)
     assert fab("-S", config, "deploy", "--host", "odroid").returncode == 0
 
 
@@ -89,17 +95,24 @@ def test_a_boards_own_ssh_config(fab, odroid, tmp_path, stub, boards_toml):
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
+def test_an_ssh_config_that_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "config")
+    with pytest.raises(UsageError, match=r"the ssh_config of board: .*config: it is a FIFO"):
+        SshLink("board", fabric.Config(), "python3", own_file=tmp_path / "config")
+
+
 @pytest.mark.parametrize("name", ["2001:db8::7", "root@2001:db8::7", "::1"])
 def test_an_ipv6_address(name):
     link = SshLink(boards.check_name(name), fabric.Config(), "python3")
     assert link.address.endswith(f"@[{name.rpartition('@')[2]}]:22")
 
 
-def test_an_ssh_configuration_that_is_not_there(fab):
-    done = fab("-S", "/no/such/file", "deploy", "--host", "odroid")
+@pytest.mark.parametrize("path", ["/no/such/file", "/dev/zero"])
+def test_an_ssh_configuration_that_is_not_there(fab, path):
+    done = fab("-S", path, "deploy", "--host", "odroid")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "/no/such/file" in done.stderr
+    assert path in done.stderr
 
 
 def test_a_changed_host_key_is_always_refused(fab, odroid):
@@ -114,6 +127,63 @@ def test_a_changed_host_key_is_always_refused(fab, odroid):
     assert forget[0] == "ssh-keygen"
     subprocess.run(forget, check=True, timeout=20, capture_output=True)
     assert "is unknown" in fab("deploy", "--host", "odroid").stderr
+
+
+def test_lines_about_authorities_and_revoked_keys_cost_other_boards_nothing(fab, odroid, stub):
+    stub("one")
+    mine = odroid.known_hosts.read_text()
+    other = (odroid.folder / "client_key.pub").read_text()  # a key that is not the server's
+    for line in (f"@cert-authority * {other}", f"@revoked * {other}", "@new *", "x ssh-rsa A"):
+        odroid.known_hosts.write_text(f"{line}\n{mine}")
+        assert fab("deploy", "--host", "odroid").returncode == 0, line
+
+
+def test_a_revoked_host_key_is_refused(fab, odroid):
+    key = odroid.known_hosts.read_text().split(" ", 1)[1]
+    with open(odroid.known_hosts, "a") as file:
+        file.write(f"@revoked * {key}")
+    refused = fab("deploy", "--host", "odroid")
+    assert refused.returncode == 3
+    assert f"is REVOKED by {odroid.known_hosts}:2" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not (odroid.home / "opencl-samples").exists()
+
+
+def test_a_key_that_only_an_authority_vouches_for(fab, odroid, tmp_path, stub):
+    """It is told, and the command accepts the key itself, though ssh prefers its certificate."""
+    stub("one")
+    odroid.make_key("authority")
+    sign = ["ssh-keygen", "-q", "-s", odroid.folder / "authority", "-h", "-I", "x"]
+    subprocess.run([*sign, odroid.folder / "host_key.pub"], check=True)
+    authority = (odroid.folder / "authority.pub").read_text()
+    odroid.known_hosts.write_text(f"@cert-authority * {authority}")
+    odroid.stop()
+    odroid.prefix = [
+        "sh",
+        "-c",
+        f'exec "$@" -o HostCertificate={odroid.folder}/host_key-cert.pub',
+        "-",
+    ]
+    odroid.start()
+    refused = fab("-S", tmp_path / ".ssh" / "config", "deploy", "--host", "odroid")
+    assert refused.returncode == 3
+    assert f"{odroid.known_hosts}:1 trusts a certificate authority" in refused.stderr
+    accept(refused, tmp_path)
+    assert fab("deploy", "--host", "odroid").returncode == 0
+
+
+def test_of_several_host_keys_the_one_that_is_known_is_asked_for(fab, odroid, stub):
+    stub("one")
+    rsa = odroid.folder / "rsa_key"
+    command = ["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", rsa]
+    subprocess.run(command, check=True)
+    odroid.stop()
+    odroid.prefix = ["sh", "-c", f'exec "$@" -h {rsa}', "-"]
+    odroid.start()
+    for key in ("rsa_key", "host_key"):
+        public = (odroid.folder / f"{key}.pub").read_text()
+        odroid.known_hosts.write_text(f"[127.0.0.1]:* {public}")
+        assert fab("deploy", "--host", "odroid").returncode == 0
 
 
 def test_a_proxy_jump_is_followed(fab, odroid, stub):

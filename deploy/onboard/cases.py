@@ -1,19 +1,18 @@
 """Run one case under its time limit, and end all that it started."""
 
 import contextlib
+import json
 import os
 import select
 import signal
 import subprocess
 import time
 
+from deploy.onboard import limits
 from deploy.onboard.folder import write_json
 
 BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
 GRACE = 2.0  # seconds between asking a process group to end and killing it
-LOG_LIMIT = 4 * 1024 * 1024  # bytes of output that are kept and sent per case
-ARRAYS_LIMIT = 16 * 1024 * 1024  # bytes of a case's arrays
-RECORDS_LIMIT = 256 * 1024  # bytes of its records that are sent as it ends; all come in the archive
 
 
 def run_case(wire, case, tree, target, python, env):
@@ -39,7 +38,7 @@ def run_case(wire, case, tree, target, python, env):
         if not end_group(process):
             reason = "%s; the process cannot be killed" % reason
     with contextlib.suppress(OSError):
-        if os.path.getsize(base + ".npz") > ARRAYS_LIMIT:
+        if os.path.getsize(base + ".npz") > limits.ARRAYS:
             os.unlink(base + ".npz")
     status = process.returncode
     if reason is None and status is not None and status < 0:
@@ -55,29 +54,39 @@ def run_case(wire, case, tree, target, python, env):
 
 
 def first_records(path):
-    """Return the whole lines of a case's records that fit RECORDS_LIMIT, and whether all did."""
+    """Return the whole lines of a case's records that fit FIRST_RECORDS, and whether all did.
+
+    It is their size as JSON that counts, in which a byte may take six.
+    """
     try:
         with open(path, "rb") as file:
-            data = file.read(RECORDS_LIMIT + 1)
+            data = file.read(limits.FIRST_RECORDS + 1)
     except OSError:
         return [], True
-    whole = len(data) <= RECORDS_LIMIT
-    lines = data[:RECORDS_LIMIT].split(b"\n")
+    whole = len(data) <= limits.FIRST_RECORDS
+    lines = data.split(b"\n")
     if not whole or not lines[-1]:
         lines.pop()  # the part of a line, or nothing
-    return [line.decode("utf-8", "replace") for line in lines], whole
+    room, fitting = limits.FIRST_RECORDS, []
+    for line in lines:
+        text = line.decode("utf-8", "replace")
+        room -= len(json.dumps(text))
+        if room < 0:
+            return fitting, False
+        fitting.append(text)
+    return fitting, whole
 
 
 class Output:
-    """What a case prints: kept in its log, up to LOG_LIMIT, and passed on line by line."""
+    """What a case prints: kept in its log, up to limits.LOG, and passed on line by line."""
 
     def __init__(self, wire, pipe, log):
         self.wire, self.pipe, self.log = wire, pipe, log
-        self.room, self.rest, self.open = LOG_LIMIT, b"", True
+        self.room, self.rest, self.open = limits.LOG, b"", True
 
     def read(self):
         """Pass on what is there now."""
-        data = os.read(self.pipe, 65536)
+        data = os.read(self.pipe, limits.LONGEST_PRINTED)
         self.open = bool(data)
         data, self.room = data[: self.room], max(0, self.room - len(data))
         with contextlib.suppress(OSError):  # a full disk costs the log, not the case
@@ -85,6 +94,8 @@ class Output:
             self.log.flush()
         lines = (self.rest + data).split(b"\n")
         self.rest = lines.pop()
+        if len(self.rest) > limits.LONGEST_PRINTED:
+            lines, self.rest = lines + [self.rest], b""
         self.send(lines)
 
     def finish(self):
@@ -122,7 +133,7 @@ def wait(wire, process, output, deadline):
             if select.select([output.pipe], [], [], pause)[0]:
                 output.read()
             if output.room == 0:
-                return "printed more than %d bytes" % LOG_LIMIT
+                return "printed more than %d bytes" % limits.LOG
         else:
             time.sleep(pause)
         if wire.line(0) == b"stop":

@@ -4,6 +4,7 @@ suite.json           marks the folder as ours: nothing is deleted from a folder 
 lock                 held while a deploy, a run or a clean is going on; says by whom
 current -> trees/N   the deployed files; switched in one step when a copy is whole
 results/RUN/         records and logs that the host has not fetched yet
+results/RUN.left/    what of a run was too large to be fetched
 cache/               compiled Python
 environment.json, envs/, vendors/    what `fab provision` made: see environment.py
 """
@@ -80,6 +81,11 @@ def write_json(path, value):
 
 def waiting(folder):
     """Return the names of the runs whose results are still here, oldest first."""
+    return [name for name in kept(folder) if RUN_NAME.fullmatch(name)]
+
+
+def kept(folder):
+    """Return the names of the runs of which something is here, also what was too large."""
     results = place(folder, "results")
     names = sorted(os.listdir(results)) if os.path.isdir(results) else []
     return [name for name in names if RUN_NAME.match(name)]

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import time
 
-from deploy.onboard import environment, facts
+from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
 from deploy.onboard.folder import MARKER, locked, place, write_json
 from deploy.onboard.tree import require_free
 from deploy.onboard.wire import Refused, serve
 
-APT_LIMIT = 1800  # seconds; slow cards, slow archives
 SIMULATION_LIMIT = 40
 BEAT = 5.0
 
@@ -139,7 +138,7 @@ def install(wire, request):
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
-        reason = follow(wire, process, io.BytesIO(), time.monotonic() + APT_LIMIT)
+        reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT)
         end_group(process)
         # Old lists may do, where the archive cannot be reached.
         if reason or (process.returncode and line is command):

@@ -1,17 +1,18 @@
 """Run cases one by one, and hand their results over."""
 
-import io
 import os
 import shutil
 import signal
 import sys
-import tarfile
 
+from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
 from deploy.onboard.environment import recorded, variables
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
-from deploy.onboard.wire import PATIENCE
+
+LEFT = ".left"  # after the name of a run: the rest of it
+SHOWN_LEFT = 3  # files that the host names
 
 
 def run(wire, request):
@@ -74,18 +75,58 @@ def fetch(wire, request):
 
 
 def hand_over(wire, folder, name):
-    """Send a run as a tar archive; delete it when the host says that it is stored."""
+    """Send a run file by file; delete those when the host says that they are stored.
+
+    What is too large stays, in a folder that no collect looks at.
+    """
     target = place(folder, "results", name)
     complete = not still_running(target)
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        archive.add(target, arcname=".")
-    payload = data.getvalue()
-    wire.emit("archive", payload, run=name, bytes=len(payload), complete=complete)
-    answer = wire.line(PATIENCE)
-    while answer == b"stop":  # it came too late to stop anything
-        answer = wire.line(PATIENCE)
-    if answer == b"stored" and complete:
+    sent, left = choose(target)
+    wire.emit("run", run=name, complete=complete)
+    for path in list(sent):
+        try:
+            with open(os.path.join(target, path), "rb") as file:
+                data = file.read(sent[path])  # no more: a run that goes on adds to it
+        except OSError:  # a broken card
+            left[path] = sent.pop(path)
+            continue
+        wire.emit("file", data, path=path, bytes=len(data))
+    wire.emit("whole", left=sorted(left)[:SHOWN_LEFT], files=len(left), bytes=sum(left.values()))
+    wanted = b"stored " + name.encode()
+    answer = wire.line(limits.STORING)
+    while answer is not None and not answer.startswith((b"stored ", b"kept ")):
+        answer = wire.line(limits.STORING)  # a "stop" that came too late to stop anything
+    if answer == wanted and complete:
+        forget(target, sent, left)
+
+
+def choose(target):
+    """Return two tables of the files of a run, size by path: those to send, and the others.
+
+    Those of each kind are together, and the kinds in the order of limits.KINDS.
+    """
+    left = {}
+    for base, _, names in os.walk(target):
+        for name in names:
+            path = os.path.join(base, name)
+            left[os.path.relpath(path, target)] = os.lstat(path).st_size
+    sent, room = {}, limits.LARGEST_RUN
+    for ending, largest in limits.KINDS:
+        for path in sorted(left):
+            size = left[path]
+            fits = path.endswith(ending) and limits.FILE.fullmatch(path)
+            if fits and size <= min(largest, room):
+                sent[path], room = left.pop(path), room - size
+    return sent, left
+
+
+def forget(target, sent, left):
+    """Delete what the host has stored. What was left is there for a person, not for a collect."""
+    if left:
+        for path in sent:
+            os.unlink(os.path.join(target, path))
+        os.rename(target, target + LEFT)
+    else:
         shutil.rmtree(target, ignore_errors=True)  # another collect may have been quicker
 
 

@@ -9,7 +9,7 @@ import tarfile
 import zlib
 
 from deploy.onboard.environment import RECORD
-from deploy.onboard.folder import MARKER, locked, place, require_ours, waiting, write_json
+from deploy.onboard.folder import MARKER, kept, locked, place, require_ours, write_json
 from deploy.onboard.wire import PATIENCE, Refused
 
 
@@ -102,9 +102,9 @@ def clean(wire, request):
     folder = request["folder"]
     require_ours(folder)
     with locked(folder, request["holder"]):
-        kept = waiting(folder)
-        if kept and not request["discard"]:
-            raise Refused("not collected: %s. Collect them, or add --discard" % ", ".join(kept))
+        names = kept(folder)
+        if names and not request["discard"]:
+            raise Refused("not collected: %s. Collect them, or add --discard" % ", ".join(names))
         for name in ("trees", "results", "cache", "envs", "vendors"):
             if os.path.isdir(place(folder, name)):
                 shutil.rmtree(place(folder, name))

@@ -17,6 +17,7 @@ from dev.fuzz import words
 from dev.fuzz.engine import MOST_MEMORY, ROOT
 from report import archive
 from report.errors import ReportError
+from tools.__main__ import COMMANDS
 
 SAMPLES = sorted(path.parent.name for path in (ROOT / "samples").glob("*/sample.toml"))
 _EVIL = Path(__file__).with_name("evil.py")
@@ -60,6 +61,13 @@ def report(argv):
     from report.__main__ import main
 
     return main([str(word) for word in argv])
+
+
+def tools(argv):
+    """Run a tool."""
+    from tools.__main__ import run
+
+    return run(argv)
 
 
 # Command lines of the samples.
@@ -135,6 +143,10 @@ def _json(value):
     return json.dumps(value).encode()
 
 
+def _sorted(value):
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
 def _metadata(value, work):
     data, name = value
     (work / "X.json").write_bytes(data)
@@ -185,6 +197,38 @@ def _records(value, work):
     if value[3]:
         return report(["--export", "out.zip", run])
     return report(["-o", "page.html", "results"])
+
+
+# Journals and records for the tools. With so little time no sample comes to run.
+
+_POINT = {"ended": "passed", "exit_status": 0, "key": "0" * 32, "limit_s": 60.0, "metric": 1.5,
+          "options": ["--size", "8"], "seconds": 1.0}  # fmt: skip
+_JOURNALED = {**_RECORD, "code": "0" * 64, "params": {"point": _POINT}}
+_JOURNAL = st.tuples(
+    st.lists(words.altered(_JOURNALED).map(_sorted), max_size=3).map(b"".join),
+    st.one_of(st.just(b""), st.binary(max_size=40), words.mutated(_sorted(_JOURNALED))),
+    st.one_of(st.just("replay"), st.just("sweep")),
+)
+_TOOL_WORDS = st.sampled_from(["--axis", "--random", "--seed", "--journal", "--limit", "--kernel",
+    "--budget", "--rounds", "--tuned", "--folder", "--guards", "-D", "--trust", "--json", "--",
+    "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])  # fmt: skip
+_TOOL_LINES = st.tuples(
+    st.sampled_from(COMMANDS), st.lists(st.one_of(_TOOL_WORDS, words.WORDS), max_size=6)
+)
+
+
+def _journal(value, work):
+    whole, last, tool = value
+    (work / "j.jsonl").write_bytes(whole + last)
+    if tool == "replay":
+        return tools(["replay", "j.jsonl:1", "--limit", "0.02"])
+    return tools(["sweep", "sgemm", "--journal", "j.jsonl", "--limit", "0.02"])
+
+
+def _tool_line(value, work):
+    tool, argv = value
+    argv = [word.encode(errors="surrogateescape").decode(errors="replace") for word in argv]
+    return tools([tool, "--limit", "0.02", *argv])
 
 
 # Archives that others send.
@@ -307,6 +351,8 @@ TARGETS = (
     Target("images", _images(), _image, 8),
     Target("metadata", _metadata_inputs(), _metadata, 15),
     Target("records", _RUNS, _records, 12),
+    Target("journals", _JOURNAL, _journal, 10),
+    Target("tools", _TOOL_LINES, _tool_line, 8),
     Target("archives", _ARCHIVES, _archive, 8),
     Target("boards.toml", _boards_toml(), _boards, 10),
     Target("host names", _HOSTS, _host, 5),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from common import rng
+from common import files, rng
 from common.device import size_text
 from common.errors import UsageError
+from common.text import printable
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
 MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers
@@ -44,7 +45,7 @@ def get(path, size, data, seed):
             raise UsageError("give an image file or --size, not both")
         name = data or "noise"
         image = make(size, name, seed)
-    return image, f"{name}, {image.shape[1]}x{image.shape[0]} pixels"
+    return image, f"{printable(str(name))}, {image.shape[1]}x{image.shape[0]} pixels"
 
 
 def require_fit(image, name, limits):
@@ -78,6 +79,7 @@ def read(path):
             f"reading {path} needs Pillow (Debian: python3-pil): install it, or give --size"
         ) from error
     try:
+        files.regular(path)  # a FIFO would be waited for
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # e.g. of a size that Pillow still accepts
             with Image.open(path) as image:

@@ -3,6 +3,7 @@
 from statistics import median
 
 from common import device
+from common.text import printable
 
 UNCHECKED = "Nothing was checked: --validation compares the result with a float64 reference"
 
@@ -17,7 +18,8 @@ def choices(chosen, type_name, about):
     for what, (items, used) in lists.items():
         lines.append(f"{what} ({len(items)}):")
         for number, item in enumerate(items):
-            lines.append(f"    [{number}] {item.name.strip()}{' [Selected]' * (item == used)}")
+            name = printable(item.name.strip())
+            lines.append(f"    [{number}] {name}{' [Selected]' * (item == used)}")
     return lines + (device.summary(about) if about else [])
 
 

@@ -1,4 +1,4 @@
-"""Numbers of records that can be trusted to be numbers, and their statistics."""
+"""Numbers of records that can be trusted to be numbers, and their statistics. No OpenCL."""
 
 import math
 from statistics import median
@@ -57,6 +57,8 @@ def rate(values, times):
 
 def number(value):
     """Return a value as a finite float, or None."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

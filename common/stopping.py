@@ -1,0 +1,43 @@
+"""Ctrl-C and SIGTERM, for programs of the host: one line, and 128 + the signal as exit status."""
+
+import os
+import signal
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(KeyboardInterrupt):
+    """The user stopped the program; `exit_status` is what it ends with."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.exit_status = 128 + number
+
+
+def end_at_once(line):
+    """Let a signal print this line and end the process on the spot: nothing is half done.
+
+    An exception would not do while modules are imported: some of them take it for another error.
+    """
+
+    def end(number, _):
+        try:
+            if os.isatty(1) and os.environ.get("TERM", "dumb") != "dumb":
+                os.write(1, b"\x1b[?25h")  # a progress display hides the cursor
+            os.write(2, f"{line}\n".encode(errors="replace"))
+        finally:  # also where nobody reads it
+            os._exit(128 + number)
+
+    for number in NUMBERS:
+        signal.signal(number, end)
+
+
+def stop_in_order(line):
+    """Let a signal raise Stopped, and the next one end the process at once, with this line."""
+
+    def stop(number, _):
+        end_at_once(line)
+        raise Stopped(number)
+
+    for number in NUMBERS:
+        signal.signal(number, stop)

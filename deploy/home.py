@@ -1,0 +1,332 @@
+"""What a run left on a board comes home: held to its limits, completed, and kept for good."""
+
+import filecmp
+import json
+import os
+import re
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from common import record
+from common.device import size_text
+from common.record import Record
+from deploy import printed, samples
+from deploy.boards import ROOT
+from deploy.errors import BoardError
+from deploy.link import sense
+from deploy.onboard import limits
+from deploy.screen import shortened
+
+NONE = "-"  # for a sample and a case, where nothing says which
+UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
+_RUN_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")  # as runs.name_run gives it
+_WRONG = {
+    "inputs_sha256": "the inputs are not those of expected.json",
+    "output_sha256": "the output is not that of expected.json",
+}
+_PARSING = threading.Lock()  # records are large in memory: of one board at a time
+
+
+class Case(NamedTuple):
+    """A case that came home: its records as a summary needs them, and how long it took.
+
+    `seconds` is None where it never ran.
+    """
+
+    sample: str
+    name: str
+    records: list
+    seconds: float | None
+
+
+class Left(NamedTuple):
+    """What stayed on the board of a run: some of the paths, how many files, their bytes."""
+
+    paths: tuple
+    files: int
+    bytes: int
+
+    def __str__(self):
+        names = ", ".join(self.paths) + (", ..." if self.files > len(self.paths) else "")
+        count = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"{count} of {size_text(self.bytes)} ({names}), in results/ of its folder"
+
+
+def run_name(name):
+    """Return the name that a board gives to a run, if it can be one. Raises BoardError."""
+    if not _RUN_NAME.fullmatch(name):
+        raise BoardError(f"the board names a run {shortened(repr(name))}")
+    return name
+
+
+def receive(session, target):
+    """Write the files of a run as they come, into a new folder; return what is Left, or None.
+
+    Raises BoardError for a file that no run has, and for one that is too large.
+    """
+    target.mkdir()
+    room, seen = limits.LARGEST_RUN, set()
+    while (event := session.event())["event"] != "whole":
+        with sense(event):
+            path, size = _announced(event, room, seen)
+        room -= size
+        seen.add(path)
+        (target / path).parent.mkdir(exist_ok=True)
+        with open(target / path, "wb") as file:
+            for piece in session.pieces(size):
+                file.write(piece)
+    with sense(event):
+        paths = tuple(shortened(str(path)) for path in event["left"][:3])
+        left = Left(paths, int(event["files"]), int(event["bytes"]))
+        size_text(left.bytes)
+        return left if left.files else None
+
+
+def _announced(event, room, seen):
+    """Return the path and the size of a file that comes. Raises BoardError where it is none."""
+    if event["event"] != "file":
+        raise ValueError("a file of the run must come")
+    path, size = event["path"], event["bytes"]
+    if not limits.FILE.fullmatch(path) or path in seen:
+        raise BoardError(f"it sends {shortened(repr(path))}, a file that no run has")
+    largest = next(bound for ending, bound in limits.KINDS if path.endswith(ending))
+    if type(size) is not int or not 0 <= size <= min(largest, room):
+        raise BoardError(f"it sends {path} with a size that it cannot have: {shortened(str(size))}")
+    # A case has four files; the run two of its own.
+    if len(seen) > 4 * limits.MOST_CASES + 2:
+        raise BoardError(f"it sends more than {len(seen)} files of one run")
+    return path, size
+
+
+def complete(board, session, folder, complete, judge, left, room=limits.MOST_RECORDS):
+    """Give every planned case of a run a record; return its Cases.
+
+    With `judge`, the records are held against what their samples expect. The Cases hold no more
+    than `room` records. Raises BoardError where the run makes no sense.
+    """
+    plan = read_json(folder / "plan.json")
+    if "cases" not in plan:
+        lost = Record(NONE, None, "error", "the run has no plan: what it was to do is lost")
+        return [Case(NONE, NONE, [lost], None)]
+    with sense(plan["cases"]):
+        names = dict.fromkeys(
+            (_plain(case["sample"]), _plain(case["case"])) for case in plan["cases"]
+        )
+    if len(names) > limits.MOST_CASES:
+        raise BoardError(f"its plan has {len(names)} cases")
+    _note_way(board, folder / "plan.json", plan)
+    known = samples.load() if judge else {}
+    ended = read_json(folder / "ended.json")
+    cut = "the run was stopped" if ended else "the run was cut off"
+    cases, more = [], 0
+    for sample, name in names:
+        session.left()
+        base = folder / sample / name
+        outcome = read_json(base.with_suffix(".outcome.json"))
+        if not outcome and not complete:
+            continue  # its turn is still to come
+        not_run = f"{cut} while it ran" if base.with_suffix(".log").exists() else f"not run: {cut}"
+        not_run += f": {board.broken}" if board.broken else ""
+        with _PARSING, sense(outcome):
+            seconds = outcome.get("seconds")
+            f"{0 if seconds is None else seconds:.1f}"  # it is a number that can be shown
+            records = _records(base, outcome, not_run, left)
+            if sample in known:
+                expected = known[sample].expected.get(name, {})
+                records = [judged(item, expected) for item in records]
+                records += _misprinted(records, known[sample].texts.get(name), base)
+            _write(base.with_suffix(".jsonl"), records)
+            cases.append(Case(sample, name, [brief(item) for item in records[:room]], seconds))
+            room -= len(cases[-1].records)
+            more += len(records) - len(cases[-1].records)
+    if more:
+        reason = f"{more} records more are in its files, and not in this summary"
+        cases.append(Case(NONE, NONE, [Record(NONE, None, "error", reason)], None))
+    return cases
+
+
+def _records(base, outcome, not_run, left):
+    """Return the records of a case, with one of what else is wrong with it."""
+    path = base.with_suffix(".jsonl")
+    records, errors = _read(path) if path.exists() else ([], [])
+    if errors:
+        shutil.copy(path, base.with_suffix(".unreadable"))
+    reason = problem(outcome, records, errors, not_run)
+    if reason and left and outcome and not path.exists():
+        reason = f"{reason}; files that were too large are left on the board"
+    if reason:
+        argv = outcome.get("argv", [])
+        records.append(Record(base.parent.name, None, "error", reason, argv=argv))
+    return records
+
+
+def _read(path):
+    """Return the records of a file, and what is wrong with some of its other lines."""
+    records, errors = [], []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for _, item in record.settled(enumerate(record.parse(_lines(file), path.name), 1)):
+            if isinstance(item, str):
+                errors.append(shortened(item))
+            else:
+                records.append(item)
+            if len(errors) > limits.MOST_BAD:
+                break
+    return records, errors
+
+
+def _lines(file):
+    """Yield the lines of a file, those that are too long without their end: they are no records."""
+    while line := file.readline(limits.LONGEST_RECORD):
+        yield line
+        while line and not line.endswith("\n"):
+            line = file.readline(limits.LONGEST_RECORD)
+
+
+def _write(path, records):
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(item.to_line() + "\n" for item in records)
+
+
+def _note_way(board, path, plan):
+    """Keep in the plan which file says how to reach the board: ours to say, not the board's."""
+    file = board.link.ssh_file
+    plan["ssh_config"] = file and str(_shown(Path(file)))
+    path.write_text(json.dumps(plan), encoding="utf-8")
+
+
+def _shown(path):
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def _plain(name):
+    if not samples.NAME.fullmatch(name):
+        raise BoardError(f"it names a sample or case {shortened(repr(name))}")
+    return name
+
+
+def problem(outcome, records, errors, not_run):
+    """Return what is wrong with a case beyond what its records say, or None."""
+    status = outcome.get("exit_status")
+    if not outcome:
+        return not_run
+    if outcome["reason"]:
+        return outcome["reason"]
+    if errors:
+        return f"a record cannot be read: {errors[0]}"
+    if not records:
+        return f"ended with status {status} and left no record"
+    if (status == 0) != all(item.status == "passed" for item in records):
+        return f"ended with status {status}, which its records do not explain"
+    return None
+
+
+def judged(item, expected):
+    """Return the record, failed if its digests are not those of expected.json."""
+    for key, reason in _WRONG.items():
+        came = item.check.get(key)
+        if item.status == "passed" and came != expected.get(key, came):
+            item = replace(item, status="failed", reason=reason)
+    return item
+
+
+def _misprinted(records, text, base):
+    """Return a failed record of the case where its log differs from expected/<case>.txt.
+
+    It is of no kernel: a log does not say which one printed what. Where not all records have passed
+    the text need not be there, and they say why.
+    """
+    if text is None or any(item.status != "passed" for item in records):
+        return []
+    reason = printed.difference(text, printed.read_log(base.with_suffix(".log")))
+    if reason is None:
+        return []
+    reason = f"expected/{base.name}.txt: {reason}"
+    none = {"timing": {}, "metrics": {}, "check": {}}
+    return [replace(records[-1], variant=None, status="failed", reason=reason, **none)]
+
+
+def brief(item):
+    """Return a record with what summaries show of it, and no more: a board may send much."""
+    about, times = item.device, item.times()
+    skipped = about.get("skipped")
+    skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
+    shown = {name: shortened(about[name]) for name in ("name", "type") if about}
+    return replace(
+        item, sample=shortened(item.sample), variant=_cut(item.variant), reason=_cut(item.reason),
+        params={key: _cut(item.params[key]) for key in ("seed", "peer") if key in item.params},
+        device={**shown, "skipped": skipped} if about else {}, environment={}, argv=[],
+        timing={"run_s": [median(times)]} if times else {},
+        metrics={key: item.metrics[key] for key in _RATES if key in item.metrics},
+        check={key: _cut(value) for key, value in item.check.items()},
+    )  # fmt: skip
+
+
+_RATES = ("gflops", "gbytes_per_s")
+
+
+def _cut(value):
+    if isinstance(value, (list, dict)):
+        return None
+    return value[: limits.LONGEST_TEXT] if isinstance(value, str) else value
+
+
+def store(run, folder, complete):
+    """Put a run that came home where `folder` says, on the disk for good; return where it is.
+
+    A run that came home whole is never replaced: another one of its name gets a number behind it.
+    """
+    if not complete:
+        (run / UNFINISHED).touch()
+    for base, _, names in os.walk(run):
+        for name in names:
+            _sync(os.path.join(base, name))
+        _sync(base)
+    place = _free(run, folder)
+    if place is None:
+        raise BoardError(f"{limits.MOST_ALIKE} runs have its name here")
+    if not place.exists() or (place / UNFINISHED).exists():
+        if place.exists():
+            place.rename(run.with_name("before"))
+        run.rename(place)
+    for parent in (folder.parent, folder.parent.parent, folder.parent.parent.parent):
+        _sync(parent)
+    return place
+
+
+def _free(run, folder):
+    """Return where a run may lie, or where the same one lies already; None: nowhere."""
+    more = [folder.with_name(f"{folder.name}-{n}") for n in range(2, limits.MOST_ALIKE + 1)]
+    for place in (folder, *more):
+        if not place.exists() or (place / UNFINISHED).exists() or _same(run, place):
+            return place
+    return None
+
+
+def _same(run, other):
+    ours, theirs = (
+        {path.relative_to(top) for path in top.rglob("*") if path.is_file()} for top in (run, other)
+    )
+    return ours == theirs and not any(filecmp.cmpfiles(run, other, ours, shallow=False)[1:])
+
+
+def _sync(path):
+    """Have a file, or the names in a folder, written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path):
+    """Return the object of a JSON file; an empty one where there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,151 @@
+"""What files like ~/.ssh/known_hosts say of one host: keys to trust, keys that are revoked.
+
+They are read as OpenSSH does: several names in a line, with * ? and !, [host]:port, hashed names,
+and the markers @cert-authority and @revoked. A line that cannot be understood never trusts a key;
+it is told to who needs it, and no other host is any worse off.
+"""
+
+import base64
+import hmac
+from dataclasses import dataclass, field
+
+import paramiko
+
+from common.errors import UsageError
+from common.files import read_bytes
+
+MOST_BYTES = 64 * 1024**2  # of one file: some 100,000 long lines
+AUTHORITY, REVOKED = "@cert-authority", "@revoked"
+
+
+@dataclass
+class Known:
+    """What the files say of one host.
+
+    `trusted` and `revoked` hold keys as bytes, by where they stand: FILE:LINE. `trouble` says for
+    lines about this host why they trust no key; `fatal`, why no key can be trusted at all.
+    """
+
+    trusted: dict = field(default_factory=dict)
+    revoked: dict = field(default_factory=dict)
+    trouble: list = field(default_factory=list)
+    fatal: str | None = None
+    types: list = field(default_factory=list)  # of the trusted keys
+
+    def where(self, key):
+        """Return where a key is revoked, and where it is trusted; None where it is not."""
+        return tuple(
+            next((where for where, data in keys.items() if data == key.asbytes()), None)
+            for keys in (self.revoked, self.trusted)
+        )
+
+
+def look_up(paths, name):
+    """Return the Known of a host in these files; `name` is HOST, [HOST]:PORT or a HostKeyAlias."""
+    known = Known()
+    for path in paths:
+        try:
+            text = read_bytes(path, MOST_BYTES).decode(errors="surrogateescape")
+        except UsageError as error:
+            known.fatal = str(error)  # it may revoke any key
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            _take(known, line, name, f"{path}:{number}")
+    return known
+
+
+def _take(known, line, name, where):
+    fields = line.split(None, 4)
+    if not fields or fields[0].startswith("#"):
+        return
+    marker = fields.pop(0) if fields[0].startswith("@") else None
+    if not fields:
+        known.trouble.append(f"{where} names no host")
+        return
+    if not _names(fields[0], name):
+        return
+    if marker == AUTHORITY:
+        known.trouble.append(f"{where} trusts a certificate authority, which fab cannot follow")
+        return
+    try:
+        key_type, key = _key(*fields[1:3])
+    except paramiko.UnknownKeyType as error:  # no board can come with such a key
+        known.trouble.append(f"{where} holds a key of the type {error.key_type}, unknown to fab")
+    except (ValueError, TypeError):
+        known.trouble.append(f"{where} holds no key that can be read")
+        if marker == REVOKED:
+            known.fatal = f"{where} revokes a key that cannot be read: mend or remove the line"
+    else:
+        _sort(known, marker, where, key_type, key)
+
+
+def _sort(known, marker, where, key_type, key):
+    if marker == REVOKED:
+        known.revoked[where] = key
+    elif marker is not None:
+        known.trouble.append(f"{where} has the marker {marker}, which fab does not know")
+    else:
+        known.trusted[where] = key
+        known.types.append(key_type)
+
+
+def _key(key_type, text):
+    """Return a key's type and its bytes as paramiko writes them.
+
+    Raises ValueError where it cannot be read, UnknownKeyType where paramiko has no such keys.
+    """
+    data = base64.b64decode(text, validate=True)
+    inside = key_type.encode(errors="replace")
+    if not data.startswith(len(inside).to_bytes(4, "big") + inside):
+        raise ValueError("it is of another type than it says")
+    try:
+        return key_type, paramiko.PKey.from_type_string(key_type, data).asbytes()
+    except paramiko.UnknownKeyType:
+        raise
+    except Exception as error:  # a broken key shows in many ways
+        raise ValueError("it is broken") from error
+
+
+def _names(patterns, name):
+    """Tell whether a line's first field names the host."""
+    if patterns.startswith("|"):
+        return _is_hash_of(patterns, name)
+    name, found = name.lower(), False
+    for pattern in patterns.lower().split(","):
+        if pattern.startswith("!"):
+            if _fits(pattern[1:], name):
+                return False
+        else:
+            found = found or _fits(pattern, name)
+    return found
+
+
+def _fits(pattern, name):
+    """Tell whether a name fits a pattern: * is any characters, ? is one. Compiles nothing."""
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == name
+    p = n = again = 0
+    star = None  # the last one: what it stands for ends before `again`
+    while n < len(name):
+        if p < len(pattern) and pattern[p] == "*":
+            star, again, p = p, n, p + 1
+        elif p < len(pattern) and pattern[p] in ("?", name[n]):
+            p, n = p + 1, n + 1
+        elif star is not None:
+            again += 1
+            p, n = star + 1, again
+        else:
+            return False
+    return not pattern[p:].strip("*")
+
+
+def _is_hash_of(text, name):
+    try:
+        _, version, salt, digest = text.split("|")
+        salt, digest = base64.b64decode(salt), base64.b64decode(digest)
+    except ValueError:
+        return False
+    return version == "1" and any(
+        hmac.compare_digest(hmac.digest(salt, each.encode(errors="replace"), "sha1"), digest)
+        for each in {name, name.lower()}
+    )

@@ -1,0 +1,75 @@
+"""Tools with a stub sample in place of the real ones: no OpenCL, quick, and it fails as asked."""
+
+import shutil
+import subprocess
+import sys
+
+from conftest import ROOT
+
+from common import manifest, record
+from tools.__main__ import run
+
+TOML = """\
+description = "a stub"
+files = ["run.py"]
+[options]
+values = ["--kernel", "--do", "--TS", "--WPT", "--size", "--repeat", "--wait", "-p", "-d"]
+words = ["--check-only"]
+[tools]
+metric = "gflops"
+small = ["--size", "8"]
+tuned = "tuned"
+[tools.axes]
+"--kernel" = ["1", "2"]
+[cases.only]
+args = []
+timeout = 60
+"""
+_START = """\
+import sys
+from pathlib import Path
+from common import manifest
+manifest.ROOT = Path(sys.argv[1])
+from tools.__main__ import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+class Stub:
+    """A folder with the stub sample, and the tools that see no other sample."""
+
+    def __init__(self, folder, monkeypatch, capsys):
+        self.root, self.folder, self._capsys = folder, folder / "samples" / "stub", capsys
+        self.folder.mkdir(parents=True)
+        shutil.copy(ROOT / "tests" / "stub_sample.py", self.folder / "run.py")
+        (self.folder / "sample.toml").write_text(TOML)
+        self.journal, self._runs = folder / "journal.jsonl", folder / "runs"
+        monkeypatch.setattr(manifest, "ROOT", folder)
+        monkeypatch.setenv("STUB_ROOT", str(ROOT))
+        monkeypatch.setenv("STUB_RUNS", str(self._runs))
+
+    def __call__(self, *argv):
+        """Run a tool in this process; return (exit status, stdout, stderr)."""
+        status = run(list(map(str, argv)))
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+    def sweep(self, *argv):
+        """Sweep into the journal; return (exit status, stdout, stderr)."""
+        return self("sweep", "stub", "--journal", self.journal, *argv)
+
+    def start(self, *argv):
+        """Start a tool as a process of its own."""
+        command = [sys.executable, "-c", _START, self.root, *argv]
+        return subprocess.Popen(
+            list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def runs(self):
+        """Return the options of every run so far."""
+        return self._runs.read_text().splitlines() if self._runs.exists() else []
+
+    def records(self):
+        """Return the records of the journal."""
+        return record.read(self.journal) if self.journal.exists() else []

@@ -1,0 +1,240 @@
+"""What a run left on a board comes home for good: on the disk, beside what is there, in part."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+from test_remote import sha, sync
+
+from common.record import Record
+from deploy import home, link, runs
+from deploy.errors import BoardError
+from deploy.onboard import limits
+from deploy.onboard import runs as onboard
+
+RUN = "20260101T000000.000Z"
+LINE = Record("s", "k", "passed").to_line() + "\n"
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """The folder where runs come home."""
+    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
+    return tmp_path / "results" / "test"
+
+
+@pytest.fixture
+def waiting(board, tmp_path, results):
+    """A board on which runs wait; gives what adds one: its files by path."""
+    sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"})
+
+    def add(name=RUN, **cases):
+        folder = tmp_path / "board" / "results" / name
+        (folder / "s").mkdir(parents=True)
+        plan = {"cases": [{"sample": "s", "case": case} for case in cases]}
+        (folder / "plan.json").write_text(json.dumps(plan))
+        outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
+        for case, files in cases.items():
+            (folder / "s" / f"{case}.outcome.json").write_text(json.dumps(outcome))
+            for ending, text in files.items():
+                (folder / "s" / f"{case}.{ending}").write_text(text)
+        return folder
+
+    return add
+
+
+def test_a_run_comes_home_and_is_forgotten_there(waiting, board, results, capsys):
+    folder = waiting(c={"jsonl": LINE, "log": "hello\n", "other": "not of a run"})
+    (folder / "s" / "c.other").unlink()
+    (row,) = runs.collect(board)
+    assert (row.board, row.case, row.record.status) == ("test", "c", "passed")
+    assert not folder.exists()
+    assert (results / RUN / "s" / "c.log").read_text() == "hello\n"
+    assert (results / RUN / "s" / "c.jsonl").read_text() == LINE
+    assert runs.collect(board) == []
+    assert "nothing to collect" in capsys.readouterr().out
+
+
+def test_stored_is_said_when_all_of_it_is_on_the_disk(waiting, board, results, monkeypatch):
+    waiting(c={"jsonl": LINE, "log": "hello\n"}, d={"jsonl": "no record\n"})
+    synced, real, send = [], os.fsync, link.Session.send
+
+    def fsync(descriptor):
+        synced.append((os.fstat(descriptor).st_ino, os.fstat(descriptor).st_size))
+        real(descriptor)
+
+    def check(session, data):
+        if bytes(data).startswith(b"stored"):
+            came = [results / RUN, *(results / RUN).rglob("*")]
+            assert len(came) == 9
+            for path in came:
+                there = path.stat()
+                assert any(node == there.st_ino for node, _ in synced), path
+                assert path.is_dir() or (there.st_ino, there.st_size) in synced, path
+            assert {node for node, _ in synced} >= {
+                results.stat().st_ino, results.parent.stat().st_ino,
+            }  # fmt: skip
+            assert synced[-3][0] == results.stat().st_ino  # after the run got its name
+            synced.append("said")
+        send(session, data)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(link.Session, "send", check)
+    runs.collect(board)
+    assert "said" in synced
+
+
+def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results, capsys):
+    waiting(c={"jsonl": LINE})
+    runs.collect(board)
+    for number in (2, 3):
+        waiting(c={"jsonl": Record("s", f"other{number}", "passed").to_line() + "\n"})
+        (row,) = runs.collect(board)
+        assert row.record.variant == f"other{number}"
+        assert f"came home before and stays as it is: what has its name now is in {results}" in (
+            capsys.readouterr().out
+        )
+        assert board.fetched == [results / f"{RUN}-{number}"]
+    assert (results / RUN / "s" / "c.jsonl").read_text() == LINE
+    assert "other3" in (results / f"{RUN}-3" / "s" / "c.jsonl").read_text()
+    assert len(list(results.iterdir())) == 3
+
+
+def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
+    """As when the board did not hear that it is stored."""
+    for _ in range(3):
+        folder = waiting(c={"jsonl": LINE, "log": "hello\n"})
+        runs.collect(board)
+        assert not folder.exists()
+    assert [path.name for path in results.iterdir()] == [RUN]
+    assert "came home before" not in capsys.readouterr().out
+
+
+def test_a_name_has_so_many_runs_and_no_more(waiting, board, results, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_ALIKE", 2)
+    for number in range(3):
+        folder = waiting(c={"jsonl": Record("s", f"k{number}", "passed").to_line() + "\n"})
+        (row,) = runs.collect(board)
+    assert row.record.status == "error"
+    assert "2 runs have its name here. It stays on the board" in row.record.reason
+    assert (folder / "s" / "c.jsonl").exists()
+    assert len(list(results.iterdir())) == 2
+
+
+def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
+    def came(text, complete):
+        run = tmp_path / text / "run"
+        run.mkdir(parents=True)
+        (run / "plan.json").write_text(text)
+        return home.store(run, tmp_path / "results" / "test" / RUN, complete)
+
+    (tmp_path / "results" / "test").mkdir(parents=True)
+    first = came("one", False)
+    assert (first / home.UNFINISHED).exists()
+    assert came("two", False) == first
+    assert came("all", True) == first
+    assert [path.name for path in first.iterdir()] == ["plan.json"]
+    assert came("hostile", False) != first
+    assert (first / "plan.json").read_text() == "all"
+
+
+def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, monkeypatch):
+    monkeypatch.setattr(limits, "KINDS", tuple(
+        (ending, 1000 if ending == ".log" else size) for ending, size in limits.KINDS
+    ))  # fmt: skip
+    big = waiting(c={"jsonl": LINE, "log": "x" * 2000}, d={"jsonl": LINE, "log": "short"})
+    waiting("20260102T000000.000Z", e={"jsonl": LINE})
+    # The board's program is another process: it has limits of its own, here the host's.
+    source = link.HERE / "onboard" / "limits.py"
+    text = source.read_text().replace('(".log", LOG)', '(".log", 1000)')
+    real = link._sources
+    monkeypatch.setattr(link, "_sources", lambda program: json.dumps([
+        [name, text if name.endswith(".limits") else code]
+        for name, code in json.loads(real(program))
+    ]))  # fmt: skip
+    rows = runs.collect(board)
+    assert [(row.case, row.record.status) for row in rows] == [(n, "passed") for n in "cde"]
+    assert "left on the board, since too large: 1 file of 1.95 KiB (s/c.log)" in (
+        capsys.readouterr().out
+    )
+    assert not (results / RUN / "s" / "c.log").exists()
+    assert (results / RUN / "s" / "d.log").read_text() == "short"
+    left = big.with_name(f"{RUN}.left")
+    assert [path.name for path in left.rglob("*") if path.is_file()] == ["c.log"]
+    assert runs.collect(board) == []  # what is left is for a person
+    with pytest.raises(BoardError, match=rf"not collected: {RUN}\.left"):
+        board.start("remote", do="clean", discard=False).event()
+    board.start("remote", do="clean", discard=True).event()
+    assert not left.exists()
+
+
+def test_what_fits_comes_in_the_order_of_its_worth(tmp_path, monkeypatch):
+    (tmp_path / "s").mkdir()
+    names = ["plan.json", "s/c.npz", "s/c.log", "s/c.jsonl", "s/c.outcome.json", "s/x.py"]
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(10))
+    monkeypatch.setattr(limits, "LARGEST_RUN", 45)
+    sent, left = onboard.choose(str(tmp_path))
+    assert list(sent) == ["plan.json", "s/c.outcome.json", "s/c.jsonl", "s/c.log"]
+    assert left == {"s/c.npz": 10, "s/x.py": 10}
+
+
+def test_records_that_stayed_on_the_board(tmp_path):
+    board = SimpleNamespace(name="test", broken=None, link=SimpleNamespace(ssh_file=None))
+    session = SimpleNamespace(left=lambda: 1)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')
+    outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
+    (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
+    left = home.Left(("s/c.jsonl",), 1, 10**7)
+    (case,) = home.complete(board, session, tmp_path, True, True, left)
+    assert case.records[0].reason == (
+        "ended with status 0 and left no record; files that were too large are left on the board"
+    )
+
+
+@pytest.mark.parametrize("seconds", ["x", [], 10**400, "9" * 999])
+def test_a_time_that_cannot_be_shown(tmp_path, seconds):
+    board = SimpleNamespace(name="test", broken=None, link=SimpleNamespace(ssh_file=None))
+    session = SimpleNamespace(left=lambda: 1)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')
+    outcome = {"reason": None, "exit_status": 0, "seconds": seconds, "argv": []}
+    (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
+    with pytest.raises(BoardError, match="it sends what makes no sense"):
+        home.complete(board, session, tmp_path, True, True, None)
+
+
+def test_a_summary_holds_no_more_than_it_shows():
+    long = "x" * 10**6
+    times = {"run_s": [3.0, 1.0, 2.0], "host_s": [9.0] * 1000}
+    item = Record(
+        "s", long, "error", long, params={"seed": 7, "peer": [[]] * 1000, "other": long},
+        device={"name": long, "type": "cpu", "skipped": [long] * 1000, "more": long},
+        environment={"x": long}, timing=times, argv=[long], check={"output_sha256": long},
+        metrics={"gflops": 2.5, "statistics": {"x": long}},
+    )  # fmt: skip
+    brief = home.brief(item)
+    assert len(brief.to_line()) < 10_000
+    assert brief.params == {"seed": 7, "peer": None}
+    assert (brief.times(), brief.metrics) == ([2.0], {"gflops": 2.5})
+    assert brief.device["type"] == "cpu"
+    plain = Record("s", None, "passed")
+    assert home.brief(plain) == plain
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../escaped", "/tmp/escaped", "s/../../escaped.log", "s/c.py", "a/b/c.log", "s", "", "S/c.log",
+     "s/c.log\n", f"{'s' * 101}/c.log", "unfinished", ".incoming/c.log", "s/plan.json"],
+)  # fmt: skip
+def test_a_file_that_no_run_has(path):
+    with pytest.raises(BoardError, match="a file that no run has"):
+        home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
+def test_a_run_with_a_name_that_is_none(name):
+    with pytest.raises(BoardError, match="names a run"):
+        home.run_name(name)

@@ -1,0 +1,223 @@
+"""Ctrl-C and SIGTERM at any time: one line, 130 or 143, and nothing left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import FAB, ROOT
+from test_deploy_ssh import processes_with, records, until
+
+from deploy import entry, incoming
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.fixture
+def start(project, tmp_path):
+    """Start a program in the copied project; gives the process. Its folder for the like is tmp/."""
+    (tmp_path / "tmp").mkdir()
+    started = []
+
+    def run(*command, **env):
+        env = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp"), **env}
+        started.append(subprocess.Popen(
+            [str(word) for word in command], cwd=project, env={**os.environ, **env},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ))  # fmt: skip
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def slow_import(tmp_path):
+    """Make a package that takes long to import; gives PYTHONPATH, and the file that says it began.
+
+    What it raises on a signal is taken for something else, as some packages do.
+    """
+
+    def make(name):
+        package, began = tmp_path / "slow" / name, tmp_path / "began"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(
+            f"import time\nopen({str(began)!r}, 'w').close()\n"
+            "try:\n    time.sleep(60)\n"
+            "except BaseException as error:\n    raise ImportError('broken') from error\n"
+        )
+        return str(package.parent), began
+
+    return make
+
+
+def stop(process, number):
+    """Send a signal; return (exit status, stdout, stderr)."""
+    process.send_signal(number)
+    said = process.communicate(timeout=30)
+    return process.returncode, *said
+
+
+@pytest.fixture
+def our_fab(tmp_path):
+    """The script of pip's for fab, in whose place our own was put, twice."""
+    script = tmp_path / "fab"
+    head = f"#!{sys.executable}\n# -*- coding: utf-8 -*-\n"
+    script.write_text(f"{head}import re\nfrom fabric.main import program\nprogram.run()\n")
+    script.chmod(0o755)
+    entry.install(script)
+    once = script.read_text()
+    entry.install(script)
+    assert script.read_text() == once == head + (ROOT / "deploy/entry.py").read_text()
+    assert os.access(script, os.X_OK)
+    return script
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_fab_is_stopped_while_fabric_is_imported(start, slow_import, our_fab, number, status):
+    path, began = slow_import("fabric")
+    process = start(our_fab, "list", PYTHONPATH=path)
+    until(began.exists)
+    assert stop(process, number) == (status, "", "fab: error: stopped\n")
+
+
+def test_fab_is_stopped_while_the_project_is_imported(start, slow_import):
+    path, began = slow_import("rich")
+    process = start(FAB, "list", PYTHONPATH=path)
+    until(began.exists)
+    assert stop(process, signal.SIGINT) == (130, "", "fab: error: stopped\n")
+
+
+def test_our_fab_is_fab(our_fab, project):
+    done = subprocess.run([our_fab, "nonsense"], cwd=project, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = subprocess.run([our_fab, "--version"], cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Fabric ")
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_run_is_stopped_on_the_board(start, project, stub, tmp_path, number, status):
+    stub("a_slow", f"import subprocess\nsubprocess.run(['sleep', '301.{os.getpid()}'])")
+    stub("b_next")
+    process = start(FAB, "deploy", "run-all")
+    until(lambda: processes_with(f"sleep 301.{os.getpid()}"))
+    ended, output, errors = stop(process, number)
+    assert (ended, errors.count("\n")) == (status, 1), output + errors
+    assert errors.startswith("fab: error: stopped; `fab collect`")
+    until(lambda: not processes_with(f"sleep 301.{os.getpid()}"))
+    came = records(project, "local")
+    assert came["a_slow", "only"][0].reason == "stopped"
+    assert came["b_next", "only"][0].reason == "not run: the run was stopped"
+    assert not list(project.glob("results/*/.*"))
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_second_ctrl_c_ends_it_at_once(start, stub, project, boards_toml):
+    stub("one")
+    deaf = project / "deaf"
+    deaf.write_text(f"#!/bin/sh\nexec sleep 302.{os.getpid()}\n")
+    deaf.chmod(0o755)
+    boards_toml(f'[local]\npython = "{deaf}"\n')
+    process = start(FAB, "deploy")
+    asleep = until(lambda: processes_with(f"sleep 302.{os.getpid()}"))
+    try:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopping\n"
+        assert process.poll() is None
+        began = time.monotonic()
+        assert stop(process, signal.SIGINT) == (130, "", "fab: error: stopped\n")
+        assert time.monotonic() - began < 5
+    finally:
+        for each in asleep:
+            os.kill(each, signal.SIGKILL)
+
+
+def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, project):
+    """... where fab was stopped before the board's next program began."""
+    stub("slow", f"import subprocess\nsubprocess.run(['sleep', '303.{os.getpid()}'])")
+    process = start(FAB, "deploy", "run-all", "doctor")
+    until(lambda: processes_with(f"sleep 303.{os.getpid()}"))
+    status, output, errors = stop(process, signal.SIGINT)
+    assert (status, errors.count("\n")) == (130, 1), errors
+    assert "doctor of" not in output
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_report_is_stopped_while_matplotlib_is_imported(start, slow_import, number, status):
+    path, began = slow_import("matplotlib")
+    archive = ROOT / "results" / "reference" / "intel.zip"
+    process = start(sys.executable, "-m", "report", archive, PYTHONPATH=path)
+    until(began.exists)
+    line = "report: error: stopped, nothing was written\n"
+    assert stop(process, number) == (status, "", line)
+
+
+def test_a_report_that_fab_started_is_stopped(start, slow_import, project):
+    path, began = slow_import("matplotlib")
+    (project / "results").mkdir()
+    process = start(FAB, "report", PYTHONPATH=path)
+    until(began.exists)
+    status, output, errors = stop(process, signal.SIGINT)
+    assert (status, output, errors.count("\n")) == (130, "", 1)
+    assert errors.startswith("fab: error: stopped")
+
+
+def test_the_help_of_a_report_needs_no_matplotlib():
+    code = "import sys; sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
+    code += "sys.argv = ['report', '--help']; import runpy\n"
+    code += "runpy.run_module('report', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--baseline DIR" in done.stdout
+
+
+def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
+    board = tmp_path / "results" / "odroid"
+    run = board / "20260102T030405.678Z"
+    run.mkdir(parents=True)
+    code = "import sys, time\nfrom deploy import incoming\n"
+    code += "with incoming.folder(sys.argv[1]) as path:\n    print(path, flush=True)\n"
+    code += "    time.sleep(60)\n"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, board], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        theirs = Path(other.stdout.readline().strip())
+        with incoming.folder(board) as ours:
+            incoming.sweep(tmp_path / "results")
+            assert {theirs, Path(ours), run} == set(board.iterdir())
+        assert {theirs, run} == set(board.iterdir())
+    finally:
+        other.kill()
+        other.communicate()
+    assert theirs.exists()
+    incoming.sweep(tmp_path / "results")
+    assert [run] == list(board.iterdir())
+    incoming.sweep(tmp_path / "nowhere")
+
+
+def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):
+    left = project / "results" / "odroid" / ".incoming-x" / "run"
+    left.mkdir(parents=True)
+    (left / "file").touch()
+    assert fab("list").returncode == 0
+    assert not left.parent.exists()
+    assert left.parents[1].exists()
+
+
+def test_the_set_up_puts_our_fab_in_place(tmp_path):
+    """The line of the Makefile, on a copy of the script."""
+    line = next(x for x in (ROOT / "Makefile").read_text().splitlines() if "entry.install" in x)
+    (tmp_path / "bin").mkdir()
+    shutil.copy(FAB, tmp_path / "bin" / "fab")
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    command = line.strip().replace("$(BIN)", str(tmp_path / "bin"))
+    subprocess.run(["sh", "-c", command], cwd=ROOT, check=True)
+    assert (tmp_path / "bin" / "fab").read_text().endswith((ROOT / "deploy/entry.py").read_text())

@@ -1,0 +1,197 @@
+"""tools check: our kernels are clean under Oclgrind, and what is broken on purpose is caught."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, exhaustive_but
+
+from common import manifest
+from common.constraints import Space
+from common.record import Record
+from tools import check
+
+needs_oclgrind = pytest.mark.skipif(
+    shutil.which("oclgrind") is None, reason="Oclgrind is not installed (Debian: oclgrind)"
+)
+
+
+@pytest.fixture
+def run():
+    """Run `tools check`; gives the finished process."""
+
+    def run(*args, root=ROOT, **more):
+        return subprocess.run(
+            [sys.executable, "-m", "tools", "check", *map(str, args)],
+            cwd=root, timeout=200, capture_output=True, text=True, check=False, **more,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def changed(project, run):
+    """Check a kernel of a sample that is changed in one place."""
+
+    def change(path, right, wrong, *args):
+        path = project / "samples" / path
+        text = path.read_text()
+        assert right in text
+        path.write_text(text.replace(right, wrong, 1))
+        return run(path.relative_to(project / "samples").parts[0], *args, root=project)
+
+    return change
+
+
+@needs_oclgrind
+@pytest.mark.parametrize(
+    "name", exhaustive_but(["sgemm"], ["sgemm", "64_bit_integer", "gemm_intel"])
+)
+def test_a_sample_is_clean(run, name):
+    done = run(name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *rows, last = done.stdout.splitlines()
+    assert len(rows) == len(manifest.read(name).tools.axes[0][1])
+    assert all(row.endswith("  clean") for row in rows)
+    assert last == f"{len(rows)} clean"
+
+
+@needs_oclgrind
+@pytest.mark.parametrize(
+    "kernel", exhaustive_but(["03_work_group"], ["03_work_group", "04_two_stages"])
+)
+def test_a_removed_barrier_is_a_race_with_file_and_line(changed, kernel):
+    path = f"64_bit_integer/kernels/{kernel}.cl"
+    done = changed(path, "barrier(CLK_LOCAL_MEM_FENCE);", "", "--axis", "--kernel", kernel[3:])
+    assert done.returncode == 1
+    assert " x data race" in done.stdout
+    assert f" in {kernel[3:]}, {kernel}.cl:" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 failed"
+
+
+@needs_oclgrind
+@pytest.mark.exhaustive
+def test_a_barrier_that_not_all_reach_is_caught(changed):
+    line = "barrier(CLK_LOCAL_MEM_FENCE);"
+    done = changed("64_bit_integer/kernels/03_work_group.cl", line,
+                   f"if (get_local_id(0)) {line}", "--axis", "--kernel", "work_group")  # fmt: skip
+    assert "divergence" in done.stdout
+    assert done.returncode == 1
+
+
+@needs_oclgrind
+@pytest.mark.parametrize(
+    ("right", "wrong", "kind"),
+    [
+        (
+            "float4 sum4 = (float4)(0.0f);",
+            "float4 sum4 = (float4)(0 * (A[5000] > 0));",
+            "out-of-bounds read",
+        ),
+        ("*C = alpha", "C[5000] = 1; *C = alpha", "out-of-bounds write"),
+        ("float4 sum4 = (float4)(0.0f);", "float4 sum4;", "uninitialised value"),
+    ],
+)
+def test_what_a_kernel_may_not_touch_is_caught(changed, right, wrong, kind):
+    text = (ROOT / "samples/sgemm/sgemm.cl").read_text()
+    before, _, after = text.partition("__kernel void sgemm_dot4")
+    assert after.count(right) == 1
+    done = changed("sgemm/sgemm.cl", text, before + "__kernel void sgemm_dot4"
+                   + after.replace(right, wrong), "--axis", "--kernel", "dot4")  # fmt: skip
+    assert done.returncode == 1
+    assert f" x {kind}" in done.stdout, done.stdout
+    assert " in sgemm_dot4, sgemm.cl:" in done.stdout
+
+
+@needs_oclgrind
+def test_a_wrong_result_and_a_kernel_that_does_not_build(changed, run, project):
+    done = changed("sgemm/sgemm.cl", " + beta * *C", " + *C", "--axis", "--kernel", "dot4")
+    assert done.returncode == 1
+    assert "failed: " in done.stdout
+    assert "elements are wrong" in done.stdout
+    path = project / "samples/sgemm/sgemm.cl"
+    path.write_text(path.read_text().replace("int k = 0", "int k k = 0", 1))
+    done = run("sgemm", "--axis", "--kernel", "dot4", root=project)
+    assert done.returncode == 1
+    assert "error: sgemm.cl does not build" in done.stdout
+
+
+def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
+    done = run("sgemm", env={"PATH": str(tmp_path)})
+    assert done.returncode == 77
+    assert done.stderr == "tools: error: Oclgrind is not installed: apt install oclgrind\n"
+
+
+def test_bad_input(run):
+    done = run("sgemm", "-D", "2X=1")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "'2X=1' is not NAME or NAME=VALUE" in done.stderr
+
+
+def test_guard_pages_of_a_sample_that_has_none(monkeypatch):
+    found = manifest.read("sgemm")
+    if "--guards" in found.values:
+        assert check.Pages(found).options(0) == ("--guards", "pages")
+    else:
+        with pytest.raises(check.Unsupported, match="sgemm has no option --guards"):
+            check.Pages(found)
+
+
+LOG = """
+Read-write data race at local memory address 0x1000000000004
+@Kernel: k
+
+@First entity:  Global(0,0,0) Local(0,0,0) Group(0,0,0)
+@  store i32 1
+@At line 7 (column 9) of input.cl:
+@  a[i] = 1;
+
+@Second entity: Global(1,0,0) Local(1,0,0) Group(0,0,0)
+@  load i32
+@At line 9 (column 3) of input.cl:
+@  b = a[0];
+
+Invalid read of size 4 at global memory address 0x3000000001000
+@Kernel: k
+@Entity: Global(0,0,0) Local(0,0,0) Group(0,0,0)
+@  load
+@At line 12 (column 8) of input.cl:
+@  x = A[n];
+
+Invalid read of size 4 at global memory address 0x3000000001004
+@Kernel: k
+@Entity: Global(1,0,0) Local(1,0,0) Group(0,0,0)
+@  load
+@At line 12 (column 8) of input.cl:
+@  x = A[n];
+
+Something new
+@Kernel: other
+
+Oclgrind: 4 errors generated
+""".replace("@", "\t")
+
+
+def test_messages_are_counted_by_kernel_file_and_line():
+    assert check.messages(LOG, {"k": "k.cl"}) == {
+        "Read-write data race in k, k.cl:7: a[i] = 1; and k.cl:9: b = a[0];": ("data race", 1),
+        "Invalid read in k, k.cl:12: x = A[n];": ("out-of-bounds read", 2),
+        "Something new in other": ("other", 1),
+    }
+    assert check.messages("", {}) == {}
+
+
+def test_kernels_with_parameters_run_with_small_ones():
+    space = Space({"TS": 32, "WPT": 8}, {"TS": [2, 4, 16, 32], "WPT": [1, 2, 8]},
+                  ("TS % WPT == 0",), ("TS", "TS // WPT"))  # fmt: skip
+    limits = {"local_mem_size": 9999, "max_work_group_size": 999,
+              "max_work_item_sizes": [999, 999]}  # fmt: skip
+    kernel = {"name": "k", "options": ["--kernel", "2"], "space": vars(space),
+              "flags": {"TS": "--tile"}}  # fmt: skip
+    item = Record("s", "describe", "passed", params={"kernels": [kernel]},
+                  device={"name": "d", "type": "cpu", "limits": limits})  # fmt: skip
+    small = check.small_parameters(item, ["--kernel", "2"], set())
+    assert small == ("--tile", "4", "--WPT", "2")  # 8 work-items; with 2 they would be 2
+    assert check.small_parameters(item, ["--kernel", "3"], set()) == ()
+    assert check.small_parameters(item, ["--kernel", "2"], {"--tile"}) == ()

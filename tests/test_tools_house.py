@@ -1,0 +1,35 @@
+"""What all tools keep to: no OpenCL, no sample's name, a help that says how to use them."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from common import manifest
+from tools.__main__ import COMMANDS
+
+SOURCES = sorted((ROOT / "tools").glob("*.py"))
+
+
+def test_tools_load_no_opencl():
+    names = ", ".join(f"tools.{path.stem}" for path in SOURCES if path.stem[0] != "_")
+    hidden = "import sys; sys.modules['pyopencl'] = sys.modules['numpy'] = None; "
+    subprocess.run([sys.executable, "-c", f"{hidden}import {names}"], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_no_tool_knows_a_sample(path):
+    text = path.read_text()
+    code = text.partition('"""\n\n')[2] if text.count('"""') > 1 else text  # without examples
+    code = code if '"""' in text[:4] else text
+    for name in manifest.names():
+        assert f'"{name}"' not in code
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_has_a_help(name):
+    done = subprocess.run([sys.executable, "-m", "tools", name, "--help"], cwd=ROOT,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0
+    assert f"python -m tools {name} " in done.stdout

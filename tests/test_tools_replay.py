@@ -1,0 +1,226 @@
+"""tools replay: a recorded run is run again, and judged only by what is like it."""
+
+import json
+import os
+import re
+
+import pytest
+from stub import Stub
+
+from common import manifest, record
+from tools import replay
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch, capsys):
+    stub = Stub(tmp_path, monkeypatch, capsys)
+    manifest._choosing.cache_clear()
+    yield stub
+    manifest._choosing.cache_clear()
+
+
+@pytest.fixture
+def recorded_point(stub):
+    """A journal with the record of one point; gives a function that changes the record."""
+    stub.sweep("--", "--kernel", "1", "--size", "8")
+    data = json.loads(stub.journal.read_text())
+
+    def change(**changes):
+        stub.journal.write_text(json.dumps({**data, **changes}) + "\n")
+        return data
+
+    return change
+
+
+def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
+    """Times of 0.1 (3 of them), 0.11 and 0.12: the 10th to 90th percentile is 40 to 34.48."""
+    recorded_point()
+    monkeypatch.setenv("STUB_FACTOR", "1.25")  # 50, and 43.1 to 50: 10 apart, 12.4 allowed
+    status, out, _ = stub("replay", f"{stub.journal}:1")
+    assert status == 0
+    assert re.search(r"^  recorded  40 GFLOPS \(34.48 to 40, 5 times\), 2", out, re.M)
+    assert re.search(r"^  now       50 GFLOPS \(43.1 to 50, 5 times\)$", out, re.M)
+    assert "\nagree: the medians are 10 apart, both spreads together are 12.41\n" in out
+    monkeypatch.setenv("STUB_FACTOR", "1.5")  # 60, and 51.7 to 60: 20 apart, 13.8 allowed
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 1
+    assert "\ndiffer: the medians are 20 apart, both spreads together are 13.79\n" in out
+
+
+def test_few_times_are_inconclusive(stub):
+    stub.sweep("--", "--kernel", "1", "--repeat", 2)
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 77
+    assert "\ninconclusive: the medians are 0 apart, " in out
+    assert "but of 2 times only" in out
+
+
+def test_runs_without_times_agree(stub):
+    stub.sweep("--", "--kernel", "1", "--do", "check")
+    status, out, _ = stub("replay", stub.journal)
+    assert (status, "agree: it passes again; no times to compare" in out) == (0, True)
+
+
+def test_failures(recorded_point, stub):
+    recorded_point(status="failed", reason="9 elements are wrong", metrics={}, timing={})
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 0
+    assert "\nno longer fails: it was recorded as failed" in out
+    stub.journal.unlink()
+    stub.sweep("--", "--kernel", "1", "--do", "wrong")
+    status, out, _ = stub("replay", stub.journal)
+    assert (status, "\nagree: it still does not pass (failed)" in out) == (0, True)
+    data = json.loads(stub.journal.read_text())
+    stub.journal.write_text(json.dumps({**data, "reason": "it is broken"}) + "\n")
+    status, out, _ = stub("replay", stub.journal)
+    assert (status, "but in another way" in out) == (1, True)
+    stub.journal.write_text(json.dumps({**data, "status": "passed", "reason": None}) + "\n")
+    status, out, _ = stub("replay", stub.journal)
+    assert (status, "differ: recorded as passed, now failed" in out) == (1, True)
+
+
+def test_the_numbers_of_a_reason_may_differ():
+    old = record.Record("stub", "k", "error", "no end within 6 s: killed")
+    for reason, verdict in (
+        ("killed by SIGSEGV", "differ"),
+        ("no end within 60 s: killed", "agree"),
+    ):
+        new = record.Record("stub", "k", "error", reason)
+        assert replay.compare(None, old, new)[0].startswith(verdict)
+
+
+def test_a_crash_is_a_result(stub):
+    stub.sweep("--", "--kernel", "1", "--do", "crash")
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 0
+    assert "  now       error: killed by SIGSEGV: last words ?[1m\n" in out
+
+
+def test_other_code_is_not_judged(recorded_point, stub):
+    recorded_point(code="another")
+    status, out, _ = stub("replay", stub.journal)
+    assert (status, "\nnot comparable: the code has changed since\n" in out) == (77, True)
+    data = recorded_point()
+    del data["code"]
+    recorded_point(code=None)
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 77
+    assert "\nnot comparable: the record does not say by which code\n" in out
+
+
+def test_the_device_is_that_of_the_record(recorded_point, stub, monkeypatch):
+    data = recorded_point()
+    assert stub("replay", stub.journal)[0] == 0
+    assert stub.runs()[-1] == "--kernel 1 --size 8 --platform=a platform --device=a device"
+    recorded_point(device={**data["device"], "name": "Mali-T628"})
+    status, _, errors = stub("replay", stub.journal)
+    assert status == 77
+    assert "not comparable: recorded on Mali-T628 (a platform, device), which is not here" in errors
+    assert errors.count("\n") == 1
+    status, out, _ = stub("replay", stub.journal, "--", "-p", "0")
+    assert status == 77
+    assert "\nnot comparable: recorded on Mali-T628 (a platform), now on a device" in out
+    assert stub.runs()[-1] == "--kernel 1 --size 8 -p 0"
+
+
+def test_another_driver_is_said_and_judged(recorded_point, stub):
+    data = recorded_point()
+    recorded_point(device={**data["device"], "driver": "0.1"})
+    status, out, _ = stub("replay", stub.journal)
+    assert status == 0
+    assert "\nnote: recorded with driver 0.1, now 1\nagree: " in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [
+        (["run.py", "--blas", "./friend.zip"], "--blas"),
+        (["run.py", "--kernel", "1", "--blas=x"], "--blas=x"),
+        (["run.py", "--kernel", "/etc/passwd"], "/etc/passwd"),
+        (["run.py", "friend.bmp"], "friend.bmp"),
+        (["run.py", "--kernel"], "--kernel"),
+    ],
+)
+def test_options_of_others_only_choose(recorded_point, stub, argv, word):
+    data = recorded_point()
+    del data["params"]["point"]
+    recorded_point(argv=argv)
+    runs = len(stub.runs())
+    status, _, errors = stub("replay", stub.journal)
+    assert status == 2
+    assert f"the record's option {word} may name a file" in errors
+    assert errors.count("\n") == 1
+    assert len(stub.runs()) == runs
+    point = {"options": argv[1:], "key": "0" * 32}
+    recorded_point(argv=["run.py"], params={**data["params"], "point": point})
+    assert stub("replay", stub.journal)[0] == 2
+    stub("replay", "--trust", stub.journal)
+    assert len(stub.runs()) == runs + 1
+
+
+def test_the_record_of_a_run_by_hand(recorded_point, stub, tmp_path):
+    data = recorded_point()
+    del data["params"]["point"]
+    argv = ["/home/board/samples/stub/run.py", "--kernel", "1", "--json", "x", "--output=y.npz"]
+    recorded_point(argv=argv)
+    assert stub("replay", stub.journal, "--json", tmp_path / "new.jsonl")[0] == 0
+    assert stub.runs()[-1].startswith("--kernel 1 --platform")
+    (new,) = record.read(tmp_path / "new.jsonl")
+    assert new.variant == "k"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.jsonl", "cannot read none.jsonl: No such file"),
+        ("{}", "has several records: name one, such as "),
+        ("{}:4", "has no line 4"),
+        ("{}:0", "has no line 0"),
+        ("{}:" + "9" * 4400, "no file has so many lines"),
+        ("{}:2", "the record is of the sample 'nonesuch', which is not here"),
+        ("{}:3", "journal.jsonl:3: not a JSON object"),
+        ("/", "cannot read /: Is a directory"),
+        ("/dev/zero:1", "/dev/zero is no file"),
+        ("a\0b", "cannot read 'a\\x00b'"),
+    ],
+)
+def test_what_cannot_be_replayed(stub, name, message):
+    items = [record.Record("stub", "k", "error", "why"), record.Record("nonesuch", "k", "passed")]
+    text = "".join(item.to_line() + "\n" for item in items)
+    stub.journal.write_text(text + "junk\n")
+    status, _, errors = stub("replay", name.format(stub.journal))
+    assert message in errors
+    assert (status, errors.count("\n")) == (2, 1)
+
+
+def test_a_fifo_is_refused_at_once(stub, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    assert stub("replay", f"{tmp_path}/fifo:1")[2].endswith("fifo is no file\n")
+    stub.sweep("--", "--kernel", "1")
+    _, _, errors = stub("replay", stub.journal, "--json", tmp_path / "fifo")
+    assert errors.endswith("fifo: it is no file\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"metrics": {"statistics": {"median": "x"}}}, {"metrics": {}}, {"timing": {}},
+     {"params": {"point": 3}}, {"params": {"point": {"options": "x"}}}, {"device": {}},
+     {"metrics": {"gflops": 0}}, {"timing": {"host_s": [0, 0]}}],
+)  # fmt: skip
+def test_odd_records_end_in_a_verdict_or_one_line(recorded_point, stub, change):
+    recorded_point(**change)
+    status, out, errors = stub("replay", stub.journal)
+    assert status in (0, 1, 2, 77)
+    assert out or errors.count("\n") == 1
+    assert "unforeseen" not in errors
+
+
+def test_a_record_of_a_real_sample(recorded, run_sample, tmp_path, capsys):
+    from tools.__main__ import run
+
+    recorded("sgemm", "--size", 24, "--kernel", "row4")
+    status = run(["replay", str(tmp_path / "records.jsonl")])
+    said = capsys.readouterr()
+    assert status in (0, 1), said.err
+    assert "sgemm row4: --size 24 --kernel row4" in said.out
+    assert re.search(r"^(agree|differ): the medians are ", said.out, re.M)

@@ -1,0 +1,237 @@
+"""Run kernels under Oclgrind, a simulator that sees data races and every access out of bounds.
+
+python -m tools check sgemm                                every kernel, small matrices
+python -m tools check gemmbench --axis -f 'SGEMM_*_local' -D ROOM=16     with a macro of the kernel
+python -m tools check mygemm --axis --kernel 6 -- --size 20x21x22
+python -m tools check mygemm --guards pages                without Oclgrind: on a CPU, see below
+
+Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
+ones. Oclgrind is a package of Debian and others. With --guards pages, points run on a device of
+this machine, whose buffers end at pages that may not be touched.
+
+exit status: 0 all clean; 1 something was found, or a result is wrong; 77 no Oclgrind.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from math import log2, prod
+from pathlib import Path
+from types import SimpleNamespace
+
+from common import constraints, manifest
+from common.errors import PASSED, WRONG_RESULT, Unsupported
+from common.text import printable
+from tools import child, command, engine, points
+
+_RUNTIME = ("lib/oclgrind", "lib64/oclgrind", "lib")  # where the runtime is, from its bin folder up
+# What Oclgrind calls the kinds of what it finds, as its messages begin.
+_KINDS = {
+    "data race": re.compile(r"\S* ?data race"),
+    "out-of-bounds read": re.compile(r"Invalid read"),
+    "out-of-bounds write": re.compile(r"Invalid write"),
+    "uninitialised value": re.compile(r"Uninitiali[sz]ed|.*uninitiali[sz]ed value"),
+    "divergence": re.compile(r"Work-group divergence"),
+}
+_NO_MESSAGE = re.compile(r"Oclgrind: \d+ errors generated")
+_MOST_SHOWN = 3  # places of a point
+_GROUP = (4, 64)  # work-items of a group: enough to race, few enough to simulate
+
+
+def options():
+    """Return the parser."""
+    result = command.parser("check", __doc__)
+    command.add_sample(result)
+    command.add_axis(result)
+    add = result.add_argument
+    add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
+        help="a macro for the kernels, such as fewer elements of local memory")  # fmt: skip
+    add("--guards", choices=("oclgrind", "pages"), default="oclgrind",
+        help="what finds accesses out of bounds (default %(default)s)")  # fmt: skip
+    command.add_limit(result, 120)
+    return result
+
+
+def _macro(text):
+    if not re.fullmatch(r"[A-Za-z_]\w*(=[\w.+-]*)?", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME or NAME=VALUE")
+    return text
+
+
+def main(argv):
+    """Check every point; print a line each; return the exit status."""
+    line = command.parse(options(), argv)
+    args, found = line.args, manifest.read(line.args.sample)
+    with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
+        watch = Oclgrind(folder, args.define) if args.guards == "oclgrind" else Pages(found)
+        plan = list(_plan(found, line, watch, args.limit))
+        width = max(len(point.label) for point in plan)
+        outcomes = Counter()
+        workers = min(os.cpu_count() or 1, len(plan))
+        for point, result in engine.run(found, plan, args.limit, env=watch.env, workers=workers):
+            problems = {text: (kind, count) for text, (kind, count) in watch.found(point).items()
+                        if kind not in found.tools.ignored}  # fmt: skip
+            outcome = result.state.ended if result.state.ended != "passed" else "clean"
+            outcome = "failed" if problems else outcome
+            outcomes[outcome] += 1
+            print(f"{point.label:<{width}}  {_said(problems, result)}", flush=True)
+            for text in list(problems)[:_MOST_SHOWN]:
+                print(f"    {printable(text)}", flush=True)
+    print(", ".join(f"{n} {name}" for name, n in outcomes.items()))
+    wrong = {"failed", "error", "refused"} & set(outcomes)
+    return WRONG_RESULT if wrong or not outcomes["clean"] else PASSED
+
+
+def _said(problems, result):
+    """Return what came of a point: how often which kind was found, or why it did not pass."""
+    kinds = Counter()
+    for kind, count in problems.values():
+        kinds[kind] += count
+    said = ", ".join(f"{n} x {kind}" for kind, n in kinds.items())
+    state = result.state.ended
+    if state == "passed":
+        return said or "clean"
+    return f"{said + '; ' if said else ''}{state}: {printable(str(result.reason))}"
+
+
+def _plan(found, line, watch, limit_s):
+    """Yield the points: the axes, small options, and small parameters of kernels that have some."""
+    axes = command.all_axes(found, line)
+    given = {word.partition("=")[0] for word in line.options} | set(axes)
+    small = () if set(found.tools.small) & given else found.tools.small
+    described = child.describe(found.name, (*small, *line.options), limit_s, watch.drivers)
+    for number in range(points.size(axes)):
+        words = points.words(points.pair(axes, number))
+        fixed = (*small, *line.options, *words)
+        sizes = small_parameters(described, words, {word.partition("=")[0] for word in fixed})
+        label = " ".join((*words, *sizes)) or "default"
+        options = (*fixed, *sizes, "--check-only", *watch.options(number))
+        yield points.Point(options, f"{number:032x}", label)
+
+
+def small_parameters(described, words, given):
+    """Return options with small parameters for the kernel that the words choose, or ().
+
+    The work-group has some work-items, for races; the rest is as near to 2 as can be, so that loops
+    run and vectors have elements. Parameters that are `given` stay as they are.
+    """
+    for kernel in described.params.get("kernels", ()):
+        if kernel["options"] != list(words) or not kernel["space"]:
+            continue
+        space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
+        flags = {name: flags.get(name, f"--{name}") for name in space.defaults}
+        if given & set(flags.values()):
+            return ()
+        limits = SimpleNamespace(**described.device["limits"])
+        known = constraints.facts(limits, kernel.get("itemsize", 4))
+
+        def far(params, space=space):
+            fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]
+            near = sum(abs(log2((n + 1) / 3)) for n in params.values())
+            return not fits, sum(n < 2 for n in params.values()), near
+
+        best = min(constraints.legal(space, known), key=far, default={})
+        return tuple(w for name, n in best.items() for w in (flags[name], str(n)))
+    return ()
+
+
+class Pages:
+    """Guard pages in place of Oclgrind: what touches one is said in the record."""
+
+    drivers = None
+
+    def __init__(self, found):
+        """Raise Unsupported where the sample has none."""
+        if "--guards" not in found.values:
+            raise Unsupported(f"{found.name} has no option --guards")
+
+    def env(self, _point):
+        """Return no variables."""
+
+    def options(self, _number):
+        """Return the options of a point."""
+        return ("--guards", "pages")
+
+    def found(self, _point):
+        """Return nothing: the point has failed."""
+        return {}
+
+
+class Oclgrind:
+    """Oclgrind as the only driver of a process, and what it finds there."""
+
+    def __init__(self, folder, defines):
+        """Keep logs in a folder. Raises Unsupported where Oclgrind is not installed."""
+        self._folder, self.drivers = Path(folder), {"OCL_ICD_VENDORS": str(find_runtime())}
+        self._defines = [f"-D{text}" for text in defines]
+
+    def env(self, point):
+        """Return the variables of the process of a point."""
+        return {
+            **self.drivers, "OCLGRIND_LOG": str(self._folder / f"{point.key}.log"),
+            "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1",
+            "OCLGRIND_MAX_ERRORS": "1000000",
+            # Optimised, a read whose value is dropped would be gone; and version 21.10 crashes on
+            # sums over lanes that the compiler has made one instruction of.
+            "OCLGRIND_BUILD_OPTIONS": " ".join(["-cl-opt-disable", *self._defines]),
+        }  # fmt: skip
+
+    def options(self, number):
+        """Return the options of a point: what it builds is kept, to name the file of a kernel."""
+        return ("--keep", str(self._folder / f"{number:032x}"))
+
+    def found(self, point):
+        """Return {what was found and where: (its kind, how often)} of a point that has run."""
+        log = self._folder / f"{point.key}.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        files = {}
+        for path in sorted((self._folder / point.key).glob("*.json")):
+            about = json.loads(path.read_text(encoding="utf-8"))
+            files.update(dict.fromkeys(about["kernels"], Path(about["file"]).name))
+        return messages(text, files)
+
+
+def find_runtime():
+    """Return Oclgrind's OpenCL runtime, a library for the ICD loader, or raise Unsupported."""
+    program = shutil.which("oclgrind")
+    for folder in _RUNTIME if program else ():
+        library = Path(program).resolve().parents[1] / folder / "liboclgrind-rt-icd.so"
+        if library.exists():
+            return library
+    raise Unsupported("Oclgrind is not installed: apt install oclgrind")
+
+
+def messages(log, files):
+    """Return {what was found and where: (a key of _KINDS or `other`, how often)} of a log.
+
+    The first line of a message begins at the left, the others with a tab. `files` has the file of
+    each kernel.
+    """
+    found = {}
+    for block in re.split(r"\n(?=\S)", log):
+        message = block.strip()
+        if not message or _NO_MESSAGE.match(message):
+            continue
+        kind = next((kind for kind, sign in _KINDS.items() if sign.match(message)), "other")
+        text = _brief(message, files)
+        found[text] = kind, found.get(text, (kind, 0))[1] + 1
+    return found
+
+
+def _brief(message, files):
+    """Return a message in a line: what was found, in which kernel, and the lines of its source.
+
+    Addresses are left out: what is found in every work-item is one message.
+    """
+    kernel = re.search(r"^\tKernel: +(\S+)", message, re.M)
+    name = kernel[1] if kernel else "?"
+    places = re.findall(r"At line (\d+).*\n\s*(.*)", message)
+    file = files.get(name, "its source")
+    where = " and ".join(f"{file}:{number}: {code}" for number, code in dict.fromkeys(places))
+    what = re.sub(r" (?:at|to|from)?\s*\w* ?memory address 0x[0-9a-f]+| of size \d+", "",
+                  message.splitlines()[0])  # fmt: skip
+    return f"{what} in {name}" + (f", {where}" if where else "")

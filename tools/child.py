@@ -1,0 +1,116 @@
+"""Start a sample in a process of its own, under a time limit: a driver may hang or crash."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+
+from common import manifest, record
+from common.errors import OpenCLFailure, UsageError
+from common.text import printable, signal_name
+
+_TAIL = 65536  # bytes of what a sample says on stderr
+_KILL_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+# Then the kernel ends a point whose tool was killed: it would take the time of another.
+_START = f"""\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl({_KILL_WITH_PARENT}, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]): sys.exit("the parent is gone")
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+_running, _lock = set(), Lock()
+
+
+@dataclass
+class Outcome:
+    """How a run ended.
+
+    `status` is the exit status, negative for a signal, None where it took too long. `reason` says
+    what went wrong where the records do not.
+    """
+
+    status: int | None
+    records: list = field(default_factory=list)
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+def run(sample, options, limit_s, env=None):
+    """Run a sample with the options, at most `limit_s` seconds; return the Outcome.
+
+    `env` are variables beside those of this process. The sample is killed with all that it started.
+    """
+    script = manifest.ROOT / "samples" / sample / "run.py"
+    # Files without a name: nothing is left of them, even after SIGKILL.
+    with tempfile.TemporaryFile() as saved, tempfile.TemporaryFile() as said:
+        json = f"/dev/fd/{saved.fileno()}"
+        command = [sys.executable, "-S", "-c", _START, str(os.getpid()), str(script), *options]
+        started = time.monotonic()
+        with _lock:  # no fork of another thread may keep the files open
+            process = subprocess.Popen(
+                [*command, "--json", json], pass_fds=[saved.fileno()], stderr=said,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, **(env or {})},
+            )  # fmt: skip
+            _running.add(process)
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+        seconds = time.monotonic() - started
+        records, errors = record.read_lenient(json)
+        return Outcome(status, records, _reason(status, limit_s, said, records, errors), seconds)
+
+
+def _end(process):
+    """Kill a run with all of its group, where it has not ended."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    with _lock:
+        _running.discard(process)
+
+
+def end_all():
+    """End every run that other threads wait for."""
+    for process in list(_running):
+        _end(process)
+
+
+def _reason(status, limit_s, said, records, errors):
+    """Return what went wrong where no record can say it, else None."""
+    if status is None:
+        return f"no end within {limit_s:g} s: killed"
+    if errors:
+        return f"its records cannot be read: {errors[0]}"
+    if records and status >= 0:
+        return None
+    said.seek(0, os.SEEK_END)
+    said.seek(max(0, said.tell() - _TAIL))
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    last = printable(lines[-1].removeprefix("run.py: error: ")) if lines else ""
+    if status < 0:
+        return f"killed by {signal_name(-status)}" + (f": {last}" if last else "")
+    return last or f"ended with status {status} and left no record"
+
+
+def describe(sample, options, limit_s, env=None):
+    """Return the record of --describe, with the options that choose the device and more.
+
+    Raises UsageError where the sample takes the options for none of its own, OpenCLFailure for any
+    other failure.
+    """
+    done = run(sample, [*options, "--describe"], limit_s, env)
+    found = [item for item in done.records if item.variant == "describe"]
+    if found and done.status == 0:
+        return found[-1]
+    why = next((r.reason for r in done.records if r.reason), done.reason) or "no description"
+    raise (UsageError if done.status == 2 else OpenCLFailure)(f"{sample}: {why}")

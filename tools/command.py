@@ -1,0 +1,114 @@
+"""The command lines of tools: their own options, axes with values, the sample's after --."""
+
+import argparse
+from typing import NamedTuple
+
+from common import manifest
+from common.errors import UsageError
+
+_FILES = ("--json", "--output", "--keep", "--describe", "--list")  # a tool gives, or reads, these
+
+
+class Line(NamedTuple):
+    """A command line in parts: parsed options, ((option, values), ...), the words after --."""
+
+    args: argparse.Namespace
+    axes: tuple
+    options: tuple
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message}; see --help")
+
+
+def parser(name, description):
+    """Return a parser without options of its own."""
+    result = _Parser(
+        prog=f"python -m tools {name}", description=description, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="What stands after -- are options of the sample.",
+    )  # fmt: skip
+    result.add_argument("--debug", action="store_true", help="show where an error came from")
+    return result
+
+
+def add_sample(result):
+    """Add the argument that names the sample."""
+    names = manifest.names()
+    result.add_argument("sample", choices=names, metavar="SAMPLE", help=", ".join(names))
+
+
+def add_axis(result):
+    """Add --axis to the help; parse() reads it, for its values may begin with a hyphen."""
+    result.add_argument(
+        "--axis", action="append", metavar=("NAME", "VALUE"), nargs=2,
+        help="an option of the sample, and the values that it takes, each as a word; repeatable. "
+        "By default those of the sample's sample.toml",
+    )  # fmt: skip
+
+
+def add_limit(result, seconds):
+    """Add the time limit of a point."""
+    result.add_argument("--limit", type=positive, default=seconds, metavar="S",
+                        help="seconds that a point may take (default %(default)s)")  # fmt: skip
+
+
+def positive(text):
+    """Return the positive number of seconds that `text` names: an argparse type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return value
+
+
+def count(text):
+    """Return the whole number from 1 up that `text` names: an argparse type."""
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 up")
+    return int(text)
+
+
+def seed(text):
+    """Return the whole number that `text` names: an argparse type."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 up")
+    return int(text)
+
+
+def parse(result, argv):
+    """Return the Line of the arguments. Raises UsageError."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    own, options = list(argv[:at]), tuple(argv[at + 1 :])
+    for word in options:
+        if word.partition("=")[0] in _FILES:
+            raise UsageError(f"{word} cannot stand after --: the tool itself gives or reads it")
+    words, axes = [], {}
+    while own:
+        if (word := own.pop(0)) != "--axis":
+            words.append(word)
+            continue
+        name = own.pop(0) if own else ""
+        name = name if name.startswith("-") else f"--{name}" if name[1:] else f"-{name}"
+        values = []
+        while own and (not own[0].startswith("-") or own[0][1:2].isdigit()):
+            values.append(own.pop(0))
+        if not name.strip("-") or not values:
+            raise UsageError("--axis NAME VALUE...: an option of the sample, and its values")
+        axes[name] = tuple(dict.fromkeys(values))
+    return Line(result.parse_args(words), tuple(axes.items()), options)
+
+
+def all_axes(found, line):
+    """Return the axes of a Line: those of the sample's Manifest that it leaves open, then its own.
+
+    Raises UsageError where an option is given twice.
+    """
+    own = dict(line.axes)
+    given = {word.partition("=")[0] for word in line.options}
+    if twice := [name for name in own if name in given]:
+        raise UsageError(f"{twice[0]} is an axis, and stands after -- as well")
+    return {**{n: v for n, v in found.tools.axes if n not in given}, **own}

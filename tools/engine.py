@@ -1,0 +1,143 @@
+"""Run points, each in a process of its own: the one engine of sweep, tune, check and inspect."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from common.errors import OPENCL_FAILURE, PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE
+from common.record import Record
+from common.text import figures
+from tools import child
+from tools.journal import State
+
+_GRAVITY = ("passed", "unsupported", "refused", "error", "failed")  # the worst comes last
+_NONE_PASSED = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "refused": WRONG_USAGE,
+                "unsupported": UNSUPPORTED}  # fmt: skip
+
+
+@dataclass
+class Result:
+    """What came of a point. `records` are empty where the journal had it already."""
+
+    state: State
+    records: list = field(default_factory=list)
+    new: bool = True
+
+    @property
+    def reason(self):
+        """Return why it did not pass, or None."""
+        reasons = [item.reason for item in self.records if item.status == self.worst]
+        return reasons[-1] if reasons and self.state.ended != "passed" else None
+
+    @property
+    def worst(self):
+        """Return the worst status of the records."""
+        return max((item.status for item in self.records), key=_GRAVITY.index, default=None)
+
+
+def run(manifest, points, limit_s, journal=None, env=None, workers=1):
+    """Run the points that the journal does not have; yield (Point, Result) for each, in order.
+
+    `limit_s` is the time limit of each. `env` is called with a point, and returns variables of its
+    process. With several `workers` as many points run at a time: not where times are taken.
+    """
+
+    def one(point):
+        state = journal and journal.state(point.key)
+        if state and state.settled(limit_s):
+            return point, Result(state, new=False)
+        done = child.run(manifest.name, point.options, limit_s, env and env(point))
+        return point, _result(manifest, point, done, limit_s)
+
+    def kept(pair):
+        if journal and pair[1].new:
+            journal.add(pair[1].records)
+        return pair
+
+    if workers == 1:
+        yield from (kept(one(point)) for point in points)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            yield from map(kept, pool.map(one, points))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            child.end_all()
+
+
+def _result(manifest, point, done, limit_s):
+    """Return the Result of an Outcome: its last record says how the point ended."""
+    records = list(done.records)
+    if done.reason:
+        records.append(Record(manifest.name, None, "error", done.reason, argv=list(point.options)))
+    result = Result(None, records)
+    ended = "refused" if done.status == WRONG_USAGE else result.worst
+    rates = [rate(manifest, item) for item in records]
+    best = max((r for r in rates if r is not None), default=None)
+    table = {
+        "ended": ended, "exit_status": done.status, "key": point.key, "limit_s": float(limit_s),
+        "metric": best if ended == "passed" else None, "options": list(point.options),
+        "seconds": round(done.seconds, 3),
+    }  # fmt: skip
+    for item in records[:-1]:
+        item.params["point"] = {"options": table["options"], "of": point.key}
+    records[-1].params["point"] = table
+    late = float(limit_s) if done.status is None else None
+    result.state = State(ended, table["metric"], late)
+    return result
+
+
+def rate(manifest, item):
+    """Return a record's number of the sample's metric, if it passed and has one."""
+    value = item.metrics.get(manifest.tools.metric)
+    return float(value) if item.status == "passed" and value is not None else None
+
+
+def line(manifest, result):
+    """Return what a person wants to know of a Result first."""
+    state = result.state
+    if state.ended != "passed":
+        return f"{state.ended}: {result.reason}" if result.reason else state.ended
+    hot = any(item.environment.get("throttled") for item in result.records)
+    return amount(manifest, state.metric) + (", throttled" if hot else "")
+
+
+def amount(manifest, metric):
+    """Return a number of the sample's metric as text."""
+    units = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}
+    name = manifest.tools.metric
+    return "right" if metric is None else f"{figures(metric)} {units.get(name, name)}"
+
+
+class Summary:
+    """Counts how points ended, and keeps the fastest."""
+
+    def __init__(self, manifest):
+        self._manifest, self._counts, self._best = manifest, Counter(), None
+
+    def add(self, point, state):
+        """Count one."""
+        self._counts[state.ended] += 1
+        if state.metric is not None and (self._best is None or state.metric > self._best[0]):
+            self._best = state.metric, point.label
+
+    def lines(self):
+        """Return how many points ended how, and which one was the fastest."""
+        shown = ", ".join(f"{self._counts[n]} {n}" for n in _GRAVITY if self._counts[n])
+        fastest = (
+            [f"fastest: {self._best[1]}: {amount(self._manifest, self._best[0])}"]
+            if self._best
+            else []
+        )
+        return [shown, *fastest]
+
+    def status(self):
+        """Return the exit status: what the device cannot do is no failure where another passed."""
+        for name in ("failed", "error"):
+            if self._counts[name]:
+                return _NONE_PASSED[name]
+        if self._counts["passed"]:
+            return PASSED
+        return next(
+            (_NONE_PASSED[n] for n in ("refused", "unsupported") if self._counts[n]), PASSED
+        )

@@ -1,0 +1,90 @@
+"""A point: a sample with options. What makes two points the same, and the points of axes."""
+
+import hashlib
+import json
+import random
+from math import prod
+from typing import NamedTuple
+
+# The shared options that choose the device: another one makes another point.
+DEVICE_OPTIONS = frozenset(
+    ("-p", "--platform", "-d", "--device", "-t", "--type", "--limits")
+)  # fmt: skip
+# Of what device.describe() says: who runs a point, whatever number it has. A new driver makes
+# other points.
+RAN_ON = ("platform", "platform_version", "name", "driver")
+
+
+class Point(NamedTuple):
+    """The options of one run of a sample. `key` is equal for equal points, `label` for a person."""
+
+    options: tuple
+    key: str
+    label: str
+
+
+class Identity:
+    """What the points of one sample, code and device have in common."""
+
+    def __init__(self, sample, described):
+        """Take the record of --describe."""
+        about = {name: described.device.get(name) for name in RAN_ON}
+        text = json.dumps([sample, described.code, about], sort_keys=True)
+        self._common = hashlib.blake2b(text.encode(), digest_size=16)
+
+    def point(self, options, label=None):
+        """Return the Point of these options."""
+        digest = self._common.copy()
+        digest.update("\0".join(options).encode(errors="surrogateescape"))
+        return Point(tuple(options), digest.hexdigest(), label or " ".join(options))
+
+
+def size(axes):
+    """Return how many combinations of the axes, values by option, there are."""
+    return prod(len(values) for values in axes.values())
+
+
+def chosen(axes, number=None, seed=0):
+    """Return the numbers of the combinations: all, or as many as a seed draws, in their order."""
+    total = size(axes)
+    if number is None or number >= total:
+        return range(total)
+    return sorted(random.Random(seed).sample(range(total), number))
+
+
+def pair(axes, index):
+    """Return the ((option, value), ...) of a combination. The last axis changes fastest."""
+    found = []
+    for option, values in reversed(axes.items()):
+        index, at = divmod(index, len(values))
+        found.append((option, values[at]))
+    return found[::-1]
+
+
+def words(pair):
+    """Return the words of ((option, value), ...). Its value may begin with a hyphen."""
+    return [word for option, value in pair
+            for word in ([f"{option}={value}"] if value.startswith("-") and option[:2] == "--"
+                         else [option, value])]  # fmt: skip
+
+
+def device_options(options):
+    """Return those of the words that choose the device, with their values."""
+    found, left = [], iter(options)
+    for word in left:
+        if word in DEVICE_OPTIONS:
+            found += [word, next(left, "")]
+        elif word.partition("=")[0] in DEVICE_OPTIONS:
+            found.append(word)
+    return tuple(found)
+
+
+def without_device(options):
+    """Return the words without those of device_options()."""
+    kept, left = [], iter(options)
+    for word in left:
+        if word in DEVICE_OPTIONS:
+            next(left, None)
+        elif word.partition("=")[0] not in DEVICE_OPTIONS:
+            kept.append(word)
+    return tuple(kept)

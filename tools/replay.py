@@ -1,0 +1,242 @@
+"""Run what a record says again, and say whether the new run agrees with it.
+
+python -m tools replay sgemm.jsonl:12               the record in line 12, on the same device
+python -m tools replay sgemm.jsonl:12 -- -p intel   on another device
+python -m tools replay --trust mine.jsonl           a file with one record, whatever its options
+
+A record may come from somebody else. Its options are used only if its sample says that they choose
+what is run, and neither write nor name a file; --trust uses all of them. They agree if both pass
+and their medians differ by no more than both spreads (10th to 90th percentile) together.
+
+exit status: 0 they agree, or what failed passes now; 1 they differ; 77 inconclusive: another
+device, other code, or fewer than 3 times.
+"""
+
+import itertools
+import os
+import re
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from common import manifest, record
+from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
+from common.stats import spread
+from common.text import figures, printable
+from tools import child, command, engine, points
+
+_ENOUGH = 3  # times: the spread of fewer says little
+
+
+def options():
+    """Return the parser."""
+    result = command.parser("replay", __doc__)
+    add = result.add_argument
+    add("record", metavar="FILE:LINE", help="a record; only FILE where it holds one")
+    add("--trust", action="store_true", help="use all options of the record: it is your own")
+    add("--json", type=Path, metavar="FILE", help="append the records of the new run to FILE")
+    command.add_limit(result, 60)
+    return result
+
+
+def main(argv):
+    """Run it again and compare; return the exit status."""
+    line = command.parse(options(), argv)
+    args, old = line.args, load(line.args.record)
+    found = _manifest(old)
+    words = _options(old, args.trust, found)
+    own = points.device_options(line.options)
+    words = points.without_device(words) if own or old.device else words
+    device = () if own else _device(found.name, words, old, args.limit)
+    done = child.run(found.name, [*words, *line.options, *device], args.limit)
+    if args.json is not None:
+        _write(args.json, done.records)
+    new = counterpart(old, done)
+    print(f"{found.name} {old.variant or ''}: {' '.join(words)}")
+    print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
+    print(f"  now       {shown(found, new)}")
+    verdict, status = judge(found, old, new)
+    print(*map(printable, verdict.splitlines()), sep="\n")
+    return status
+
+
+def _manifest(old):
+    if old.sample not in manifest.names():
+        raise UsageError(f"the record is of the sample {old.sample!r}, which is not here")
+    return manifest.read(old.sample)
+
+
+def _options(old, trust, found):
+    """Return the options of a record. Raises UsageError where they may do more than choose."""
+    if not all(isinstance(word, str) and word.isprintable() for word in old.argv):
+        raise UsageError("the record has options that are no texts")
+    words = tuple(manifest.as_asked(old.argv[1:]))
+    point = old.params.get("point")
+    if isinstance(point, dict) and isinstance(point.get("options"), list):
+        words = tuple(map(str, point["options"]))  # where a run ended before it could say them
+    if not trust and not manifest.only_chooses(found.name, words):
+        odd = _odd(found, words)
+        raise UsageError(
+            f"the record's option {odd} may name a file, or write one: give --trust if the record "
+            "is your own"
+        )
+    return words
+
+
+def _odd(found, words):
+    """Return the first word that is not of those that only choose."""
+    for end in range(1, len(words) + 1):
+        last = words[end - 1]
+        if last not in found.values and not manifest.only_chooses(found.name, words[:end]):
+            return last
+    return words[-1]
+
+
+def _device(sample, words, old, limit_s):
+    """Return the options that choose the record's device. Raises Unsupported where it is not
+    here."""
+    about = old.device
+    if not about:
+        return ()
+    platform, name = about.get("platform"), about["name"]
+    chosen = [f"--platform={platform}", f"--device={name}"]
+    profile = (about.get("limits") or {}).get("profile", "device")
+    try:
+        if not isinstance(platform, str) or not (platform + name).isprintable():
+            raise UsageError("no name")
+        now = child.describe(sample, [*words, *chosen], limit_s).device
+        if (now["platform"], now["name"]) != (platform, name):
+            raise UsageError("another one")
+    except UsageError as error:
+        raise Unsupported(
+            f"not comparable: recorded on {name} ({platform}, {profile}), which is not here "
+            f"({error}); name another one after --: -p, -d"
+        ) from error
+    return tuple(chosen)
+
+
+def load(text):
+    """Return the Record that FILE:LINE names. Raises UsageError where there is none."""
+    path, colon, line = text.rpartition(":")
+    if not colon or not (line.isascii() and line.isdigit()):
+        path, line = text, ""
+    if len(line) > 12:
+        raise UsageError(f"{path}: no file has so many lines")
+    number = int(line or 1)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would hold it for ever
+        with open(descriptor, encoding="utf-8", errors="replace") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"{path} is no file")
+            lines = list(itertools.islice(file, max(number - 1, 0), number + (not line)))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # a zero byte
+        raise UsageError(f"cannot read {path!r}: {error}") from error
+    if not lines or number < 1:
+        raise UsageError(f"{path} has no line {number}")
+    if not line and len(lines) > 1:
+        raise UsageError(f"{path} has several records: name one, such as {path}:1")
+    (item,) = record.parse(lines[:1], path)
+    if isinstance(item, str):
+        raise UsageError(item.replace(f"{path}:1:", f"{path}:{number}:", 1))
+    return item
+
+
+def counterpart(old, done):
+    """Return the record of the new run that stands for the old one; one of its own where none does.
+
+    It has the same kernel, of several the same size.
+    """
+    same = [item for item in done.records if item.variant == old.variant]
+    exact = [item for item in same if item.params.get("size") == old.params.get("size")]
+    found = exact or same or [item for item in done.records if item.variant is None]
+    if done.reason or not found:
+        reason = done.reason or f"it left no record of {old.variant}"
+        return record.Record(old.sample, old.variant, "error", reason)
+    return found[-1]
+
+
+class Rates(NamedTuple):
+    """The median of a metric, and its 10th and 90th percentile, of `count` times."""
+
+    count: int
+    median: float
+    low: float
+    high: float
+
+
+def rates(found, item):
+    """Return the Rates of a record, or None where it has no metric or no times."""
+    metric, times = engine.rate(found, item), spread([t for t in item.times() if t > 0])
+    if metric is None or times is None:
+        return None
+    return Rates(times.count, metric, metric * times.median / times.high,
+                 metric * times.median / times.low)  # fmt: skip
+
+
+def shown(found, item):
+    """Return a record's result: its metric with the spread, or why it did not pass."""
+    if item.status != "passed":
+        return printable(f"{item.status}: {item.reason}")
+    its = rates(found, item)
+    if its is None:
+        return "passed"
+    spread_text = f"{figures(its.low)} to {figures(its.high)}, {its.count} times"
+    return f"{engine.amount(found, its.median)} ({spread_text})"
+
+
+def judge(found, old, new):
+    """Return the verdict, and the exit status."""
+    for name in ("platform", "name"):
+        if old.device and new.device and old.device.get(name) != new.device.get(name):
+            was, now = (f"{d['name']} ({d.get('platform')})" for d in (old.device, new.device))
+            return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
+    if new.code and old.code != new.code:
+        why = "the code has changed since" if old.code else "the record does not say by which code"
+        return f"not comparable: {why}", UNSUPPORTED
+    notes = "".join(
+        f"note: recorded with {name} {old.device[name]}, now {new.device[name]}\n"
+        for name in ("platform_version", "driver")
+        if name in old.device and name in new.device and old.device[name] != new.device[name]
+    )
+    verdict, status = compare(found, old, new)
+    return notes + verdict, status
+
+
+def compare(found, old, new):
+    """Return the verdict on two runs of the same code and device, and the exit status."""
+    if new.status != "passed":
+        if old.status != new.status:
+            return f"differ: recorded as {old.status}, now {new.status}", WRONG_RESULT
+        if _kind(old.reason) != _kind(new.reason):
+            text = f"differ: it still does not pass ({new.status}), but in another way"
+            return text, WRONG_RESULT
+        return f"agree: it still does not pass ({new.status})", PASSED
+    if old.status != "passed":
+        return f"no longer fails: it was recorded as {old.status}", PASSED
+    before, after = rates(found, old), rates(found, new)
+    if before is None or after is None:
+        return "agree: it passes again; no times to compare", PASSED
+    apart = abs(after.median - before.median)
+    allowed = (before.high - before.low) + (after.high - after.low)
+    text = f"the medians are {figures(apart)} apart, both spreads together are {figures(allowed)}"
+    fewest = min(before.count, after.count)
+    if fewest < _ENOUGH:
+        return f"inconclusive: {text}, but of {fewest} times only", UNSUPPORTED
+    return (f"agree: {text}", PASSED) if apart <= allowed else (f"differ: {text}", WRONG_RESULT)
+
+
+def _kind(reason):
+    """Return a reason without its numbers."""
+    return re.sub(r"[-+.\de]*\d", "0", reason or "")
+
+
+def _write(path, records):
+    if path.is_fifo():
+        raise UsageError(f"cannot write to {path}: it is no file")
+    try:
+        for item in records:
+            record.append(path, item)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}") from error

@@ -1,0 +1,216 @@
+"""Search for the best parameters of a kernel, and store them where the sample finds them.
+
+python -m tools tune mygemm --kernel 6                  every choice that its constraints allow
+python -m tools tune mygemm --kernel 6 --budget 50      50 of them
+python -m tools tune mygemm --kernel 12 -- --size 512 --precision double --KC 64     KC is given
+python -m tools tune gemm_intel --kernel nt -- -s 1024
+
+Each choice runs as a point of a sweep does: in a process of its own, checked before it is timed,
+and recorded in the journal. So the same command goes on where it was stopped. Then the best five
+and the default are run again, interleaved. The one with the best ratio to the default wins.
+"""
+
+import random
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+
+from common import constraints, manifest, record, tuned
+from common.errors import PASSED, OpenCLFailure, UsageError
+from tools import child, command, engine, points, sweep, table
+from tools.journal import Journal
+from tools.progress import Progress
+
+_FINALISTS = 5
+_MOST = 1_000_000  # choices of parameters: more are searched with --budget only
+
+
+def options():
+    """Return the parser."""
+    result = command.parser("tune", __doc__)
+    command.add_sample(result)
+    add = result.add_argument
+    add("--kernel", metavar="NAME", help="name of the kernel, or the value that its option takes")
+    add("--budget", type=command.count, metavar="N",
+        help="choices that are tried, drawn by --seed (default: all)")  # fmt: skip
+    add("--seed", type=command.seed, default=0, help="of --budget (default %(default)s)")
+    add("--rounds", type=command.count, default=5, metavar="N",
+        help="of the best, at the end (default %(default)s)")  # fmt: skip
+    add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
+        "sample looks for it)")  # fmt: skip
+    sweep.add_journal(result)
+    command.add_limit(result, 60)
+    return result
+
+
+def main(argv):
+    """Search, run the best again, store the winner; return the exit status."""
+    line = command.parse(options(), argv)
+    if line.axes:
+        raise UsageError("tune has no --axis: it goes through the parameters of one kernel")
+    args, found = line.args, manifest.read(line.args.sample)
+    given = (*sweep.usual(found, line.options), *line.options)
+    described = child.describe(found.name, given, args.limit)
+    search = Search(found, described, args.kernel, given)
+    journal = Journal(args.journal or Path(f"{found.name}.jsonl"))
+    plan = search.plan(args.budget, args.seed)
+    print(f"{search.name} on {described.device['name']}: {len(plan)} choices of its parameters",
+          flush=True)  # fmt: skip
+    results = []
+    with Progress(len(plan)) as progress:
+        for point, result in engine.run(found, plan, args.limit, journal):
+            progress.step(f"{point.label}: {engine.line(found, result)}")
+            if result.state.metric is not None:
+                results.append((result.state.metric, point))
+    print(f"{len(results)} of {len(plan)} choices passed: records in {journal.path}")
+    if not results:
+        raise OpenCLFailure(f"{search.name}: no choice passed and was timed")
+    results.sort(key=lambda pair: -pair[0])
+    best = [point for _, point in results[:_FINALISTS]]
+    default = search.default()
+    finalists = list(dict.fromkeys([default, *best, *search.sample_choice()]))
+    contest = Contest(found, finalists, args.rounds, args.limit)
+    print("\n" + "\n".join(contest.lines()))
+    return _store(found, search, described, contest, args)
+
+
+class Search:
+    """One kernel of a sample, and the choices of its parameters on a device."""
+
+    def __init__(self, found, described, wanted, given):
+        """Take the Manifest, the record of --describe, a kernel's name, and the options given."""
+        self._found, self._given = found, given
+        self.kernel = pick(described.params.get("kernels"), wanted)
+        self.name, flags = self.kernel["name"], self.kernel.get("flags", {})
+        self._flags = {
+            name: flags.get(name, f"--{name}") for name in self.kernel["space"]["defaults"]
+        }
+        self._space = constraints.Space(**self.kernel["space"])
+        limits = SimpleNamespace(**described.device["limits"])
+        self._known = constraints.facts(limits, self.kernel.get("itemsize", 4))
+        self._identity = points.Identity(found.name, described)
+        self._fixed = self._values_given()
+        self.params = {}  # by Point
+
+    def _values_given(self):
+        """Return the parameters that the command line sets."""
+        by_flag = {flag: name for name, flag in self._flags.items()}
+        fixed, left = {}, iter(self._given)
+        for word in left:
+            flag, joined, value = word.partition("=")
+            if flag in by_flag:
+                value = value if joined else next(left, "")
+                if not (value.isascii() and value.isdigit() and len(value) < 10):
+                    raise UsageError(f"{flag} {value}: give a whole number")
+                fixed[by_flag[flag]] = int(value)
+        return fixed
+
+    def plan(self, budget, seed):
+        """Return the Points to try: the default first. `budget` of them are drawn, if given."""
+        legal = list(islice(constraints.legal(self._space, self._known, self._fixed), _MOST + 1))
+        if len(legal) > _MOST:
+            raise UsageError(f"{self.name} has more than {_MOST} choices: fix a parameter after --")
+        first = self._default_params()
+        rest = [params for params in legal if params != first]
+        if budget is not None and budget - 1 < len(rest):
+            rest = random.Random(seed).sample(rest, budget - 1)
+        return [self._point(params) for params in (first, *rest)]
+
+    def _default_params(self):
+        return constraints.choose(self._space, self._fixed, self._known, self.name).params
+
+    def default(self):
+        """Return the Point of the default parameters, made to fit."""
+        return self._point(self._default_params())
+
+    def _point(self, params):
+        words = [w for name, n in params.items() if name not in self._fixed
+                 for w in (self._flags[name], str(n))]  # fmt: skip
+        label = " ".join(f"{self._flags[name]} {n}" for name, n in params.items())
+        point = self._identity.point((*self.kernel["options"], *self._given, *words), label)
+        self.params[point] = params
+        return point
+
+    def sample_choice(self):
+        """Return the Point of what the sample itself takes as the best, in a list; maybe none."""
+        best = self._found.tools.best
+        if not best or self._fixed:
+            return []
+        return [self._identity.point((*best, *self._given), " ".join(best))]
+
+
+def pick(kernels, wanted):
+    """Return the described kernel that a name or an option's value means. Raises UsageError."""
+    if not isinstance(kernels, list):
+        raise UsageError("the sample does not describe its kernels")
+    tunable = [kernel for kernel in kernels if kernel.get("space")]
+    named = [k for k in tunable if wanted is None or wanted in (k["name"], *k["options"][1:])]
+    if len(named) != 1:
+        have = ", ".join(kernel["name"] for kernel in tunable) or "none"
+        raise UsageError(f"--kernel {wanted or 'NAME'}: name one that has parameters: {have}")
+    return named[0]
+
+
+class Contest:
+    """Points that are run again in turn, round after round; ratios are to the first of them."""
+
+    def __init__(self, found, finalists, rounds, limit_s):
+        """Run them. Raises OpenCLFailure where none can be compared with the first."""
+        self._found, self.first = found, finalists[0]
+        self.rates = {point: [] for point in finalists}
+        self.kernels, self.records = {}, {}
+        with Progress(rounds * len(finalists)) as progress:
+            for number in range(rounds):
+                order = finalists if number % 2 == 0 else finalists[::-1]
+                for point, result in engine.run(found, order, limit_s):
+                    self._add(point, result)
+                    progress.step(f"{point.label}: {engine.line(found, result)}")
+        self.rates = {p: rates for p, rates in self.rates.items() if len(rates) == rounds}
+        if not self.rates:
+            raise OpenCLFailure("none of the best could be timed again")
+        if self.first not in self.rates:
+            self.first = next(iter(self.rates))
+
+    def _add(self, point, result):
+        if result.state.metric is not None:
+            self.rates[point].append(result.state.metric)
+            self.records[point] = result.records[-1]
+
+    def ratio(self, point):
+        """Return the median over the rounds of a rate to that of the first in the same round."""
+        return median(a / b for a, b in zip(self.rates[point], self.rates[self.first]))
+
+    def order(self):
+        """Return the points, the best first."""
+        return sorted(self.rates, key=self.ratio, reverse=True)
+
+    def lines(self):
+        """Return a table."""
+        rows = [[p.label, engine.amount(self._found, median(self.rates[p])),
+                 engine.amount(self._found, max(self.rates[p])), f"{self.ratio(p):.3f}"]
+                for p in self.order()]  # fmt: skip
+        return table.lines(["run again, interleaved", "median", "best", "to the default"], rows)
+
+
+def _store(found, search, described, contest, args):
+    """Store the best of the kernel's choices, where the sample reads it; return the exit status."""
+    order = contest.order()
+    winner = next((point for point in order if point in search.params), None)
+    if winner is None:
+        raise OpenCLFailure(f"{search.name}: no choice could be timed again")
+    print(f"best: {winner.label}")
+    folder = args.tuned or (found.tools.tuned and found.folder / found.tools.tuned)
+    if not folder:
+        return PASSED
+    item, faster = contest.records[winner], order[0] is not winner
+    path = tuned.store(folder, tuned.identity(described.device), {
+        "kernel": search.name, "precision": item.params.get("precision", "single"),
+        "size": str(item.params.get("size")), "params": search.params[winner],
+        "gflops": median(contest.rates[winner]), "driver": described.device["driver"],
+        "when": record.now(), "slower_than": contest.records[order[0]].variant if faster else None,
+    })  # fmt: skip
+    print(f"stored in {path}")
+    if faster:
+        print(f"{order[0].label} is faster, with {contest.records[order[0]].variant}: it stays so")
+    return PASSED
