@@ -1,8 +1,9 @@
 """Constraints on the parameters of a kernel, stated as data: texts such as "TSM % WPTM == 0".
 
-A constraint is an expression of whole numbers. Its names are parameters of the kernel, and facts
-about the device and the element type, which facts() gives. The same text refuses what a command
-line gives, chooses what it leaves open, and bounds the search of a tuner. Standard library only.
+A constraint is an expression of whole numbers; max() may be called. Its names are parameters of
+the kernel, and facts about the device and the element type, which facts() gives. The same text
+refuses what a command line gives, chooses what it leaves open, and bounds the search of a tuner.
+Standard library only.
 """
 
 import ast
@@ -18,8 +19,10 @@ VECTORS = (1, 2, 4, 8, 16)  # elements of a vector in OpenCL C; 1 is a scalar
 _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
     ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.In,
-    ast.Tuple, ast.Name, ast.Load, ast.Constant,
+    ast.Tuple, ast.Name, ast.Load, ast.Constant, ast.Call,
 )  # fmt: skip
+_FUNCTIONS = {"max": max}
+_GLOBALS = {"__builtins__": {}, **_FUNCTIONS}
 _LONGEST = 1000  # characters of an expression: none of ours comes near
 
 
@@ -76,7 +79,14 @@ def _compiled(text):
             raise ValueError(f"{text!r}: {type(node).__name__} may not stand in a constraint")
         if isinstance(node, ast.Constant) and type(node.value) is not int:
             raise ValueError(f"{text!r}: {node.value!r} is not a whole number")
-    names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    called = [getattr(call.func, "id", None) for call in calls]
+    used = [node.id for node in nodes if isinstance(node, ast.Name)]
+    if any(call.keywords or len(call.args) < 2 for call in calls) or sorted(
+        name for name in used if name in _FUNCTIONS
+    ) != sorted(map(str, called)):
+        raise ValueError(f"{text!r}: only max(a, b) may be called in a constraint")
+    names = dict.fromkeys(name for name in used if name not in _FUNCTIONS)
     return compile(tree, "<constraint>", "eval"), tuple(names)
 
 
@@ -89,7 +99,30 @@ def evaluate(text, values):
     code, names = _compiled(text)
     if missing := [name for name in names if name not in values]:
         raise ValueError(f"{text!r}: {missing[0]} is unknown")
-    return eval(code, {"__builtins__": {}}, dict(values))
+    return eval(code, _GLOBALS, dict(values))
+
+
+@lru_cache(100)
+def _conjunction(constraints, local, local_bytes):
+    """Return the code of an expression that tells whether all of a Space is kept."""
+    sides = [f"({side}) <= max_work_items_{n}" for n, side in enumerate(local)]
+    items = " * ".join(f"({side})" for side in local) or "1"
+    fits = (*sides, f"{items} <= max_work_group_size", f"({local_bytes}) <= local_mem_size")
+    for text in (*constraints, *local, local_bytes):
+        _compiled(text)  # it is one of ours
+    joined = " and ".join(f"({text})" for text in (*constraints, *fits))
+    return compile(joined, "<constraints>", "eval")
+
+
+def is_legal(space, params, known):
+    """Tell whether the parameters break nothing: broken(), but fast. `known` is of facts()."""
+    code = _conjunction(tuple(space.constraints), tuple(space.local), space.local_bytes)
+    try:
+        return bool(eval(code, _GLOBALS, {**known, **params}))
+    except ZeroDivisionError:
+        return False
+    except NameError as error:
+        raise ValueError(f"{error.name} is unknown") from error
 
 
 def local_size(space, params):
@@ -169,7 +202,10 @@ def _shown(node, values):
     text = ast.unparse(node)
     if isinstance(node, ast.Constant) or (text in values and not text.islower()):
         return text
-    return f"{text} = {evaluate(text, values)}"
+    try:
+        return f"{text} = {evaluate(text, values)}"
+    except ZeroDivisionError:
+        return text
 
 
 def options(params, *names):
@@ -185,7 +221,7 @@ def legal(space, known, fixed=()):
     values = {**space.values, **{name: (value,) for name, value in dict(fixed).items()}}
     for candidate in product(*(values[name] for name in space.defaults)):
         params = dict(zip(space.defaults, candidate))
-        if not broken(space, params, known):
+        if is_legal(space, params, known):
             yield params
 
 
@@ -203,6 +239,8 @@ def choose(space, given, known, name="the kernel"):
     if found := _nearest(space, wish, known, given):
         return Choice(found, problems[0])
     found = _nearest(space, wish, known, {})
+    if found is None and is_legal(space, space.defaults, known):
+        found = space.defaults
     if found is None:
         raise Unsupported(f"{name}: no choice of its parameters is legal here; {problems[0]}")
     # The defaults of the others may be at fault as well: name a constraint of the given ones.
@@ -217,10 +255,18 @@ def _nearest(space, wish, known, fixed):
     The distance is the sum of the factors between them, as powers of 2.
     """
 
-    def distance(params):
-        return sum(abs(log2((params[n] + 1) / (wish[n] + 1))) for n in wish)
+    names = list(space.defaults)
+    values = {**space.values, **{name: (value,) for name, value in fixed.items()}}
 
-    return min(legal(space, known, fixed), key=distance, default=None)
+    def distance(candidate):
+        return sum(abs(log2((v + 1) / (wish[n] + 1))) for n, v in zip(names, candidate))
+
+    # Sorted first: a space may be large, and the nearest that is legal is often one of the first.
+    for candidate in sorted(product(*(values[name] for name in names)), key=distance):
+        params = dict(zip(names, candidate))
+        if is_legal(space, params, known):
+            return params
+    return None
 
 
 def require(space, params, known, name="the kernel"):

@@ -1,6 +1,7 @@
 """Choose, describe and open an OpenCL device; know its limits, real or of a named profile."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -244,7 +245,18 @@ def describe(device, limit):
             "max_mem_alloc_size": limit.max_mem_alloc_size,
             "global_mem_size": limit.global_mem_size,
         },
+        **_compute_capability(device, limit),
     }
+
+
+def _compute_capability(device, limit):
+    """Return NVIDIA's number of a generation, where the driver tells, as a part of describe()."""
+    if "cl_nv_device_attribute_query" not in limit.extensions:
+        return {}
+    with suppress(Exception):  # some versions of pyopencl do not know it
+        numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
+        return {"compute_capability": ".".join(map(str, numbers))}
+    return {}
 
 
 def _vector_widths(device):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import rng
+from common import cli, rng
 from common.device import size_text
 from common.digest import digest
-from common.errors import UsageError
+from common.errors import Unsupported, UsageError
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 BOUND_FACTOR = (
@@ -21,6 +21,9 @@ BOUND_FACTOR = (
 _REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4
+MOST_SIZES = 1000  # of a range
+PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16}
+REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double", np.dtype(np.float16): "half"}
 
 
 class Size(NamedTuple):
@@ -36,6 +39,28 @@ class Size(NamedTuple):
     def flop(self):
         """Return the floating-point operations of one GEMM, by FLOP_CONVENTION."""
         return 2 * self.M * self.N * self.K + 3 * self.M * self.N
+
+
+class Problem(NamedTuple):
+    """One GEMM: `lda`, `ldb` and `ldc` in elements, at least K, N and N."""
+
+    size: Size
+    dtype: np.dtype
+    lda: int
+    ldb: int
+    ldc: int
+
+
+def require_precision(name, limits):
+    """Raise Unsupported where the device cannot compute in the precision of that name."""
+    extension = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}.get(name)
+    if extension and extension not in limits.extensions:
+        raise Unsupported(f"--precision {name} needs {extension}, which this device does not have")
+
+
+def padded(size, multiple):
+    """Return the Size whose numbers are rounded up to multiples of `multiple` (M, N, K)."""
+    return Size(*(-(-n // m) * m for n, m in zip(size, multiple)))
 
 
 def parse_size(text):
@@ -54,21 +79,65 @@ def parse_size(text):
     return Size(*(numbers * 3 if len(numbers) == 1 else numbers))
 
 
+def parse_sizes(text):
+    """Return the Sizes that `text` names: an argparse type.
+
+    It is a list between commas of orders (`1024`), M x N x K (`640x48x1000`), and ranges of orders
+    from:to:step, both ends included (`1024:4096:1024`).
+    """
+    return list(dict.fromkeys(size for part in text.split(",") for size in _sizes(part)))
+
+
+def _sizes(text):
+    if ":" not in text:
+        return [parse_size(text)]
+    ends = text.split(":")
+    if len(ends) != 3 or any("x" in end.lower() for end in ends):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a range of sizes: give from:to:step such as 1024:4096:1024"
+        )
+    first, last, step = (parse_size(end).M for end in ends)
+    if first > last:
+        raise argparse.ArgumentTypeError(f"'{text}' is an empty range: {first} is above {last}")
+    if (last - first) // step >= MOST_SIZES:
+        raise argparse.ArgumentTypeError(f"'{text}' has more than {MOST_SIZES} sizes")
+    return [parse_size(str(n)) for n in range(first, last + 1, step)]
+
+
 def require_fit(size, dtype, limits):
     """Raise UsageError where a matrix of that size is more than the device can hold."""
-    M, N, K = size
-    need = {"A": M * K, "B": K * N, "C": M * N}
-    need = {name: elements * np.dtype(dtype).itemsize for name, elements in need.items()}
+    _, N, K = size
+    problem = Problem(size, np.dtype(dtype), K, N, N)
+    require_room(problem, _bytes(problem), limits)
+
+
+def _bytes(problem):
+    (M, _, K), dtype, lda, ldb, ldc = problem
+    need = {"matrix A": M * lda, "matrix B": K * ldb, "matrix C": M * ldc}
+    return {name: elements * dtype.itemsize for name, elements in need.items()}
+
+
+def require_room(problem, need, limits):
+    """Raise UsageError where one of the buffers that a Problem needs is too large, or all are.
+
+    `need` has the bytes of each by its name.
+    """
     name = max(need, key=need.get)
     if need[name] > limits.max_mem_alloc_size:
         most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
-        wanted = f"matrix {name} of {size} takes {size_text(need[name])}"
+        wanted = f"{name} of {problem.size} takes {size_text(need[name])}"
     elif sum(need.values()) > limits.global_mem_size:
         most = f"has {size_text(limits.global_mem_size)}"
-        wanted = f"the matrices of {size} take {size_text(sum(need.values()))}"
+        wanted = f"the matrices of {problem.size} take {size_text(sum(need.values()))}"
+        wanted = (
+            wanted.replace("matrices", "matrices and their copies") if len(need) > 3 else wanted
+        )
     else:
         return
-    raise UsageError(f"{wanted}, but the device {most}: choose a smaller size")
+    smaller = "a smaller size"
+    if problem[2:] != (problem.size.K, problem.size.N, problem.size.N):
+        smaller += ", or smaller leading dimensions"
+    raise UsageError(f"{wanted}, but the device {most}: choose {smaller}")
 
 
 def sdk_inputs(size, seed, dtype=np.float32):
@@ -95,6 +164,9 @@ def integer_inputs(size, seed, dtype=np.float32):
     return _deal((draws.astype(np.float32) - np.float32(INTEGER_LIMIT)).astype(dtype), size)
 
 
+INPUTS = {"sdk": sdk_inputs, "integer": integer_inputs}
+
+
 def exact(size, alpha, beta, dtype=np.float32):
     """Tell whether no partial sum of a GEMM over integer_inputs can need rounding.
 
@@ -115,6 +187,65 @@ def require_exact(data, size, alpha, betas, dtype=np.float32):
         most = 2 ** (np.finfo(dtype).nmant + 1)
         needs = f"--data integer needs whole --alpha and --beta, and sums below {most}"
         raise UsageError(f"{needs}: at K = {size.K} that is not so")
+
+
+def add_options(parser):
+    """Add the options that say which product is made."""
+    add = parser.add_argument
+    add("--size", type=parse_sizes, default="1024",
+        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")  # fmt: skip
+    add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
+    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
+    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
+    for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
+        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
+    add("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+
+
+def problems(args, limits):
+    """Return the Problem of each --size. Raises UsageError where one cannot be."""
+    dtype, found = np.dtype(PRECISIONS[args.precision]), []
+    for size in args.size:
+        strides = []
+        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
+            ld = getattr(args, name) or least
+            if ld < least:
+                text = f"a row of {size} has {least} elements; --{name} {least} would do"
+                raise UsageError(f"--{name} {ld}: {text}")
+            strides.append(ld)
+        found.append(Problem(size, dtype, *strides))
+        require_room(found[-1], _bytes(found[-1]), limits)
+        require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
+    return found
+
+
+def checked_betas(data, beta):
+    """Return the betas to check a kernel with that is to run with `beta`: one of them is not 0."""
+    return [beta] if beta else [0, 1 if data == "integer" else 0.5]
+
+
+class Expected:
+    """The inputs A, B, C of a GEMM, and what it must make of them.
+
+    `cases` has (beta, result, bound) for each of checked_betas(), the results in float64.
+    """
+
+    def __init__(self, size, dtype, data, seed, alpha, beta):
+        """Draw the inputs; `data` is of INPUTS. Raises UsageError where the result overflows."""
+        self.inputs = A, B, C = INPUTS[data](size, seed, dtype)
+        self._alpha, self.cases = alpha, []
+        for each in checked_betas(data, beta):
+            result, bound = reference(alpha, A, B, each, C)
+            self.cases.append((each, result, bound * (data != "integer")))
+
+    def product(self):
+        """Return (A * B, bound), which is what libraries make."""
+        beta, *case = self.cases[0]
+        return (
+            case
+            if (self._alpha, beta) == (1, 0)
+            else reference(1, *self.inputs[:2], 0, self.inputs[2])
+        )
 
 
 def metrics(size, times):
@@ -200,16 +331,17 @@ class Check:
         }
 
 
-def check(result, expected, bound):
+def check(result, expected, bound, intact=True):
     """Compare a result with its reference, element by element.
 
-    Where the bound is 0 the result must be equal. A NaN always fails.
+    Where the bound is 0 the result must be equal. A NaN always fails, and so does what is right but
+    did not leave the guards of the matrices `intact`.
     """
     error = np.abs(result.astype(expected.dtype) - expected)
     ok = error <= bound  # not `error > bound`: that would let NaN through
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.where(error == 0, 0.0, error / bound)
-    reason = first = None
+    reason, first = None if intact else "it wrote outside of C", None
     if not ok.all():
         wrong = np.flatnonzero(~ok)
         i, j = first = divmod(int(wrong[0]), result.shape[1])

@@ -4,23 +4,23 @@ import time
 
 import numpy as np
 
-from common.buffers import GuardedBuffer
+from common.buffers import GuardedBuffer, guard_pattern
 
 
 class Matrix:
     """A buffer for a matrix of `rows` x `columns` elements, row-major, with a leading dimension.
 
     What is no element of the matrix is guarded: the bands around the buffer, and the gaps between
-    the end of a row and the start of the next, where `ld` is larger than `columns`. Both hold NaN,
-    so that a value read there spoils the result. `device` is the buffer to give to a kernel; keep
-    this object as long as a kernel may use it.
+    the end of a row and the start of the next, where `ld` is larger than `columns`. Both hold a NaN
+    that no arithmetic gives, so that a value read there spoils the result, and one written is seen.
+    `device` is the buffer to give to a kernel; keep this object as long as a kernel may use it.
     """
 
     def __init__(self, queue, rows, columns, dtype, ld=None):
         self.rows, self.columns, self.ld = rows, columns, ld or columns
         self.dtype = np.dtype(dtype)
         self._buffer = GuardedBuffer(queue, (rows, self.ld), self.dtype)
-        self._around = np.array([np.nan], self.dtype)
+        self._around = self._guard(None)
         self.device = self._buffer.device
 
     @property
@@ -28,13 +28,19 @@ class Matrix:
         """The bytes of the buffer that a kernel is given."""
         return self.rows * self.ld * self.dtype.itemsize
 
+    def _guard(self, around):
+        """Return what a guarded element holds, as an array of one."""
+        if around is not None:
+            return np.array([around], self.dtype)
+        return np.resize(guard_pattern(self.dtype), self.dtype.itemsize).view(self.dtype)
+
     def write(self, values, around=None):
         """Fill the matrix from an array of its shape, or with one value, and mend its guards.
 
         The bands and the gaps then hold the number `around`, NaN by default. Returns the seconds
         that the copy of the matrix took, without its guards.
         """
-        self._around = np.array([np.nan if around is None else around], self.dtype)
+        self._around = self._guard(around)
         if self.ld != self.columns:
             with_gaps = np.full((self.rows, self.ld), self._around, self.dtype)
             with_gaps[:, : self.columns] = values

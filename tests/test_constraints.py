@@ -1,5 +1,7 @@
 """Constraints as data: what they demand, what is chosen under them, and what may stand in them."""
 
+import time
+
 import pytest
 
 from common import constraints
@@ -76,7 +78,8 @@ def test_all_legal_choices_are_found_and_no_others():
 @pytest.mark.parametrize(
     "text",
     ["__import__('os')", "a.b", "f(1)", "[1]", "2 ** 9", "1.5", "'x'", "lambda: 1", "a if b else c",
-     "(", "a +" * 500, "+".join(["a"] * 600)],
+     "min(a, b)", "max(a, key=b)", "max.real", "max + 1",
+     "max(a)", "(", "a +" * 500, "+".join(["a"] * 600)],
 )  # fmt: skip
 def test_nothing_but_arithmetic_of_whole_numbers_is_evaluated(text):
     with pytest.raises(ValueError, match=r"expression|constraint|number"):
@@ -98,3 +101,37 @@ def test_a_name_without_a_value_is_an_error():
 )
 def test_a_constraint_explains_itself(text, said):
     assert constraints.explain(text, {"W": 3, "N": 5, "limit": 10}) == said
+
+
+def test_the_larger_of_two_may_be_asked_for():
+    assert constraints.evaluate("2 * max(a, b)", {"a": 1, "b": 3}) == 6
+
+
+def test_what_would_divide_by_0_is_broken_and_says_so():
+    space = Space({"A": 0, "B": 1}, {"A": (1,), "B": (1,)}, ("B % (B // A) == 0",))
+    assert constraints.broken(space, space.defaults, LARGE) == ["--A 0 --B 1: B // A must divide B"]
+    assert constraints.choose(space, {}, LARGE).params == {"A": 1, "B": 1}
+
+
+def test_the_fast_answer_is_that_of_the_messages():
+    for size in (64, 512, 1024):
+        known = LARGE | {"max_work_group_size": size}
+        for params in ({"TSM": m, "TSN": n, "WPT": w} for m in (0, 16, 24, 64, 2048)
+                       for n in (16, 64) for w in (0, 1, 3, 8, 32)):  # fmt: skip
+            assert constraints.is_legal(TILES, params, known) is not bool(
+                constraints.broken(TILES, params, known)
+            )
+    with pytest.raises(ValueError, match="itemsize is unknown"):
+        constraints.is_legal(TILES, TILES.defaults, {n: 9**9 for n in LARGE if n != "itemsize"})
+
+
+def test_a_large_space_without_any_legal_choice_is_no_long_search():
+    names = "ABCDEF"
+    space = Space(
+        dict.fromkeys(names, 1), dict.fromkeys(names, (1, 2, 3, 4, 5)),
+        (*(f"{n} >= 1" for n in names), "A % B == 0 or B % A == 0", "A * B * C > 999"),
+    )  # fmt: skip
+    start = time.monotonic()
+    with pytest.raises(Unsupported):
+        constraints.choose(space, {}, LARGE)
+    assert time.monotonic() - start < 5

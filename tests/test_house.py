@@ -16,9 +16,8 @@ SOURCES = [
 ]
 # Imports go one way: samples -> common; tools, deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
-    "common": {"common", "numpy", "pyopencl"},
-    # Those after PIL are looked for while a sample runs, and need not be there.
-    "samples": {"common", "numpy", "pyopencl", "PIL", "torch", "cupy", "kernel_tuner"},
+    "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
+    "samples": {"common", "numpy", "pyopencl", "PIL"},
     "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},

@@ -60,7 +60,7 @@ def test_gemmbench_goes_on_with_the_other_kernels(recorded, broken):
     "args",
     [
         ["--check-only"],
-        pytest.param(["--repeat", "2", "--peers", "numpy"], marks=pytest.mark.exhaustive),
+        pytest.param(["--repeat", "2", "--libraries", "numpy"], marks=pytest.mark.exhaustive),
     ],
 )
 def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
@@ -82,12 +82,12 @@ def test_a_crash_while_timing_leaves_one_record(recorded, broken):
     root = broken("mygemm/kernels/01_naive.cl", "gemm")
     file = root / "samples/mygemm/kernels/01_naive.cl"
     file.write_text(file.read_text().replace(CRASH, f"if (beta == 0.25f) {CRASH}"))
-    measure = root / "samples/mygemm/measure.py"
-    text = measure.read_text()
-    launch = "gemm.set_up(stream, args.alpha, args.beta)"
-    assert launch in text
-    measure.write_text(text.replace(launch, "gemm.set_up(stream, args.alpha, 0.25)"))
-    args = ("--kernel", "1,11", "--size", 20, "--repeat", 1, "--peers", "none")
+    sample = root / "samples/mygemm/run.py"
+    text = sample.read_text()
+    launcher = "partial(enqueuer, result.built, args.alpha, args.beta)"
+    assert launcher in text
+    sample.write_text(text.replace(launcher, launcher.replace("args.beta", "0.25")))
+    args = ("--kernel", "1,11", "--size", 20, "--repeat", 1, "--libraries", "none")
     done, items = recorded("mygemm", *args, root=root)
     assert done.returncode == 3
     assert outcome(items) == {
@@ -134,15 +134,15 @@ def test_64_bit_integer_goes_on_with_the_other_kernels(recorded, broken):
 LOST = """
 import sys
 sys.path[:0] = ["samples/mygemm", "."]
-import pyopencl as cl, run, runner
+import pyopencl as cl, run
 from common import cli
-real, broken = runner.Gemm.set_up, []
-def set_up(gemm, *args):
-    if gemm.rung.number == 4:
-        broken.append(gemm.queue)
+real, broken = run.enqueuer, []
+def enqueuer(built, *args):
+    if built.plan.kernel.number == 4:
+        broken.append(built)
         raise cl.RuntimeError(cl._cl._ErrorRecord("a bad access", -9999, "clWaitForEvents"))
-    return real(gemm, *args)
-runner.Gemm.set_up = set_up
+    return real(built, *args)
+run.enqueuer = enqueuer
 class Queue:
     def __getattr__(self, name):
         if broken: raise cl.RuntimeError(cl._cl._ErrorRecord("gone", -9999, name))
@@ -151,7 +151,7 @@ progress = run.cli.isolation.Progress
 alive = progress.require_alive
 progress.require_alive = lambda self, queue, error: alive(self, Queue(), error)
 sys.argv[0] = "run.py"
-cli.run(run.main, run.command.options(""))
+cli.run(run.main, run.options())
 """
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from common.matrices import Matrix
 
-SOURCE = "__kernel void poke(__global float *x, int at) { x[at] = 1.0f; }"
+SOURCE = """
+__kernel void poke(__global float *x, int at) { x[at] = 1.0f; }
+__kernel void scale(__global float *x, int at) { x[at] = 0.5f * x[at] + 1.0f; }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,15 @@ def test_a_write_into_a_gap_or_a_band_is_seen_until_it_is_mended(queue, poke, at
     assert (matrix.read() == 2).all()
     matrix.write(3)
     assert matrix.intact()
+
+
+@pytest.mark.parametrize("at", [-1, 5, 24])
+def test_a_nan_that_came_of_the_guard_itself_is_seen(queue, at):
+    scale = cl.Kernel(cl.Program(queue.context, SOURCE).build(), "scale")
+    matrix = Matrix(queue, 3, 5, np.float32, 8)
+    matrix.write(2)
+    scale(queue, (1,), None, matrix.device, np.int32(at)).wait()
+    assert not matrix.intact()
 
 
 def test_a_write_inside_is_no_fault(queue, poke):

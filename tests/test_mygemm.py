@@ -1,15 +1,19 @@
-"""samples/mygemm as a user runs it: the ladder, its tables and records, and inspect."""
+"""samples/mygemm as a user runs it: the kernels, their tables and records."""
 
 import ctypes.util
 import json
 import re
 import time
 from functools import partial
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but
+from conftest import ROOT, exhaustive_but, modules_of
 
-from common import gemm, icd
+from common import device, gemm, icd, interleaved, isolation
+from common.errors import UsageError
+from common.gemm import Size
 from deploy import samples
 
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
@@ -27,6 +31,14 @@ def mygemm(recorded):
     return partial(recorded, "mygemm")
 
 
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules."""
+    with modules_of("mygemm") as module:
+        names = ("compare", "kernels", "plans", "run")
+        yield SimpleNamespace(**{name: module(name) for name in names})
+
+
 def right(records):
     """Tell whether all kernels passed; those that need something special may be unsupported."""
     return all(
@@ -35,7 +47,7 @@ def right(records):
     )
 
 
-# The ladder.
+# The kernels.
 
 
 @pytest.mark.exhaustive
@@ -83,12 +95,12 @@ def test_shuffles_are_a_plain_statement_where_there_are_none(mygemm):
 
 @pytest.mark.exhaustive
 def test_half_is_refused_where_the_device_lacks_it(mygemm):
-    done, (item,) = mygemm("--precision", "half", "--limits", "mali-t628", "--size", 8)
+    done, (item,) = mygemm("--precision", "half", "--limits", "embedded", "--size", 8)
     assert done.returncode in (0, 77)
     if done.returncode == 77:
         assert item.status == "unsupported"
         assert "--precision half needs cl_khr_fp16" in done.stderr
-    done, (item,) = mygemm("--precision", "double", "--limits", "mali-t628")
+    done, (item,) = mygemm("--precision", "double", "--limits", "embedded")
     assert done.returncode == 77
     assert "cl_khr_fp64" in item.reason
 
@@ -161,14 +173,24 @@ def test_the_table_and_the_records(mygemm):
         assert item.timing["queues"] == (1 if item.variant == "numpy" else 2)
     assert "Each time is of 4 launches back to back, divided by 4." in lines
     assert any(line.startswith("Those of kernels") and "2 command queues" in line for line in lines)
-    assert "Those of numpy follow one another." in lines
+    assert "Those of numpy run back to back." in lines
     assert by_name["01_naive"].metrics["ratios"]["01_naive"] == 1
     assert by_name["06_registers"].params["local"] == "16x16"
 
 
 @pytest.mark.exhaustive
 def test_a_ratio_is_the_median_of_the_rounds(mygemm):
-    args = ("--size", 96, "--repeat", 5, "--peers", "numpy,numpy", "--in-flight", 1, "--verbose")
+    args = (
+        "--size",
+        96,
+        "--repeat",
+        5,
+        "--libraries",
+        "numpy,numpy",
+        "--in-flight",
+        1,
+        "--verbose",
+    )
     done, (kernel, library) = mygemm("--kernel", "4", *args)
     for start in ("numpy, each time: ", "04_wide, each time: ", "04_wide, by the host's clock: "):
         each = next(line for line in done.stdout.splitlines() if line.startswith(start))
@@ -179,7 +201,9 @@ def test_a_ratio_is_the_median_of_the_rounds(mygemm):
 
 
 def test_clblast_takes_part_where_it_is_installed(mygemm):
-    done, records = mygemm("--kernel", 4, "--size", "33x40x20", "--peers", "clblast", "--ldb", 50)
+    done, records = mygemm(
+        "--kernel", 4, "--size", "33x40x20", "--libraries", "clblast", "--ldb", 50
+    )
     if ctypes.util.find_library("clblast"):
         assert records[1].status == "passed", done.stdout
         assert re.fullmatch(r"CLBlast [\d.]+", records[1].params["peer"])
@@ -190,7 +214,7 @@ def test_clblast_takes_part_where_it_is_installed(mygemm):
 
 @pytest.mark.exhaustive
 def test_a_library_of_ones_own_takes_part(mygemm):
-    args = ("--size", "33x40x20", "--peers", "none", "--blas", "libblas.so.3", "--repeat", 2,
+    args = ("--size", "33x40x20", "--libraries", "none", "--blas", "libblas.so.3", "--repeat", 2,
             "--in-flight", 1)  # fmt: skip
     done, records = mygemm("--kernel", 12, *args)
     if done.returncode == 2:
@@ -198,13 +222,13 @@ def test_a_library_of_ones_own_takes_part(mygemm):
     kernel, library = records
     assert library.status == "passed", done.stdout
     assert kernel.metrics["ratios"][library.variant] > 0
-    assert f"* {library.params['peer']}, the best peer here" in done.stdout
+    assert f"* {library.params['peer']}, the best library here" in done.stdout
     assert f"  to 12  to {library.variant}" in done.stdout
 
 
 @pytest.mark.exhaustive
-def test_no_peers(mygemm):
-    done, records = mygemm("--kernel", 4, "--size", 32, "--peers", "none", "--in-flight", 1)
+def test_no_libraries(mygemm):
+    done, records = mygemm("--kernel", 4, "--size", 32, "--libraries", "none", "--in-flight", 1)
     assert done.returncode == 0
     assert [item.variant for item in records] == ["04_wide"]
     assert "numpy" not in done.stdout
@@ -212,13 +236,13 @@ def test_no_peers(mygemm):
 
 @pytest.mark.exhaustive
 def test_a_range_of_sizes_ends_in_tables_by_size(mygemm):
-    args = ("--size", "16:32:16,20x30x40", "--repeat", 1, "--peers", "numpy", "--in-flight", 1)
+    args = ("--size", "16:32:16,20x30x40", "--repeat", 1, "--libraries", "numpy", "--in-flight", 1)
     done, records = mygemm("--kernel", "1,4", *args)
     assert done.returncode == 0, done.stderr
     sizes = ["16x16x16", "32x32x32", "20x30x40"]
     assert [item.params["size"] for item in records if item.variant == "04_wide"] == sizes
     lines = done.stdout.splitlines()
-    for title in ("GFLOPS", "to 01_naive", "to the best peer", "of the ceiling"):
+    for title in ("GFLOPS", "to 01_naive", "to the best library", "of the ceiling"):
         at = next(n for n, text in enumerate(lines) if text.split("  ")[0] == title)
         assert lines[at].split()[-3:] == sizes
         assert lines[at + 1].startswith("01_naive")
@@ -246,7 +270,7 @@ def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
     path = project / "samples/mygemm/kernels/04_wide.cl"
     text = path.read_text()
     path.write_text(text.replace("k < TS; k++", "k < TS - 1; k++"))
-    args = ("--size", 64, "--peers", "none", "--repeat", 2, "--in-flight", 1)
+    args = ("--size", 64, "--libraries", "none", "--repeat", 2, "--in-flight", 1)
     done, records = mygemm("--kernel", "4,1", *args, root=project)
     assert done.returncode == 1
     assert [item.status for item in records[:2]] == ["failed", "passed"]
@@ -263,19 +287,18 @@ def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
 REFUSED = {
     "kernel": (["--kernel", "99"], "'99' is no kernel; give all, best, or some of: 1 naive, 2"),
     "best and more": (["--kernel", "best,1"], "'best' stands alone, or not at all"),
-    "sizes": (["inspect", "--size", "8,9"], "--size: inspect takes one size, not 2"),
-    "stray": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has --TS"),
+    "foreign": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has"),
     "best": (["--TS", "4"], "--TS is of some kernels only: name one with --kernel"),
-    "tile": (["--kernel", "2", "--TS", "99"], "02_tiles: --TS 99: 9801 work-items, but a work-"),
     "range": (["--size", "5:1:1"], "'5:1:1' is an empty range: 5 is above 1"),
     "range of 2": (["--size", "5:9"], "'5:9' is not a range of sizes: give from:to:step"),
     "size": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),
     "lda": (["--kernel", "1", "--size", "8", "--lda", "7"], "--lda 7: a row of 8x8x8 has 8 elem"),
+    "libraries": (["--libraries", "mkl"], "'mkl' is none of numpy, clblast, cublas, all, none"),
     "peers": (["--peers", "mkl"], "'mkl' is none of numpy, clblast, cublas, all, none"),
     "blas": (["--blas", "libm.so.6"], "--blas libm.so.6: it has no cblas_sgemm"),
     "exact": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha and --beta"),
     "memory": (["--size", "1000000"], "but the device allocates at most"),
-    "what": (["bench"], "invalid choice: 'bench'"),
+    "what": (["bench"], "unrecognized argument: bench"),
     "in flight": (["--in-flight", "10001"], "'10001' is not a whole number from 1 to 10000"),
     "queues": (["--queues", "0"], "'0' is not a whole number from 1 to 64"),
     "tuned": (["--tuned", "/nowhere"], "--tuned /nowhere: there is no such folder"),
@@ -283,52 +306,72 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_and_why(run_sample, case):
-    args, message = REFUSED[case]
-    done = run_sample("mygemm", *args)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("run.py: error: ")
-    assert message in done.stderr
+def test_what_is_refused_and_why(sample, case, queue):
+    """Nothing is built, and no input made, before all of it is looked at."""
+    words, message = REFUSED[case]
+
+    def look():
+        args = sample.run.options().parse_args(words)
+        gemm.problems(args, device.limits(queue.device))
+        sample.kernels.named(args)
+        sample.compare.prepare(args)
+
+    with pytest.raises(UsageError) as caught:
+        look()
+    assert message in str(caught.value)
 
 
-# inspect
+def test_what_users_typed_before_means_the_same(sample):
+    parse = sample.run.options().parse_args
+    assert parse(["--libraries", "numpy"]).libraries == parse(["--libraries", "numpy"]).libraries
+    assert parse(["--libraries", "none"]).libraries == ()
+    assert parse([]).libraries == ("numpy", "clblast", "cublas")
 
 
-@pytest.mark.parametrize("kernels", exhaustive_but(["2,10,11"], ["2,10,11", "all"]))
-def test_inspect_writes_and_counts_what_the_driver_made(mygemm, tmp_path, kernels):
-    args = ("--kernel", kernels, "--size", 64, "--listings", tmp_path / "out")
-    done, records = mygemm("inspect", *args, *SMALL)
-    assert done.returncode in (0, 77), done.stdout + done.stderr
-    assert right(records)
-    by_name = {item.variant: item.params for item in records}
-    platform = records[0].device["platform"]
-    for item in (item for item in records if item.status == "passed"):
-        files = {p.name.partition(".")[2] for p in (tmp_path / "out").glob(f"{item.variant}.*")}
-        if platform == "Portable Computing Language":
-            assert {"bc", "work_group.bc", "so"} <= files
-        else:
-            assert files
-        assert item.params["limit"] > 0
-        assert f"\n{item.variant} " in done.stdout
-    if intermediate := by_name["02_tiles"].get("LLVM IR"):
-        assert intermediate["barriers"] == 2
-        assert intermediate["local loads"] == 2
-        assert intermediate["local stores"] == 2
-        assert (tmp_path / "out" / "02_tiles.ll").read_text().count("@_Z7barrierj(i32") >= 2
-    elif platform == "Portable Computing Language":
-        assert "LLVM IR is left as bitcode: " in done.stdout
-    if code := by_name["11_registers_only"].get("assembly"):
-        assert code["fma"] >= 1
-        assert code["loads"] >= 8
+def test_exact_data_is_exact_for_every_beta_that_is_checked(sample, queue):
+    """Half holds whole numbers up to 2048: 128 products of up to 16 reach it with no C to add."""
+    words = ["--data", "integer", "--precision", "half", "--size", "2x2x128"]
+    assert gemm.exact(Size(2, 2, 128), 1, 0, np.dtype(np.float16))
+    with pytest.raises(UsageError, match="sums below 2048"):
+        gemm.problems(sample.run.options().parse_args(words), device.limits(queue.device))
 
 
-def test_inspect_says_where_it_cannot_write(mygemm):
-    done, _ = mygemm("inspect", "--kernel", 1, "--listings", "/proc/here")
-    assert done.returncode == 2
-    assert "cannot write to /proc/here" in done.stderr
+@pytest.mark.parametrize("number", range(1, 15))
+def test_the_readme_and_the_sources_name_every_kernel(sample, number):
+    kernel = sample.kernels.KERNELS[number - 1]
+    assert kernel.number == number
+    assert kernel.label == LABELS[number - 1]
+    text = kernel.file.read_text()
+    for name in kernel.space.defaults:  # GROUPS is of the NDRange alone
+        assert name == "GROUPS" or re.search(rf"#define {name} \d", text)
+    assert kernel.file.name in (ROOT / "samples/mygemm/README.md").read_text()
+
+
+# What the checks and the pauses are for.
+
+
+def test_a_library_that_spins_on_is_followed_by_a_pause(sample, queue, monkeypatch):
+    slept = []
+    monkeypatch.setattr(sample.compare.time, "sleep", slept.append)
+    args = sample.run.options().parse_args(["--size", "4x5x6", "--libraries", "numpy"])
+    args.progress = isolation.Progress()
+    (problem,) = gemm.problems(args, device.limits(queue.device))
+    expected = gemm.Expected(*problem[:2], "sdk", 1, 1.0, 0.0)
+    results = [sample.compare.Result(problem, "01_naive", args.progress)]
+    stream = sample.plans.Stream(queue, problem)
+    assert sample.compare.beside(args, results, expected, stream, None) == {}
+    library = results[1]
+    assert (library.status, slept) == ("passed", [0.25])
+    interleaved.rounds([library.contender], repeat=1, warmup=0, in_flight=1)
+    assert slept == [0.25, 0.25]
+
+
+def test_what_is_written_outside_of_c_is_wrong():
+    C = np.ones((2, 3), np.float32)
+    assert gemm.check(C, C, 0 * C).reason is None
+    assert gemm.check(C, C, 0 * C, intact=False).reason == "it wrote outside of C"
+    assert "C[0][0]" in gemm.check(C, C + 9, 0 * C, intact=False).reason
 
 
 def test_a_second_is_enough_to_say_what_is_wrong(run_sample):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -9,18 +10,19 @@ import pytest
 from conftest import exhaustive_but, modules_of
 
 from common import device
-from common.gemm import Size
-from common.program import build
+from common.errors import UsageError
+from common.gemm import Problem, Size
+from common.machine import blocking
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """The modules launch and cpu of the sample."""
+def sample_modules():
+    """The modules kernels, plans and run of the sample."""
     with modules_of("mygemm") as module:
-        yield module("launch"), module("cpu")
+        yield SimpleNamespace(**{name: module(name) for name in ("kernels", "plans", "run")})
 
 
 @pytest.fixture
@@ -99,50 +101,48 @@ def test_on_a_smaller_device(sample, limits):
 
 
 def test_no_fp64_no_double(sample):
-    done, _ = sample("--precision", "double", "--limits", "mali-t628")
+    done, _ = sample("--precision", "double", "--limits", "embedded")
     assert done.returncode == 77
 
 
-def test_nan_stays_in_its_row_and_column(modules, queue):
+def test_nan_stays_in_its_row_and_column(sample_modules, queue):
     """What fills up a panel is thrown away: a NaN at an edge of A or B goes where it belongs."""
-    launch, cpu = modules
     M, N, K = size = Size(13, 37, 29)
-    problem = launch.Problem(size, FLOAT, K, N, N)
-    plan = cpu.PACKED.plan(problem, cpu.PACKED.defaults, device.limits(queue.device), queue.device)
+    problem, limits = Problem(size, FLOAT, K, N, N), device.limits(queue.device)
+    plans, kernel = sample_modules.plans, sample_modules.kernels.PACKED
+    built = plans.build_kernel(queue, limits, kernel, {}, problem)
     A, B = np.ones((M, K), np.float32), np.ones((K, N), np.float32)
     A[M - 1, K - 1], B[K - 1, N - 1] = np.nan, np.inf
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    C = np.zeros((M, N), np.float32)
-    a, b, c = (cl.Buffer(queue.context, flags, hostbuf=matrix) for matrix in (A, B, C))
-    kernel = cl.Kernel(build(queue.context, cpu.PACKED.file, plan.defines), "gemm")
-    numbers = [np.int32(n) for n in (*size, *problem[2:])]
-    kernel.set_args(*numbers[:3], np.float32(1), a, numbers[3], b, numbers[4],
-                    np.float32(0), c, numbers[5])  # fmt: skip
-    cl.enqueue_nd_range_kernel(queue, kernel, plan.global_size, plan.local_size)
-    cl.enqueue_copy(queue, C, c)
+    stream = plans.Stream(queue, problem)
+    stream.write(A, B, 0)
+    sample_modules.run.enqueuer(built, 1, 0, stream)()[-1].wait()
     with np.errstate(invalid="ignore"):
-        np.testing.assert_array_equal(C, A @ B)
+        np.testing.assert_array_equal(stream.C.read(), A @ B)
+    assert stream.intact()
 
 
 # What is refused.
 
 REFUSED = {
-    "width": (("--WIDTH", 3), "--WIDTH 3: a vector has 1, 2, 4, 8 or 16 elements; --WIDTH"),
+    "width": (("--WIDTH", 3), "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; --WIDTH"),
     "columns": (("--WIDTH", 16, "--NR", 20), "--WIDTH 16 --NR 20: WIDTH must divide NR"),
     "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),
     "block": (("--NR", 32, "--NC", 100), "--NR 32 --NC 100: NR must divide NC"),
-    "groups": (("--GROUPS", 0), "--GROUPS 0: at least 1 is needed; --GROUPS 1 would do"),
+    "groups": (("--GROUPS", 0), "--GROUPS 0: GROUPS must be at least 1; --GROUPS 1 would do"),
     "local memory": (("--NC", 10**7), "bytes of local memory, but the device has"),
 }
 
 
 @pytest.mark.parametrize(("args", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused(sample, args, message):
-    done, items = sample("--size", 64, *args)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert [item.status for item in items] == ["error"]
+def test_refused(sample_modules, queue, args, message):
+    words = ["--kernel", "12", *map(str, args)]
+    ((kernel, given),) = sample_modules.kernels.named(
+        sample_modules.run.options().parse_args(words)
+    )
+    problem, limits = Problem(Size(64, 64, 64), FLOAT, 64, 64, 64), device.limits(queue.device)
+    with pytest.raises(UsageError) as caught:
+        sample_modules.plans.choose(kernel, given, problem, limits, queue.device)
+    assert message in str(caught.value)
 
 
 # What it makes of the device.
@@ -160,17 +160,16 @@ class Cpu:
 
 
 @pytest.fixture
-def plan(modules, monkeypatch, queue):
+def plan(sample_modules, monkeypatch, queue):
     """Plan for a device that need not be here; gives the Plan."""
-    launch, cpu = modules
     limits = device.limits(queue.device)
 
     def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, **params):
-        monkeypatch.setattr(cpu.platform, "machine", lambda: machine)
-        monkeypatch.setattr(cpu, "cache_bytes", lambda level: (l1, l2)[level - 1])
-        problem = launch.Problem(size, dtype, size.K, size.N, size.N)
-        mine = {**cpu.PACKED.defaults, **params}
-        return cpu.PACKED.plan(problem, mine, replace(limits, local_mem_size=local), what)
+        monkeypatch.setattr(blocking.platform, "machine", lambda: machine)
+        monkeypatch.setattr(blocking, "cache_bytes", lambda level: (l1, l2)[level - 1])
+        problem = Problem(size, dtype, size.K, size.N, size.N)
+        kernel, lower = sample_modules.kernels.PACKED, replace(limits, local_mem_size=local)
+        return sample_modules.plans.plan(kernel, params, problem, lower, what)
 
     return make
 
@@ -251,28 +250,3 @@ def test_every_core_has_a_share(plan):
 def test_a_panel_of_a_takes_half_of_the_first_cache(plan, dtype, l1):
     defines = plan(LARGE, Cpu(64), dtype, l1=l1, l2=4 * MIB, local=4 * MIB).defines
     assert l1 * 0.4 < defines["MR"] * defines["KC"] * dtype.itemsize <= l1 / 2
-
-
-def cache(folder, level, size, sharing, holds="Unified"):
-    folder.mkdir()
-    texts = {"level": level, "size": size, "shared_cpu_map": sharing, "type": holds}
-    for name, text in texts.items():
-        (folder / name).write_text(f"{text}\n")
-
-
-def test_the_caches_are_what_linux_says(modules, tmp_path):
-    _, cpu = modules
-    assert cpu.cache_bytes(1, tmp_path / "none") == 2**15  # no Linux, or one that does not tell
-    assert cpu.cache_bytes(2, tmp_path / "none") == 2**19
-    cache(tmp_path / "index0", 1, "64K", "1", "Instruction")
-    cache(tmp_path / "index1", 1, "48K", "1", "Data")
-    cache(tmp_path / "index2", 2, "2048K", "ff,00000003")
-    cache(tmp_path / "index3", 3, "32768K", "ff")
-    assert cpu.cache_bytes(1, tmp_path) == 3 * 2**14
-    assert cpu.cache_bytes(2, tmp_path) == 2 * MIB // 10
-    (tmp_path / "index2" / "shared_cpu_map").write_text("4\n")
-    assert cpu.cache_bytes(2, tmp_path) == 2 * MIB
-    (tmp_path / "index2" / "shared_cpu_map").write_text("nonsense\n")
-    assert cpu.cache_bytes(2, tmp_path) == 2**19
-    (tmp_path / "index2" / "size").unlink()
-    assert cpu.cache_bytes(2, tmp_path) == 2**19

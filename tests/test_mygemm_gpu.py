@@ -1,6 +1,6 @@
 """Kernels 13 and 14 of samples/mygemm, for GPUs: 13 as it is, 14 with its instructions emulated."""
 
-import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,126 +9,70 @@ import pytest
 from conftest import ROOT, exhaustive_but, modules_of
 
 from common import device, gemm
-from common.buffers import GuardedBuffer
-from common.gemm import Size
+from common.matrices import Matrix
 from common.program import build
+from dev import split
 
-KERNELS = ROOT / "samples" / "mygemm" / "kernels"
+EMULATED = ROOT / "tests" / "emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-# What 14_matrix_units.cl takes from NVIDIA's instruction set, in plain OpenCL C. What lanes pass to
-# each other goes through `exchange`.
-EMULATION = """
-void copy(__local uint4 *to, __global const uint4 *from) { *to = *from; }
-#define COMMIT
-#define WAIT
-uint word(uint4 v, int n) { return n == 0 ? v.s0 : n == 1 ? v.s1 : n == 2 ? v.s2 : v.s3; }
-uint4 emulated_ldmatrix(__local uint4 *exchange, __local const uint4 *row)
-{
-    const int item = get_local_id(0), lane = item % 32;
-    const ulong place = (ulong)(size_t)row;
-    exchange[item].lo = (uint2)((uint)place, (uint)(place >> 32));
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint words[4];
-    for (int n = 0; n < 4; n++) {
-        const uint2 at = exchange[item - lane + 8 * n + lane / 4].lo;
-        words[n] = ((__local const uint *)(size_t)(at.s0 | (ulong)at.s1 << 32))[lane % 4];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return (uint4)(words[0], words[1], words[2], words[3]);
-}
-#if PART_BITS == 16
-uint narrow(float2 v)
-{
-    uint pair;
-    vstore_half_rte(v.s0, 0, (half *)&pair);
-    vstore_half_rte(v.s1, 1, (half *)&pair);
-    return pair;
-}
-float2 widen(uint pair)
-{
-    return (float2)(vload_half(0, (const half *)&pair), vload_half(1, (const half *)&pair));
-}
-float times(uint x, uint y) { return dot(widen(x), widen(y)); }
-#else
-float times(uint x, uint y) { return as_float(x & 0xffffe000) * as_float(y & 0xffffe000); }
-#endif
-float4 emulated_mma(__local uint4 *exchange, uint4 a, uint2 b, float4 c)
-{
-    const int item = get_local_id(0), lane = item % 32, warp = item - lane;
-    exchange[item] = a;
-    exchange[ITEMS + item].lo = b;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    float d[4] = {c.s0, c.s1, c.s2, c.s3};
-    for (int e = 0; e < 4; e++)
-        for (int w = 0; w < 8; w++) {
-            const uint4 row = exchange[warp + lane / 4 * 4 + w % 4];
-            const uint4 column = exchange[ITEMS + warp + (lane % 4 * 2 + e % 2) * 4 + w % 4];
-            d[e] += times(word(row, w / 4 * 2 + e / 2), word(column, w / 4));
-        }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return (float4)(d[0], d[1], d[2], d[3]);
-}
-#define ldmatrix(row) emulated_ldmatrix(exchange, row)
-#define mma(a, b, c) emulated_mma(exchange, a, b, c)
-"""
 TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2}
+
+
+CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
 
 
 @pytest.fixture(scope="module")
 def sample():
-    """The sample's modules gpu and split."""
+    """The sample's modules."""
     with modules_of("mygemm") as load:
-        yield SimpleNamespace(gpu=load("gpu"), split=load("split"), launch=load("launch"))
+        yield SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
 
 
 @pytest.fixture
-def multiply(sample, queue, tmp_path, monkeypatch):
+def multiply(sample, queue, tmp_path):
     """Run kernel 13 or 14; gives C. `change` is a part of the kernel and what takes its place."""
-    monkeypatch.setattr(sample.gpu, "require_units", lambda *_: None)
 
     def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, **params):
-        rung = sample.gpu.WARPS if number == 13 else sample.gpu.MATRIX_UNITS
-        text = rung.file.read_text()
-        if number == 14:
-            start, end = text.index("/* NVIDIA's instr"), text.index("/* From here on plain")
-            exchange = "    __local uint4 exchange[2 * ITEMS];\n    __local int unfit;\n"
-            text = text[:start] + EMULATION + text[end:]
-            text = text.replace("    __local int unfit;\n", exchange)
+        kernel = sample.kernels.KERNELS[number - 1]
+        text = kernel.file.read_text()
         if change:
             assert change[0] in text
             text = text.replace(*change)
-        path = tmp_path / rung.file.name
-        path.write_text(text)
+        path = tmp_path / kernel.file.name
+        path.write_text((EMULATED.read_text() if number == 14 else "") + text)
 
-        size = Size(*C.shape, A.shape[1])
+        # A device for which 14 is planned as for NVIDIA's; its instructions are emulated.
+        limits = device.limits(queue.device)
+        chip = queue.device
+        if number == 14:
+            limits = replace(limits, extensions=limits.extensions | {sample.kernels.NVIDIA})
+            chip = SimpleNamespace(max_compute_units=1, **CAPABLE)
+        size = gemm.Size(*C.shape, A.shape[1])
         strides = size.K + gap, size.N + gap, size.N + gap
-        problem = sample.launch.Problem(size, C.dtype, *strides)
-        plan = rung.plan(problem, {**rung.defaults, **params}, device.limits(queue.device),
-                         queue.device)  # fmt: skip
+        problem = gemm.Problem(size, C.dtype, *strides)
+        plan = sample.plans.plan(kernel, params, problem, limits, chip)
         program = build(queue.context, path, plan.defines)
-        buffers = [GuardedBuffer(queue, (len(x), ld), C.dtype) for x, ld in zip((A, B, C), strides)]
-        for buffer, values in zip(buffers, (A, B, C)):
-            whole = np.full(buffer.shape, np.nan if values is not C else 7, C.dtype)
-            whole[:, : values.shape[1]] = values
-            buffer.write(whole)
-        a, b, c = (buffer.device for buffer in buffers)
+        made = [Matrix(queue, *x.shape, C.dtype, ld) for x, ld in zip((A, B, C), strides)]
+        for matrix, values in zip(made, (A, B, C)):
+            matrix.write(values)
+        a, b, c = (matrix.device for matrix in made)
         i, real = np.int32, C.dtype.type
         args = [*map(i, size), real(alpha), a, i(strides[0]), b, i(strides[1]), real(beta), c,
                 i(strides[2])]  # fmt: skip
-        if plan.work_bytes:  # full of NaN, as float16, as float32 and as an exponent
-            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, plan.work_bytes)
-            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, plan.work_bytes)
+        steps = [("gemm", plan.global_size, plan.local_size)]
+        if plan.work:  # full of NaN, as float16, as float32 and as an exponent
+            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, plan.work.nbytes)
+            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, plan.work.nbytes)
             args.append(work)
-        steps = [(e.entry, e.global_size, e.local_size) for e in plan.extra]
-        for entry, total, local in [*steps, ("gemm", plan.global_size, plan.local_size)]:
-            kernel = cl.Kernel(program, entry)
-            kernel.set_args(*args)
-            cl.enqueue_nd_range_kernel(queue, kernel, total, local)
-        got = buffers[2].read()
-        assert all(buffer.intact() for buffer in buffers)
-        assert (got[:, size.N :] == 7).all()
-        return got[:, : size.N]
+            steps.insert(0, plan.work[:3])
+        for entry, total, local in steps:
+            program_kernel = cl.Kernel(program, entry)
+            program_kernel.set_args(*args)
+            cl.enqueue_nd_range_kernel(queue, program_kernel, total, local)
+        got = made[2].read()
+        assert all(matrix.intact() for matrix in made)
+        return got
 
     return run
 
@@ -255,13 +199,13 @@ def test_14_whatever_its_shape(multiply, tile):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("bits", [16, 32])
-def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, sample, bits):
+def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, bits):
     rng, (M, N, K) = np.random.default_rng(5), (18, 17, 70)
     C = np.zeros((M, N), FLOAT)
     for spreads in ((30, 6), (6, 30), (15, 15), (18, 18)):
         for lines_only in (True, False):
-            A = sample.split.magnitudes(spreads[0], (M, K), rng, lines_only)
-            B = sample.split.magnitudes(spreads[1], (N, K), rng, lines_only).T
+            A = split.magnitudes(spreads[0], (M, K), rng, lines_only)
+            B = split.magnitudes(spreads[1], (N, K), rng, lines_only).T
             got = multiply(14, A, B, C, PART_BITS=bits, **TILE)
             assert not wrong(got, A, B, C), (spreads, lines_only)
 
@@ -315,71 +259,3 @@ def test_a_kernel_14_broken_on_purpose_fails(multiply, mutant):
     exact, bound = gemm.reference(1.5, A, B, -0.5, C)
     right = passed_on and gemm.check(got, exact, bound / 20).reason is None
     assert right == (mutant is None)
-
-
-# What is done to the numbers, on the host.
-
-
-def test_the_host_splits_as_the_kernel_does(sample):
-    text = (KERNELS / "14_matrix_units.cl").read_text()
-    values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
-    assert float(values["TOP"]) == sample.split.TOP
-    assert float(values["SMALL_SCALE"]) == sample.split.SMALL_SCALE
-    assert [int(n) for n in re.findall(r"#define RANGE (\d+)", text)] == [
-        sample.split.RANGE[bits] for bits in (16, 32)
-    ]
-
-
-@pytest.mark.parametrize("bits", [16, 32])
-def test_parts_are_what_they_say(sample, bits):
-    lines = sample.split.magnitudes(30, (50, 64), np.random.default_rng(2), lines_only=True)
-    big, small, exponents, fits = sample.split.split(lines, bits)
-    assert fits.all()
-    assert (np.abs(big).max(axis=1) <= 2**15).all()
-    assert (np.abs(big).max(axis=1) >= 2**14).all()
-    again = np.ldexp(big.astype(float) + small / 2048.0, exponents[:, None])
-    assert (np.abs(again - lines) <= np.abs(lines) * 2.0**-22).all()
-    for part in (big, small):  # they have 11 bits
-        assert (np.frexp(part)[0] * 2**11 % 1 == 0).all()
-
-
-@pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("spread", [0, 3, 9, 18, 30])
-def test_the_error_stays_below_that_of_float32(sample, bits, spread):
-    rng = np.random.default_rng(spread)
-    for lines_only in (True, False):
-        A = sample.split.magnitudes(spread, (40, 512), rng, lines_only)
-        B = sample.split.magnitudes(min(spread, 6), (40, 512), rng, lines_only).T
-        relative, over_bound = sample.split.errors(A, B, bits)
-        assert relative < 3e-7
-        assert over_bound < 0.01
-
-
-def test_less_than_three_products_would_not_do(sample, monkeypatch):
-    rng = np.random.default_rng(1)
-    A, B = (rng.uniform(-1, 1, (64, 64)).astype(FLOAT) for _ in range(2))
-    whole = sample.split.errors(A, B)[0]
-    real = sample.split.split
-
-    def without_small(lines, bits):
-        parts = real(lines, bits)
-        return parts._replace(small=0 * parts.small)
-
-    monkeypatch.setattr(sample.split, "split", without_small)
-    assert sample.split.errors(A, B)[0] > 1000 * whole
-
-
-def test_what_fits_into_a_line(sample):
-    def fits(*values, bits=16):
-        line = np.ones((1, 64), FLOAT)
-        line[0, : len(values)] = values
-        return bool(sample.split.split(line, bits).fits[0])
-
-    assert fits(0, -0.0, 2.0**-32)
-    assert not fits(2.0**-33)  # 2^-26 / 64, and once more by half
-    assert fits(2.0**-106, bits=32)
-    assert not fits(2.0**-107, bits=32)
-    assert not fits(np.inf)
-    assert not fits(np.nan)
-    assert not sample.split.split(np.ones((1, 7), FLOAT)).fits[0]
-    assert sample.split.split(np.zeros((1, 8), FLOAT)).fits[0]

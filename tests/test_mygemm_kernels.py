@@ -11,9 +11,9 @@ import pyopencl as cl
 import pytest
 from conftest import ROOT, exhaustive_but, modules_of
 
-from common import device
+from common import device, gemm, tuned
 from common.errors import UsageError
-from common.gemm import Size
+from common.interleaved import finish
 
 FOLDER = ROOT / "samples" / "mygemm"
 
@@ -22,32 +22,23 @@ FOLDER = ROOT / "samples" / "mygemm"
 def sample():
     """The sample's modules."""
     with modules_of("mygemm") as module:
-        names = ("checking", "ladder", "launch", "runner")
+        names = ("compare", "kernels", "plans", "run")
         yield SimpleNamespace(**{name: module(name) for name in names})
 
 
 @pytest.fixture
 def run(sample, queue):
-    """Run a kernel by its number; gives the Check and the Gemm."""
+    """Run a kernel by its number; gives the Check and what was Built."""
 
     def run_kernel(number, size, *, dtype=np.float32, alpha=1.5, beta=-0.5, data="sdk",
                    strides=None, profile=None, **params):  # fmt: skip
-        size = Size(*size)
-        problem = sample.launch.Problem(
-            size, np.dtype(dtype), *(strides or (size.K, size.N, size.N))
-        )
-        rung = next(r for r in sample.ladder.RUNGS if r.number == number)
-        limits = device.limits(queue.device, profile)
-        gemm = sample.runner.prepare(queue, limits, rung, params, problem)
-        expected = sample.checking.Expected(problem, data, 1, alpha, beta)
-        stream = sample.runner.Stream(queue, problem)
-        for n in range(2):
-            stream.matrices.write(n, expected.inputs[n])
-
-        def launch_once(each):
-            gemm.set_up(stream, alpha, each).enqueue()[-1].wait()
-
-        return expected.check(launch_once, stream.matrices)[0], gemm
+        size = gemm.Size(*size)
+        problem = gemm.Problem(size, np.dtype(dtype), *(strides or (size.K, size.N, size.N)))
+        kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
+        built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
+        expected = gemm.Expected(size, problem.dtype, data, 1, alpha, beta)
+        stream = sample.plans.Stream(queue, problem)
+        return sample.run.check(built, alpha, stream, expected)[0], built
 
     return run_kernel
 
@@ -72,11 +63,11 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize("given", exhaustive_but(PARAMETERS[::6], PARAMETERS), ids=str)
-def test_any_parameters_that_keep_the_rules(run, given):
+def test_any_parameters_that_keep_the_constraints(run, given):
     number, params = given
-    check, gemm = run(number, (50, 37, 29), **params)
+    check, built = run(number, (50, 37, 29), **params)
     assert check.reason is None
-    assert gemm.choice.params == params
+    assert built.plan.params == params
 
 
 @pytest.mark.parametrize("number", [4, 7, 9, 10])
@@ -84,9 +75,9 @@ def test_any_parameters_that_keep_the_rules(run, given):
 def test_every_width(run, number, width):
     # The reference stores nothing at all for some: an odd size shows that edges are stored.
     tile = {"TSM": 32, "TSN": 64, "TSK": 16, "WPTM": 4, "WPTN": max(width, 4)}
-    check, gemm = run(number, (35, 70, 19), WIDTH=width, **(tile if number > 4 else {}))
+    check, built = run(number, (35, 70, 19), WIDTH=width, **(tile if number > 4 else {}))
     assert check.reason is None
-    assert gemm.choice.params["WIDTH"] == width
+    assert built.plan.params["WIDTH"] == width
 
 
 def test_double_with_wide_vectors(run):
@@ -98,8 +89,8 @@ def test_double_with_wide_vectors(run):
 
 def test_a_size_that_needs_no_copy_is_one_launch(run):
     for number in (1, 2, 3, 4, 10, 11):
-        _, gemm = run(number, (128, 128, 128))
-        assert gemm.steps == ["gemm"], number
+        _, built = run(number, (128, 128, 128))
+        assert built.steps == ["gemm"], number
 
 
 def test_what_is_copied_when(run):
@@ -107,8 +98,8 @@ def test_what_is_copied_when(run):
         return run(number, size, **more)[1].steps
 
     assert steps(2, (32, 32, 33)) == ["pad A", "pad B", "gemm"]
-    assert steps(2, (32, 33, 32)) == ["pad B", "pad C", "gemm", "cut C"]
-    assert steps(2, (32, 33, 32), beta=0) == ["pad B", "pad C", "gemm", "cut C"]
+    assert steps(2, (32, 33, 32)) == ["pad B", "pad C", "gemm", "unpad C"]
+    assert steps(2, (32, 33, 32), beta=0) == ["pad B", "pad C", "gemm", "unpad C"]
     assert steps(6, (128, 128, 16)) == ["transpose A", "gemm"]
     assert steps(4, (32, 32, 32), strides=(33, 32, 32)) == ["pad A", "gemm"]
     assert steps(4, (32, 32, 32), strides=(36, 40, 44)) == ["gemm"]
@@ -117,34 +108,34 @@ def test_what_is_copied_when(run):
 
 @pytest.mark.parametrize("number", exhaustive_but([3, 10], [n for n in range(1, 12) if n != 8]))
 def test_the_limits_of_a_small_mali_are_kept(run, number):
-    check, gemm = run(number, (70, 45, 33), profile="mali-t628")
+    check, built = run(number, (70, 45, 33), profile="mali-t628")
     assert check.reason is None
-    assert np.prod(gemm.plan.local_size) <= 256
-    assert gemm.plan.local_bytes <= 32 * 1024
+    assert np.prod(built.plan.local_size) <= 256
+    assert built.plan.local_bytes <= 32 * 1024
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 11])
 def test_the_least_that_opencl_asks_of_a_device(run, number):
-    check, gemm = run(number, (5, 4, 3), profile="embedded")
+    check, built = run(number, (5, 4, 3), profile="embedded")
     assert check.reason is None
-    assert gemm.plan.local_size == (1, 1)
+    assert built.plan.local_size == (1, 1)
 
 
 def test_what_the_plan_counts_is_what_the_kernel_takes(run, queue):
     """The rule of local memory is worth as much as the number that it looks at."""
     info = cl.kernel_work_group_info.LOCAL_MEM_SIZE
     for number in (n for n in range(2, 12) if n != 8):
-        _, gemm = run(number, (16, 16, 16))
-        taken = gemm.kernel.get_work_group_info(info, queue.device)
-        assert 0 <= taken - gemm.plan.local_bytes <= 64, number  # NVIDIA's driver keeps a few
+        _, built = run(number, (16, 16, 16))
+        taken = cl.Kernel(built.program, "gemm").get_work_group_info(info, queue.device)
+        assert 0 <= taken - built.plan.local_bytes <= 64, number  # NVIDIA's driver keeps a few
 
 
 def test_a_kernel_that_can_have_fewer_work_items_gets_fewer(run, sample, monkeypatch):
-    monkeypatch.setattr(sample.runner.Gemm, "group_limit", lambda self: 64)
-    check, gemm = run(3, (40, 40, 40))
+    monkeypatch.setattr(sample.plans, "group_limit", lambda *_: 64)
+    check, built = run(3, (40, 40, 40))
     assert check.reason is None
-    assert np.prod(gemm.plan.local_size) <= 64
-    assert "a work-group has at most 64" in gemm.choice.why
+    assert np.prod(built.plan.local_size) <= 64
+    assert "a work-group has at most 64" in built.plan.why
 
 
 # Kernels broken on purpose must fail. Sizes: a tile and a bit in each direction.
@@ -193,15 +184,10 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
-    monkeypatch.setattr(sample.launch, "KERNELS", kernels)
-    monkeypatch.setattr(sample.runner, "KERNELS", kernels)
-    sample.runner._copy_program.cache_clear()
-    try:
-        M, N, K = (TILE.get(number, 32) + 3,) * 3
-        beta = 0 if "beta 0" in mutant else -0.5
-        check, _ = run(number, (M, N, K), beta=beta, strides=(K + 1, N + 2, N + 3))
-    finally:
-        sample.runner._copy_program.cache_clear()
+    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
+    M, N, K = (TILE.get(number, 32) + 3,) * 3
+    beta = 0 if "beta 0" in mutant else -0.5
+    check, _ = run(number, (M, N, K), beta=beta, strides=(K + 1, N + 2, N + 3))
     assert check.reason, f"{check} looks right"
     if "beyond C" in mutant or "too little" in mutant:
         assert "outside of C" in check.reason or "are wrong" in check.reason
@@ -215,65 +201,136 @@ def test_a_write_into_the_gap_behind_a_row_is_seen(run, sample, monkeypatch, tmp
     shutil.copytree(FOLDER / "kernels", kernels)
     path = kernels / "01_naive.cl"
     path.write_text(path.read_text().replace("    *c = beta", "    C[N] = 1;\n    *c = beta"))
-    monkeypatch.setattr(sample.launch, "KERNELS", kernels)
+    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
     check, _ = run(1, (8, 8, 8), strides=(8, 8, 9))
     assert check.reason == "it wrote outside of C"
 
 
-# What the rules say.
+# What the constraints say.
 
 
-def refusal(sample, queue, number, profile=None, dtype=np.float32, **params):
-    rung = next(r for r in sample.ladder.RUNGS if r.number == number)
-    limits = device.limits(queue.device, profile)
-    with pytest.raises(UsageError) as caught:
-        sample.launch.choose(rung, params, limits, np.dtype(dtype))
-    return str(caught.value)
+@pytest.fixture
+def choose(sample, queue):
+    """Choose the parameters of a kernel by its number; gives the Choice."""
+
+    def choose_for(number, profile="mali-t628", **params):
+        problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
+        kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
+        return sample.plans.choose(kernel, params, problem, limits, queue.device)
+
+    return choose_for
 
 
 REFUSED = [
     (2, {"TS": 32}, "--TS 32: 1024 work-items, but a work-group has at most 256; --TS 16 would do"),
     (1, {"TS": 300}, "--TS 300: 300 work-items in dimension 0, but the device takes at most 256"),
-    (1, {"TS": 0}, "--TS 0: at least 1 is needed; --TS 1 would do"),
-    (3, {"TS": 32, "WPT": 5}, "--WPT 5 --TS 32: WPT must divide TS; --WPT 4 would do"),
-    (4, {"WIDTH": 3}, "--WIDTH 3: a vector has 1, 2, 4, 8 or 16 elements; --WIDTH 4 would do"),
-    (5, {"TS": 32, "WPT": 8, "TSDK": 6}, "--TSDK 6 --TS 32 --WPT 8: TS / WPT = 4 must divide TSDK"),
+    (1, {"TS": 0}, "--TS 0: TS must be at least 1; --TS 1 would do"),
+    (3, {"TS": 32, "WPT": 5}, "--TS 32 --WPT 5: WPT must divide TS; --WPT 4 would do"),
+    (4, {"WIDTH": 3}, "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; --WIDTH 4 would do"),
+    (5, {"TS": 32, "WPT": 8, "TSDK": 6},
+     "--TS 32 --WPT 8 --TSDK 6: TS // WPT = 4 must divide TSDK"),
     (9, {"TSM": 128, "TSN": 128, "TSK": 32},
      "65536 bytes of local memory, but the device has 32768 for a work-group; --TSK 16 would do"),
-    (7, {"TSM": 128, "WPTM": 3}, "--WPTM 3 --TSM 128: WPTM must divide TSM; --WPTM 8 would do"),
-    (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "16384 products, more than the 8192"),
-    (11, {"RX": 3}, "--RX 3: a vector has"),
+    (7, {"TSM": 128, "WPTM": 3}, "--TSM 128 --WPTM 3: WPTM must divide TSM; --WPTM 8 would do"),
+    (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "TSK * WPTM * WPTN = 16384 must be at most 8192"),
+    (11, {"RX": 3}, "--RX 3: RX must be one of"),
     (11, {"THREADSX": 32, "THREADSY": 16}, "512 work-items, but a work-group has at most 256"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("number", "params", "message"), REFUSED)
-def test_what_is_refused_and_why(sample, queue, number, params, message):
-    text = refusal(sample, queue, number, "mali-t628", **params)
+def test_what_is_refused_and_why_and_what_would_do(choose, number, params, message):
+    with pytest.raises(UsageError) as caught:
+        choose(number, **params)
+    text = str(caught.value)
     assert message in text
-    assert "would do" in text
+    assert text.endswith(" would do")
+    words = text.rpartition("; ")[2].split()
+    better = {name[2:]: int(value) for name, value in zip(words[:-2:2], words[1:-2:2])}
+    assert better.items() <= choose(number, **{**params, **better}).params.items()
 
 
-def test_the_values_that_would_do_do(sample, queue):
-    for number, params, _ in REFUSED:
-        text = refusal(sample, queue, number, "mali-t628", **params)
-        words = text.rpartition("; ")[2].split()
-        better = {n[2:]: int(v) for n, v in zip(words[:-2:2], words[1:-2:2])}
-        rung = next(r for r in sample.ladder.RUNGS if r.number == number)
-        limits = device.limits(queue.device, "mali-t628")
-        sample.launch.choose(rung, {**params, **better}, limits, np.dtype(np.float32))
-
-
-def test_what_is_given_stays_and_the_rest_is_made_to_fit(sample, queue):
-    limits = device.limits(queue.device, "mali-t628")
-    rung = sample.ladder.ANY_SIZE
-    choice = sample.launch.choose(rung, {"WIDTH": 16}, limits, np.dtype(np.float32))
+def test_what_is_given_stays_and_the_rest_is_made_to_fit(choose):
+    choice = choose(10, WIDTH=16)
     assert choice.params["WIDTH"] == 16
     assert choice.params["WPTN"] % 16 == 0
     assert "WIDTH must divide WPTN" in choice.why
 
 
-def test_the_original_tiles_fill_a_small_malis_local_memory_to_the_byte(sample, queue):
-    limits = device.limits(queue.device, "mali-t628")
-    rung = sample.ladder.PREFETCH
-    assert sample.launch.choose(rung, {}, limits, np.dtype(np.float32)).why is None
+def test_the_original_tiles_fill_a_small_malis_local_memory_to_the_byte(choose):
+    assert choose(9).why is None
+
+
+# What is launched at the same time.
+
+
+@pytest.mark.parametrize("number", [2, 12])
+def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number):
+    """Kernel 2 makes copies at this size, which the streams must not share either."""
+    size, limits = gemm.Size(70, 45, 33), device.limits(queue.device)
+    problem = gemm.Problem(size, np.dtype(np.float32), 33, 45, 45)
+    kernel = sample.kernels.KERNELS[number - 1]
+    built = sample.plans.build_kernel(queue, limits, kernel, {}, problem)
+    expected = gemm.Expected(size, problem.dtype, "integer", 1, 1.0, 0.0)
+    first = sample.plans.Stream(queue, problem)
+    second = first.beside()
+    assert (first.A, first.B) == (second.A, second.B)
+    A, B, C = expected.inputs
+    first.write(A, B, 7)
+    for beta, wanted, bound in expected.cases:
+        second.C.write(C if beta else np.nan)
+        enqueue = [
+            sample.run.enqueuer(built, alpha, beta, stream)
+            for alpha, stream in ((2, first), (1, second))
+        ]
+        own = [set(map(id, stream._copies.values())) for stream in (first, second)]
+        assert not own[0] & own[1]
+        assert all(own) == (number == 2)
+        for each in enqueue * 5 if beta == 0 else enqueue:
+            each()
+        finish([first, second])
+        assert gemm.check(second.C.read(), wanted, bound, second.intact()).reason is None
+    product, _ = expected.product()
+    assert (first.C.read() == 2 * product + 2 * product).all()  # once with beta 0, once with 1
+
+
+# Which kernel is the best.
+
+
+def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, capsys):
+    about = device.describe(queue.device, device.limits(queue.device))
+
+    def best(profile=None, **its):
+        args = SimpleNamespace(tuned=tmp_path, precision="single")
+        problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
+        limits = device.limits(queue.device, profile)
+        ((kernel, params),) = sample.kernels.best(
+            args, problem, {**about, **its}, limits, queue.device
+        )
+        return kernel.name, params, capsys.readouterr().out
+
+    name, params, said = best(type="gpu", vendor="nobody")
+    assert (name, params) == ("registers_only", {})
+    assert (
+        said == "best: 11_registers_only, nothing is tuned for it, the default for every device\n"
+    )
+    assert best(type="cpu")[0] == "packed"
+    stored = (("tiles", 9, {"TS": 32}), ("naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
+              ("naive", 50, {"XY": 1}))  # fmt: skip
+    for kernel, gflops, params in stored:
+        tuned.store(tmp_path, tuned.identity(about), {
+            "kernel": kernel, "precision": "single", "gflops": gflops, "params": params,
+            "size": f"{60 + gflops}x64x64", "driver": "1", "when": "", "slower_than": None,
+        })  # fmt: skip
+    assert best()[:2] == ("naive", {"TS": 16})
+    assert "tuned for this device" in best("mali-t628")[2]
+    assert best("embedded")[0] != "naive"
+
+
+# What was a command of the sample.
+
+
+@pytest.mark.parametrize("word", ["inspect", "tune"])
+def test_what_is_a_tool_now_is_named(sample, word):
+    with pytest.raises(UsageError, match=f"{word} is a tool now: python -m tools {word} mygemm"):
+        sample.run.options().parse_args([word, "--kernel", "6", "--budget", "100"])

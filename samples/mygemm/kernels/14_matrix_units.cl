@@ -85,10 +85,10 @@
 #define TYPES "m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
 
-/* NVIDIA's instructions: */
-
+/* NVIDIA's instructions; or what stands before this file has them, and EMULATED its variables. */
+#ifndef EMULATED
+#define EMULATED
 #define PLACE(p) ((uint)(ulong)(p)) /* in local memory, as instructions know it */
-
 /* Start to copy 16 bytes. COMMIT ends a group of copies; WAIT leaves STAGES - 2 of them on way. */
 void copy(__local uint4 *to, __global const uint4 *from)
 {
@@ -121,7 +121,6 @@ float4 mma(uint4 a, uint2 b, float4 c)
             "f"(c.s0), "f"(c.s1), "f"(c.s2), "f"(c.s3));
     return d;
 }
-
 #if PART_BITS == 16
 /* Round to the nearest float16, two in a word, and back. */
 uint narrow(float2 v)
@@ -139,7 +138,7 @@ float2 widen(uint pair)
     return v;
 }
 #endif
-
+#endif /* EMULATED */
 /* From here on plain OpenCL C. First, where the parts of a problem lie: panels and exponents. */
 typedef struct {
     __global uint4 *a, *b;
@@ -300,6 +299,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
 {
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     __local int unfit;
+    EMULATED
     const layout at = layout_of(M, N, K, work);
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 

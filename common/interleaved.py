@@ -1,4 +1,4 @@
-"""Times of kernels and peers that take turns, round after round.
+"""Times of kernels and libraries that are interleaved: in each round every contender is timed once.
 
 A machine's speed drifts. What is compared is timed in the same round, and a ratio is the median of
 the ratios within the rounds.
@@ -13,34 +13,42 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 import pyopencl as cl
-from runner import finish
 
 from common.device import type_of
 from common.errors import SampleError
 from common.timing import Timing, elapsed, stamps
 
-_TURN = 4e-3  # seconds that a turn should take at least: to wait for its end costs 0.1e-3
-_SHORT = 0.1  # seconds of a turn to which it matters that cores slept before
+_LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
+_SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _NO_TIMES = 0, 0, 0
 
 
-class Bar:
-    """A kernel or a library that takes its turn.
+def finish(streams):
+    """Wait until all that was launched in the streams' queues is done."""
+    for stream in streams:
+        stream.queue.flush()
+    for stream in streams:
+        stream.queue.finish()
 
-    `launcher(stream)` returns a function that launches it once there; with `events` it returns
-    those of its steps. `finish(streams)` waits. What is not `queued` does not run on OpenCL's
-    queues, and its launches follow one another whatever the streams. After each turn the round
-    pauses for `settle` seconds.
+
+class Contender:
+    """A kernel or a library that is timed beside others.
+
+    `launcher(stream)` returns a function that launches it once in that stream; with `events` it
+    returns those of its steps. A stream has a `queue`, and whatever else the launcher wants of it.
+    `finish(streams)` waits. What is not `queued` does not run on OpenCL's queues, and its launches
+    follow one another whatever the streams. After each sample the round pauses for `settle`
+    seconds: threads of a BLAS spin on for a while, and would slow what comes next.
     """
 
-    def __init__(self, name, launcher, finish, events=False, queued=True, settle=0):
-        self.name, self.launcher, self._finish = name, launcher, finish
+    def __init__(self, name, launcher, finish=finish, events=False, queued=True, settle=0):
+        self.name, self.launcher, self.finish = name, launcher, finish
         self._events, self._queued, self.settle = events, queued, settle
-        self.error = None  # what ended its turns
-        self.announce = lambda: None  # called before each turn
-        self.steps = []  # of each turn: the seconds of each step of a launch that is alone
+        self.error = None  # what ended its samples
+        self.announce = lambda: None  # called before each sample
+        self.steps = []  # of each sample: the seconds of each step of a launch that is alone
         self._streams, self._launchers = [], []
 
     def enter(self, stream, launcher=None):
@@ -58,7 +66,7 @@ class Bar:
         return len(self._streams) if self._queued else 0
 
     def attempt(self, do, *args):
-        """Return what another method returns; None if the bar fails now or has failed before."""
+        """Return what another method returns; None if the contender fails now or has before."""
         if self.error:
             return None
         try:
@@ -67,16 +75,16 @@ class Bar:
             self.error = error.with_traceback(None)  # its frames would keep the buffers
             error.__cause__ = error.__context__ = None
         with suppress(SampleError, cl.Error):
-            self._finish(self._streams)  # what it launched is not to run in the turn of another
+            self.finish(self._streams)  # what it launched is not to run in the sample of another
         return None
 
-    def take(self, in_flight):
+    def sample(self, in_flight):
         """Launch it `in_flight` times back to back, spread over its streams; return times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
-        first launch to the end of the last, and the host's time until all are done. A short turn
-        is taken twice, and the second time counts: cores that slept are slow at first, whosever
-        turn it is. Raises cl.Error for a launch that failed.
+        first launch to the end of the last, and the host's time until all are done. A short sample
+        is taken twice, and the second time counts: cores that slept are slow at first, whatever
+        ran on them. Raises cl.Error for a launch that failed.
         """
         self.announce()
         launches, host = self._launch(in_flight)
@@ -102,7 +110,7 @@ class Bar:
         """Return what `count` launches return, and the host's seconds until all are done."""
         start = time.perf_counter()
         launches = [launch() for launch in islice(cycle(self._launchers), count)]
-        self._finish(self._streams)
+        self.finish(self._streams)
         return launches, time.perf_counter() - start
 
 
@@ -115,17 +123,8 @@ def _marks(launches):
     return marks if all(begin and end for steps in marks for *_, begin, end in steps) else []
 
 
-def of_gemm(name, gemm, args):
-    """Return the Bar of a runner.Gemm, with the alpha and beta of the command line."""
-
-    def launcher(stream):
-        return gemm.set_up(stream, args.alpha, args.beta).enqueue
-
-    return Bar(name, launcher, finish, events=True)
-
-
-class Turn(NamedTuple):
-    """What a turn is made of: launches back to back, and command queues that they are spread over.
+class Batch(NamedTuple):
+    """What a sample is made of: launches back to back, and queues that they are spread over.
 
     With several queues launches overlap; the time of one is that of all, divided by their number.
     """
@@ -134,37 +133,31 @@ class Turn(NamedTuple):
     queues: int
 
 
-def race(bars, stream, args, like=None):
-    """Time the bars in turns, from `stream` on; return (their Timings, their Turns) by their names.
+def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None):
+    """Time the contenders, from `stream` on; return (their Timings, their Batches) by their names.
 
-    Short ones are launched several times in a turn: on a CPU in as many queues as it has cores,
-    since a core that waits for another one falls asleep. `args` are those of the command line;
-    `like` is the Turn of another race, to take the same.
+    Short ones are launched several times in a sample, `in_flight` times if that is given: on a CPU
+    in as many queues as it has cores, since a core that waits for another one falls asleep, else in
+    `queues` of them. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
     """
-    for bar in bars:
-        bar.attempt(bar.enter, stream)
-    wanted = like or _wanted(bars, stream.queue.device, args)
-    queues = 1 + spread(bars, stream, wanted.queues - 1)
-    in_flight = wanted.in_flight
-    if not (like or args.in_flight):  # at least as many in each queue as one queue needs
-        in_flight = min(in_flight * queues, _MOST_IN_FLIGHT) // queues * queues
-    times = rounds(bars, args.repeat, args.warmup, in_flight)
-    turns = {bar.name: Turn(in_flight, max(bar.queues, 1)) for bar in bars}
-    for bar in bars:
-        bar.leave()
-    return times, turns
-
-
-def _wanted(bars, device, args):
-    """Return the Turn to aim at."""
-    in_flight = args.in_flight or enough_in_flight(bars)
+    for each in contenders:
+        each.attempt(each.enter, stream)
+    device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
-    return Turn(in_flight, min(in_flight, args.queues or cores))
+    count = in_flight or _enough_in_flight(contenders)
+    spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
+    if not in_flight:  # at least as many in each queue as one queue needs
+        count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
+    times = rounds(contenders, repeat, warmup, count)
+    batches = {each.name: Batch(count, max(each.queues, 1)) for each in contenders}
+    for each in contenders:
+        each.leave()
+    return times, batches
 
 
-def spread(bars, stream, count):
-    """Let the bars enter `count` further streams, or as many as have room; return how many."""
-    if not any(bar.queues for bar in bars if not bar.error):
+def _spread(contenders, stream, count):
+    """Let all enter `count` further streams, or as many as have room; return how many."""
+    if not any(each.queues for each in contenders if not each.error):
         return 0
     room = stream.queue.device.global_mem_size // 2  # the rest is for A, B and others
     for entered in range(count):
@@ -172,46 +165,46 @@ def spread(bars, stream, count):
             return entered
         try:
             another = stream.beside()
-            launchers = [(bar, bar.launcher(another)) for bar in bars if not bar.error]
+            launchers = [(each, each.launcher(another)) for each in contenders if not each.error]
         except (SampleError, cl.Error):
             return entered
-        for bar, launcher in launchers:
-            bar.enter(another, launcher)
+        for each, launcher in launchers:
+            each.enter(another, launcher)
     return count
 
 
-def enough_in_flight(bars):
-    """Return how many launches back to back make the turn of the fastest bar long enough."""
-    return max((_enough(bar) for bar in bars), default=1)
+def _enough_in_flight(contenders):
+    """Return how many launches back to back make a sample of the fastest one long enough."""
+    return max(map(_enough, contenders), default=1)
 
 
-def _enough(bar):
-    count, least = 1, _TURN
-    while times := bar.attempt(bar.take, count):
-        time.sleep(bar.settle)
-        least = min(least, times[-1])  # a turn that is disturbed says too little
-        enough = min(_MOST_IN_FLIGHT, round(_TURN / least))
+def _enough(contender):
+    count, least = 1, _LONG
+    while times := contender.attempt(contender.sample, count):
+        time.sleep(contender.settle)
+        least = min(least, times[-1])  # a sample that is disturbed says too little
+        enough = min(_MOST_IN_FLIGHT, round(_LONG / least))
         if enough <= count:
             return max(1, enough)
         count = min(2 * count, enough)
     return 1
 
 
-def rounds(bars, repeat, warmup, in_flight):
-    """Return the Timing of each bar by its name; the lists of all go round by round.
+def rounds(contenders, repeat, warmup, in_flight):
+    """Return the Timing of each contender by its name; the lists of all go round by round.
 
-    A bar that fails is left out from then on, and has no Timing but an `error`.
+    One that fails is left out from then on, and has no Timing but an `error`.
     """
-    taken = {bar.name: [] for bar in bars}
+    taken = {each.name: [] for each in contenders}
     for number in range(-warmup, repeat):
-        for bar in bars:
+        for each in contenders:
             if number == 0:
-                bar.steps.clear()
-            times = bar.attempt(bar.take, in_flight)
+                each.steps.clear()
+            times = each.attempt(each.sample, in_flight)
             if times and number >= 0:
-                taken[bar.name].append(times)
-            time.sleep(bar.settle)
-    whole = (bar.name for bar in bars if bar.error is None)
+                taken[each.name].append(times)
+            time.sleep(each.settle)
+    whole = (each.name for each in contenders if each.error is None)
     return {name: Timing(*map(list, zip(*taken[name])), warmup) for name in whole}
 
 
@@ -231,5 +224,5 @@ def busy():
         return None
     return (
         f"This machine is busy (load {load:.1f} on {cpus} CPUs): all that runs on it is slow, and "
-        "libraries with several threads most of all\n"
+        "libraries with several threads most of all"
     )

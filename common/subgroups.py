@@ -1,7 +1,7 @@
-"""Whether work-items of a sub-group can pass values to each other here, and how: for kernel 8.
+"""Whether work-items of a sub-group can pass values to each other on a device, and how.
 
 OpenCL has two extensions for it, and NVIDIA's driver none, but its compiler takes inline PTX. A
-probe kernel tells which of them works here: an extension's name is a promise.
+probe kernel tells which of them works: an extension's name is a promise.
 """
 
 from functools import cache
@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
-from launch import KERNELS, REAL, options
 
 from common import device as devices
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure, Unsupported
 from common.program import build
 
-NONE, KHR, INTEL, PTX = range(4)  # SHUFFLE in the kernels
+KHR, INTEL, PTX = 1, 2, 3  # SHUFFLE in the kernels
 _NAMES = {KHR: "cl_khr_subgroup_shuffle", INTEL: "cl_intel_subgroups", PTX: "inline PTX"}
 
 
@@ -27,27 +26,21 @@ class Shuffles(NamedTuple):
     options: tuple
 
 
-def rules(params, columns):
-    """Rules of kernel 8: WPTM neighbours of a row of work-items pass values to each other."""
-    WPTM = params["WPTM"]
-    if WPTM & (WPTM - 1):
-        return [f"{options(params, 'WPTM')}: shuffles need a power of 2"]
-    if columns % WPTM:
-        text = f"{options(params, 'WPTM', 'TSN', 'WPTN')}: WPTM must divide TSN / WPTN = {columns}"
-        return [text]
-    return []
+def require(device, limits, path, defines, local, lanes, dtype):
+    """Return the Shuffles that work for the kernel file `path`, built with `defines`.
 
-
-def require(device, limits, dtype, params):
-    """Return the Shuffles that work for kernel 8 with these parameters. Raises Unsupported."""
+    The file has a kernel `probe`, which stores for each work-item of a work-group `local` the
+    numbers, as `dtype`, of the `lanes` neighbours that its values came from. Raises Unsupported.
+    """
     reasons = []
     for how, flags in _ways(limits):
-        wrong = _probe(device, how, flags, np.dtype(dtype), tuple(params.items()))
+        wrong = _probe(device, how, flags, path, tuple(defines.items()), local, lanes, dtype)
         if wrong is None:
             return Shuffles(how, flags)
         reasons.append(wrong)
     lacking = f"the device has neither {_NAMES[KHR]} nor {_NAMES[INTEL]}"
-    raise Unsupported(f"08_shuffles needs sub-group shuffles: {reasons[0] if reasons else lacking}")
+    why = reasons[0] if reasons else lacking
+    raise Unsupported(f"{path.stem} needs sub-group shuffles: {why}")
 
 
 def _ways(limits):
@@ -63,14 +56,11 @@ def _ways(limits):
 
 
 @cache
-def _probe(device, how, flags, dtype, params):
+def _probe(device, how, flags, path, defines, local, lanes, dtype):
     """Return what is wrong with a way to shuffle, or None."""
-    queue, name, params = devices.open_queue(device), _NAMES[how], dict(params)
-    local = params["TSN"] // params["WPTN"], params["TSM"] // params["WPTM"]
-    lanes, items = params["WPTM"], local[0] * local[1]
+    queue, name, items = devices.open_queue(device), _NAMES[how], int(np.prod(local))
     try:
-        defines = {"REAL": REAL[dtype], "SHUFFLE": how, **params}
-        program = build(queue.context, KERNELS / "08_shuffles.cl", defines, flags)
+        program = build(queue.context, path, {**dict(defines), "SHUFFLE": how}, flags)
         kernel = cl.Kernel(program, "probe")
         got = GuardedBuffer(queue, (items, lanes), dtype)
         kernel.set_args(got.device)

@@ -1,19 +1,22 @@
-"""Other libraries' GEMM, to compare with in the same run: each is optional, and named by version.
+"""Other libraries' GEMM, the baseline of ours: each is optional, and named by version.
 
-Every peer computes C = A * B on what the kernels compute on, in the same precision. numpy and what
-has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on the same GPU through
-PyTorch or CuPy.
+Every library computes C = A * B on what the kernels compute on, in the same precision. numpy and
+what has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on the same GPU
+through PyTorch or CuPy.
 """
 
+import argparse
 import ctypes
 import ctypes.util
+import os
 import re
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from loading import file_of, version_in
-from runner import finish
 
-from common.errors import OpenCLFailure, Unsupported
+from common.errors import OpenCLFailure, Unsupported, UsageError
+from common.interleaved import Contender, finish
 
 NAMES = ("numpy", "clblast", "cublas")
 _LINE = 64  # bytes
@@ -23,21 +26,27 @@ _LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.fl
 _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 
 
-class Peer:
+def parse(text):
+    """Return the NAMES that a list between commas, `all` or `none` stands for: an argparse type."""
+    chosen = {"all": NAMES, "none": ()}.get(text, tuple(text.split(",")))
+    if wrong := set(chosen) - set(NAMES):
+        have = ", ".join(NAMES)
+        raise argparse.ArgumentTypeError(f"'{min(wrong)}' is none of {have}, all, none")
+    return tuple(dict.fromkeys(chosen))
+
+
+class Library(Contender):
     """A library that is here. `version` is its name in full.
 
     `launcher(stream)` returns a function that starts one GEMM, `finish(streams)` waits for all,
-    `result(stream)` returns (C, whether what is around C is as it was). Only what is `queued`, in
-    OpenCL's queues, makes use of the stream. `settle`: for so many seconds after a launch threads
-    of it may spin on, and slow what comes next.
+    `result(stream)` returns C. A stream has a `queue` and the Matrices `A`, `B` and `C` on the
+    device; only what is queued, in OpenCL's queues, makes use of it.
     """
 
-    queued, settle = True, 0
-
-    def __init__(self, name, version, launcher, finish, result):
-        self.name, self.version = name, version
-        self.launcher = lambda stream: self._guarded(launcher(stream))
-        self.finish, self.result = self._guarded(finish), self._guarded(result)
+    def __init__(self, name, version, launcher, finish, result, **more):
+        guard = self._guarded
+        super().__init__(name, lambda stream: guard(guard(launcher)(stream)), guard(finish), **more)
+        self.version, self.result = version, guard(result)
 
     def _guarded(self, call):
         """Return `call` with what CUDA raises, such as too little memory, as an OpenCLFailure."""
@@ -51,17 +60,18 @@ class Peer:
         return guarded
 
 
-def _elsewhere(name, version, multiply, finish, result):
-    """Return a Peer that has matrices of its own, and no use for streams."""
-    peer = Peer(name, version, lambda _: multiply, lambda _: finish(), lambda _: (result(), True))
-    peer.queued = False
-    return peer
+def _elsewhere(name, version, multiply, finish, result, settle=0):
+    """Return a Library that has matrices of its own, and no use for streams."""
+    return Library(
+        name, version, lambda _: multiply, lambda _: finish(), lambda _: result(),
+        queued=False, settle=settle,
+    )  # fmt: skip
 
 
-def find(names, device, problem, inputs, library=None):
-    """Return (peers, reasons): the named ones that are here, and why the others are not.
+def find(names, device, inputs, library=None):
+    """Return (libraries, reasons): the named ones that are here, and why the others are not.
 
-    `library` is a Cblas that is a peer as well.
+    `inputs` are A, B and C on the host; `library` is a Cblas that takes part as well.
     """
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
@@ -70,24 +80,22 @@ def find(names, device, problem, inputs, library=None):
     found, reasons = [], {}
     for name in names:
         try:
-            found.append(makers[name](device, problem, inputs))
+            found.append(makers[name](device, *inputs))
         except Unsupported as missing:
             reasons[name] = str(missing)
     return found, reasons
 
 
-def _numpy(_device, problem, inputs):
-    if problem.dtype == np.float16:
+def _numpy(_device, *inputs):
+    if inputs[0].dtype == np.float16:
         raise Unsupported("numpy has no BLAS for half precision")
     A, B, C = map(_on_cache_lines, inputs)
     multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
-    peer = _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
-    peer.settle = _SETTLE
-    return peer
+    return _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C, _SETTLE)
 
 
-def _of_cblas(library, _device, problem, inputs):
-    letter = _LETTERS[problem.dtype]
+def _of_cblas(library, _device, *inputs):
+    letter = _LETTERS[inputs[0].dtype]
     if letter == "H":
         raise Unsupported("CBLAS is asked for single and double precision only")
     function, real = getattr(library.handle, f"cblas_{letter.lower()}gemm"), _REALS[letter]
@@ -97,15 +105,14 @@ def _of_cblas(library, _device, problem, inputs):
     function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
     function.restype = None
     A, B, C = map(_on_cache_lines, inputs)
-    M, N, K = problem.size
+    (M, N), K = C.shape, A.shape[1]
     a, b, c = (matrix.ctypes.data for matrix in (A, B, C))
 
     def multiply(kept=(A, B, C)):  # of which the library has but addresses
         function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, a, K, b, N, 0, c, N)
 
-    peer = _elsewhere(library.name, library.version, multiply, lambda: None, lambda: C)
-    peer.settle = _SETTLE
-    return peer
+    name, version = library.name, library.version
+    return _elsewhere(name, version, multiply, lambda: None, lambda: C, _SETTLE)
 
 
 def _on_cache_lines(matrix):
@@ -133,7 +140,7 @@ def _numpys_blas():
     return f"{name}, {loaded[0] if loaded else 'BLAS unknown'}"
 
 
-def _clblast(_device, problem, _inputs):
+def _clblast(_device, A, B, C):
     file = ctypes.util.find_library("clblast")
     if file is None:
         raise Unsupported("libclblast is not installed (Debian: libclblast1)")
@@ -141,20 +148,18 @@ def _clblast(_device, problem, _inputs):
         library = ctypes.CDLL(file)
     except OSError as error:
         raise Unsupported(f"libclblast does not load: {error}") from error
-    letter = _LETTERS[problem.dtype]
+    letter = _LETTERS[A.dtype]
     function, real = getattr(library, f"CLBlast{letter}gemm"), _REALS[letter]
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
     matrix = (pointer, size, size)  # buffer, offset, ld
     function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
     function.argtypes += [pointer, pointer]
-    (M, N, K), one = problem.size, problem.dtype.type(1)
+    (M, N), K, one = C.shape, A.shape[1], A.dtype.type(1)
     one = int(one.view(np.uint16)) if letter == "H" else float(one)
 
     def launcher(stream):
-        matrices, queue = stream.matrices, pointer(stream.queue.int_ptr)
-        a, b, c = (
-            (buffer.device.int_ptr, 0, ld) for buffer, ld in zip(matrices.buffers, matrices.strides)
-        )
+        matrices, queue = (stream.A, stream.B, stream.C), pointer(stream.queue.int_ptr)
+        a, b, c = ((matrix.device.int_ptr, 0, matrix.ld) for matrix in matrices)
         sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
 
         def enqueue(kept=matrices):  # of which the library has but addresses
@@ -164,10 +169,10 @@ def _clblast(_device, problem, _inputs):
         return enqueue
 
     version = f"CLBlast {version_in(file_of(function)) or 'of unknown version'}"
-    return Peer("clblast", version, launcher, finish, lambda stream: stream.matrices.result())
+    return Library("clblast", version, launcher, finish, lambda stream: stream.C.read())
 
 
-def _cublas(device, _problem, inputs):
+def _cublas(device, *inputs):
     if "nvidia" not in device.vendor.lower():
         raise Unsupported("cuBLAS is for NVIDIA's GPUs")
     broken = []
@@ -217,3 +222,84 @@ def _by_cupy(inputs):
     finish = cupy.cuda.runtime.deviceSynchronize
     multiply = lambda: cupy.matmul(A, B, out=C)  # noqa: E731
     return _elsewhere("cublas", version, multiply, finish, lambda: cupy.asnumpy(C))
+
+
+# Shared libraries.
+
+
+class Cblas(NamedTuple):
+    """A library with the interface CBLAS: its name in tables, its name in full, itself."""
+
+    name: str
+    version: str
+    handle: ctypes.CDLL
+
+
+def cblas(file):
+    """Return the Cblas of a path, or of a name that the linker finds. Raises UsageError."""
+    # MKL looks beside itself for its other parts, and a link has none beside it.
+    path = os.path.realpath(file) if os.sep in file else file
+    try:
+        path.encode()  # ctypes stumbles later over a name that is no UTF-8
+        handle = ctypes.CDLL(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--blas: {' '.join(str(error).split())}") from error
+    for name in ("cblas_sgemm", "cblas_dgemm"):
+        try:
+            function = getattr(handle, name)
+        except AttributeError as error:
+            raise UsageError(f"--blas {_plain(file)}: it has no {name}") from error
+    own = _plain(Path(file_of(function) or file).name)
+    name = re.split(r"-r\d|\.so", own)[0]
+    # With lib before it, it is the name of no kernel and of no other library.
+    name = name if name.startswith("lib") else f"lib{name}"
+    said = _own_words(handle) or ("" if version_in(own) else "of unknown version")
+    return Cblas(name, ", ".join(filter(None, (own, said))), handle)
+
+
+def _plain(text):
+    """Return `text` in letters that every terminal has."""
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
+
+
+def _own_words(handle):
+    """Return what a BLAS says of its version; nothing where it is none of those that do."""
+    for name in ("openblas_get_config", "bli_info_get_version_str"):
+        if function := getattr(handle, name, None):
+            function.restype = ctypes.c_char_p
+            return function().decode(errors="replace").strip()
+    if function := getattr(handle, "MKL_Get_Version_String", None):
+        text = ctypes.create_string_buffer(200)
+        function(text, len(text))
+        return text.value.decode(errors="replace").strip()
+    return ""
+
+
+class _Symbol(ctypes.Structure):
+    """What dladdr() finds: Dl_info of dlfcn.h."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def file_of(function):
+    """Return the path of the library that has a function, which another one may have loaded.
+
+    It is empty where the system does not tell.
+    """
+    symbol, address = _Symbol(), ctypes.cast(function, ctypes.c_void_p)
+    try:
+        found = ctypes.CDLL(None).dladdr(address, ctypes.byref(symbol))
+    except (OSError, AttributeError):
+        return ""
+    return os.path.realpath(os.fsdecode(symbol.file)) if found and symbol.file else ""
+
+
+def version_in(file):
+    """Return the version in the name of a shared library, such as libclblast.so.1.5.3, or ''."""
+    numbers = re.findall(r"\d+(?:\.\d+)+", Path(file).name)
+    return numbers[-1] if numbers else ""

@@ -1,6 +1,6 @@
 """What kernel 14 does to numbers, on the host: how exact its products are, without its device.
 
-python samples/mygemm/split.py                            errors for elements of many magnitudes
+python dev/split.py                errors for elements of many magnitudes
 
 A float32 becomes two parts of 11 bits, after a power of 2 has scaled its line, a row of A or a
 column of B. Three products of parts make one: H. Ootomo and R. Yokota, Recovering single precision

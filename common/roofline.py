@@ -6,18 +6,20 @@ multicore architectures, CACM 52(4), 2009.
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
-from launch import KERNELS, REAL, VECTORS
 
 from common import device as devices
 from common.buffers import GuardedBuffer
+from common.constraints import VECTORS
 from common.errors import OpenCLFailure
+from common.gemm import REAL
 from common.program import build
 from common.timing import elapsed, figures, stamps
 
-SOURCE = KERNELS / "roofline.cl"
+SOURCE = Path(__file__).with_name("roofline.cl")
 _OPS = ("fma", "mad")  # the faster one counts: fma is emulated on some devices, mad on none
 _FAR = 2**30  # bytes that no cache holds, or a part of a small memory
 _SHARE = 16  # of the memory that a buffer may take, one part in so many
@@ -26,8 +28,8 @@ _AT_ONCE = 8  # vectors that a step of read_all reads
 _EXACT = 8192  # vectors of ones, in 8 sums: half still counts them exactly
 _MOST = 2**30  # of rounds, passes or launches
 _X, _Y = 0.5, 1.0  # chains of multiply_add come to 2
-_LONG = 0.02  # seconds that a turn should take at least, so that its start does not count
-_REPEAT = 5  # turns, of which the fastest counts: a ceiling is what can be reached
+_LONG = 0.02  # seconds that a sample should take at least, so that its start does not count
+_REPEAT = 5  # samples, of which the fastest counts: a ceiling is what can be reached
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Peak:
     """GFLOPS of multiply_add and GB/s of read_all, from main memory and for some size.
 
     What is read over and over comes from a cache if it fits: `near_gbytes_per_s` is for as many
-    bytes as the problem has. `how` names the fastest operation.
+    bytes as the matrices have. `how` names the fastest operation.
     """
 
     gflops: float
@@ -54,10 +56,9 @@ class Peak:
     near_gbytes_per_s: float
     how: str
 
-    def ceiling(self, problem, beta):
-        """Return the Ceiling of a problem: each matrix is moved once, C twice if beta is not 0."""
-        flop = problem.size.flop()
-        by_memory = flop / (matrix_bytes(problem, beta)) * self.near_gbytes_per_s
+    def ceiling(self, size, dtype, beta):
+        """Return the Ceiling of a GEMM: each matrix is moved once, C twice if beta is not 0."""
+        by_memory = size.flop() / matrix_bytes(size, dtype, beta) * self.near_gbytes_per_s
         if by_memory < self.gflops:
             return Ceiling(by_memory, "memory")
         return Ceiling(self.gflops, "compute")
@@ -69,17 +70,16 @@ class Peak:
         )
 
 
-def matrix_bytes(problem, beta=0):
+def matrix_bytes(size, dtype, beta=0):
     """Return the bytes of A, B and C, with C counted twice where it is read as well."""
-    M, N, K = problem.size
-    return (M * K + K * N + M * N * (2 if beta else 1)) * problem.dtype.itemsize
+    M, N, K = size
+    return (M * K + K * N + M * N * (2 if beta else 1)) * dtype.itemsize
 
 
 class Roofline:
     """The kernels of roofline.cl, built for one precision."""
 
     def __init__(self, queue, limits, dtype):
-        """Raises OpenCLFailure where they cannot be built or give a wrong result."""
         self.queue, self._dtype = queue, dtype
         self._cpu = devices.type_of(queue.device) == "cpu"
         native = getattr(queue.device, f"native_vector_width_{REAL[dtype]}") or 1
@@ -87,22 +87,23 @@ class Roofline:
         self._read_width = max(self._width, 4)
         self._local = 1 if self._cpu else limits.fit((256,), queue.device.max_work_group_size)[0]
         self._groups = queue.device.max_compute_units * (4 if self._cpu else 16)
-        self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
-        program = self._program("fma", self._read_width)
-        self._read = cl.Kernel(program, "read_all")
-        self._far = None
+        self._read = self._fastest_op = self._far = None
 
-    def peak(self, problem):
-        """Return the Peak, for that problem.
+    def peak(self, size):
+        """Return the Peak, for matrices of that Size.
 
-        What others do on the machine can only lower a peak, so the highest so far counts.
+        What others do on the machine can only lower a peak, so the highest so far counts. Raises
+        OpenCLFailure where the kernels cannot be built or give a wrong result.
         """
+        if self._read is None:
+            self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
+            self._read = cl.Kernel(self._program("fma", self._read_width), "read_all")
         gflops, op = self._fastest_op
         gflops = max(gflops, self._multiply_add(op))
         self._fastest_op = gflops, op
         if self._far is None:
             self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
-        near = max(self._far, self._read_all(matrix_bytes(problem)))
+        near = max(self._far, self._read_all(matrix_bytes(size, self._dtype)))
         width = self._width if self._width > 1 else ""
         return Peak(gflops, self._far, near, f"{op}, {REAL[self._dtype]}{width}")
 
@@ -158,7 +159,7 @@ class Roofline:
         return count * items * each * vector / seconds / 1e9
 
     def _fastest(self, enqueue, count):
-        """Return (count, seconds) of the fastest turn; `count` is doubled until one is long."""
+        """Return (count, seconds) of the fastest sample; `count` is doubled until one is long."""
         while (seconds := _seconds(enqueue, count)) < _LONG and count < _MOST:
             count *= 2
         return count, min(seconds, *(_seconds(enqueue, count) for _ in range(_REPEAT)))

@@ -1,0 +1,63 @@
+"""Blocks of a packed GEMM for a CPU: its tile follows the registers, its panels the caches, and the
+work-groups share its cores.
+
+F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS Functionality,
+2015.
+"""
+
+import platform
+
+from common.machine.caches import cache_bytes
+
+_VECTORS = (16, 8, 4, 2, 1)
+_PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
+_NARROWEST = 16  # bytes of a vector register
+_MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
+_ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
+_WORTH = 2**21  # floating-point operations that are worth waking another core for
+
+
+def blocks(given, native, itemsize, memory, cpu):
+    """Give WIDTH, MR, NR, KC and NC by name, those that are `given` among them, the fastest first.
+
+    `native` is the device's own vector width in elements of `itemsize` bytes, `memory` the bytes
+    of local memory; on a `cpu` panels take no more than a part of the L2. A tile has MR x NR sums,
+    2 vectors in a row, and leaves a few of the vector registers free: of 32 where vectors have 64
+    bytes (AVX-512) and on AArch64, else of 16. Where memory is little, panels (MR x KC of A,
+    KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
+    """
+    if cpu:
+        memory = min(memory, int(cache_bytes(2) * _PACKED))
+    widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
+    for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
+        many = width * itemsize == 64 or platform.machine() in ("aarch64", "arm64")
+        MR, NR = given.get("MR", _MANY if many else _FEW), given.get("NR", 2 * width)
+        depth = int(cache_bytes(1) * _ROW) // itemsize
+        while depth >= width:
+            KC = given.get("KC", depth // width * width)
+            room = memory // itemsize - MR * (KC + width)
+            NC = given.get("NC", max(room // KC // NR, 1) * NR)
+            if "KC" in given or 4 * NC >= KC or depth < 2 * width:
+                yield {"WIDTH": width, "MR": MR, "NR": NR, "KC": KC, "NC": NC}
+            depth //= 2
+
+
+def shares(size, params, groups):
+    """Return how many work-groups, at most `groups`, go over the columns and the rows of C.
+
+    The largest share shall be the least work for each k: an element of C is a multiplication, one
+    of A that is packed costs as much as about WIDTH of them, and one of B twice that. `params` are
+    of blocks().
+    """
+    most = max(1, min(groups, size.flop() // _WORTH))
+
+    def work(shape):
+        width, height = (
+            -(-n // (groups * unit)) * unit
+            for n, groups, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
+        )
+        packed = 2 * width + height * -(-width // params["NC"])
+        return width * height + params["WIDTH"] * packed, shape[0] * shape[1]
+
+    shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
+    return min(shapes, key=work)

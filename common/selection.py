@@ -1,0 +1,66 @@
+"""Which kernels a command line names, and which parameters it gives for them.
+
+A kernel has a `number`, a `name`, a `label` such as 06_registers, and a `space` of parameters.
+"""
+
+from argparse import ArgumentTypeError
+from functools import partial
+
+from common import cli
+from common.errors import UsageError
+
+
+def add_options(parser, kernels, default):
+    """Add --kernel, and an option for each parameter of the kernels."""
+    text = f"numbers or names between commas, all, or best (default {default})"
+    parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
+    group = parser.add_argument_group("parameters of the kernels; what is not given is chosen")
+    for name in parameters(kernels):
+        having = [each for each in kernels if name in each.space.defaults]
+        shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
+        group.add_argument(f"--{name}", type=cli.count(0), metavar="N", help=f"(default {shown})")
+
+
+def parameters(kernels):
+    """Return the names of all parameters."""
+    return tuple(dict.fromkeys(name for each in kernels for name in each.space.defaults))
+
+
+def parse(kernels, text):
+    """Return the kernels that `text` names, or the text `best`: an argparse type."""
+    known = {key: each for each in kernels for key in (each.number, each.name, each.label)}
+    if text == "best":
+        return text
+    if text == "all":
+        return list(kernels)
+    chosen = []
+    for name in text.split(","):
+        key = int(name) if name.isascii() and name.isdigit() else name
+        if name in ("all", "best"):
+            raise ArgumentTypeError(f"'{name}' stands alone, or not at all")
+        if key not in known:
+            have = ", ".join(f"{each.number} {each.name}" for each in kernels)
+            raise ArgumentTypeError(f"'{name}' is no kernel; give all, best, or some of: {have}")
+        chosen.append(known[key])
+    return list(dict.fromkeys(chosen))
+
+
+def named(args, kernels):
+    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted.
+
+    Raises UsageError for a parameter that none of them has.
+    """
+    values = {name: getattr(args, name) for name in parameters(kernels)}
+    given = {name: value for name, value in values.items() if value is not None}
+    if args.kernel == "best":
+        if given:
+            raise UsageError(f"--{min(given)} is of some kernels only: name one with --kernel")
+        return []
+    for name in given:
+        if not any(name in each.space.defaults for each in args.kernel):
+            have = ", ".join(f"--{key}" for each in args.kernel for key in each.space.defaults)
+            labels = ", ".join(each.label for each in args.kernel)
+            raise UsageError(f"--{name} is no parameter of {labels}, which has {have}")
+    return [
+        (each, {n: v for n, v in given.items() if n in each.space.defaults}) for each in args.kernel
+    ]

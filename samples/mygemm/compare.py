@@ -1,0 +1,384 @@
+"""What became of each kernel, beside the libraries that are here: status, ratios, record, table."""
+
+import time
+from argparse import SUPPRESS
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from statistics import median
+
+import numpy as np
+import pyopencl as cl
+
+from common import cli, gemm, interleaved, libraries, record
+from common.errors import (
+    OPENCL_FAILURE,
+    PASSED,
+    WRONG_RESULT,
+    SampleError,
+    UsageError,
+    outcome,
+    worst,
+)
+from common.record import Record
+from common.timing import figures
+
+_OPTIONS = ("precision", "alpha", "beta", "data", "seed")
+_OTHER_UNITS = ("14_matrix_units", "cublas")  # the ceiling is that of plain multiplications
+
+
+def add_options(parser):
+    """Add the options that say what is timed beside the kernels, and how."""
+    add = parser.add_argument
+    names = ", ".join(libraries.NAMES)
+    add("--libraries", "--peers", dest="libraries", type=libraries.parse, default="all",
+        metavar="NAMES", help=f"{names} between commas, all (default) or none")  # fmt: skip
+    add("tool", nargs="?", type=_moved, help=SUPPRESS)
+    add("--blas", metavar="FILE",
+        help="a further library, with the interface CBLAS: libopenblas.so.0, ...")  # fmt: skip
+    add("--in-flight", type=cli.count(1, 10_000), metavar="N",
+        help="launches back to back for each time taken (default: several short ones)")  # fmt: skip
+    add("--queues", type=cli.count(1, 64), metavar="N",
+        help="command queues for these (default: 1, but on a CPU one a core, up to 8)")  # fmt: skip
+
+
+def _moved(word):
+    """Refuse a word; those that were commands here are tools now."""
+    if word in ("inspect", "tune"):
+        raise UsageError(f"{word} is a tool now: python -m tools {word} mygemm --help")
+    raise UsageError(f"unrecognized argument: {word}; see --help")
+
+
+class Result:
+    """What became of one kernel (`built`) or one library (`version`) at one size.
+
+    `times` is its Timing, each of a Batch of launches, `batch`. `ratios` says how many times as
+    fast as others it was, and which share of the ceiling it reached. A kernel that crashed the
+    driver, as the progress knows, has its record.
+    """
+
+    def __init__(self, problem, name, progress):
+        self.problem, self.name = problem, name
+        self._progress, self._unit = progress, (name, str(problem.size))
+        self.built = self.version = self.contender = self.check = self.output = self.times = None
+        self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
+        self.batch = interleaved.Batch(1, 1)
+        self._crashed = self._recorded = self._unit in progress.crashed
+        if self._crashed:
+            self.status, self.reason = "error", progress.crashed[self._unit]
+            self.exit_status = OPENCL_FAILURE
+
+    def at(self, doing):
+        """Note that this one is at work: if the process dies now, it was this one."""
+        variant, size = self._unit
+        self._progress.at(variant, doing, size)
+
+    @contextmanager
+    def going_on(self, alone=False, queue=None):
+        """Take over what went wrong in the block, and let the others go on.
+
+        With `alone` there are no others: it goes through. Where `queue` does not answer after an
+        error, this process ends, and the others go on in another one.
+        """
+        try:
+            yield
+        except (SampleError, cl.Error) as error:
+            if isinstance(error, cl.Error) and queue is not None:
+                self._progress.require_alive(queue, error)
+            if alone:
+                raise
+            if log := getattr(error, "log", None):  # of the compiler
+                print(log)
+            self.exit_status, self.status, self.reason = outcome(error)
+
+    def checked(self, check, output):
+        """Take over a Check, and the C that it was made of."""
+        self.check, self.output = check, output
+        if check.reason:
+            self.status, self.reason, self.exit_status = "failed", check.reason, WRONG_RESULT
+
+    @property
+    def gflops(self):
+        """The median rate, by the device's clock where there is one; None without times."""
+        return self.times and self.rates()[0]
+
+    def rates(self):
+        """Return the median, lowest and highest rate in GFLOPS."""
+        return self.times.rate(self.problem.size.flop() / 1e9)
+
+    def save_checked(self, args, inputs, about):
+        """Append what is known so far, so that it is on the disk when another kernel starts.
+
+        The record that follows when the kernel was timed takes the place of this one.
+        """
+        if self.status == "passed" and not args.check_only:
+            self.status, self.reason = "error", record.UNFINISHED
+            self.save(args, inputs, about, None)
+            self.status, self.reason = "passed", None
+        elif not self._crashed:
+            self.save(args, inputs, about, None)
+            self._progress.done(*self._unit)
+            self._recorded = True
+
+    def save(self, args, inputs, about, peak):
+        """Append the record; `peak` is the Peak that was measured, or None."""
+        if self._recorded:
+            return
+        problem = self.problem
+        params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
+        params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))
+        if self.built:
+            params |= self.built.plan.params
+            params["local"] = "x".join(map(str, self.built.plan.local_size))
+        if self.version:
+            params["peer"] = self.version
+        timing, metrics = {}, {}
+        if self.times:
+            timing = asdict(self.times) | self.batch._asdict()
+            metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
+        if self.times and peak:
+            metrics["peak_gflops"] = peak.gflops
+            metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
+            metrics["near_gbytes_per_s"] = peak.near_gbytes_per_s
+            metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
+        cli.save(args, Record(
+            "mygemm", self.name, self.status, self.reason, params=params, device=about,
+            environment=cli.environment(), timing=timing,
+            metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
+        ), self.output if self.built and self.reason != record.UNFINISHED else None)  # fmt: skip
+
+
+def started(args, problem, picked):
+    """Return what is left of `picked` after a crash, and a Result for each: (kernels, Results)."""
+    size = str(problem.size)
+    picked = [pair for pair in picked if not args.progress.is_done(pair[0].label, size)]
+    if len(picked) == len(args.size) == 1:
+        args.progress.single()
+    return picked, [Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+
+
+def prepare(args):
+    """Return the Cblas of --blas, or None; say where others use this machine."""
+    if busy := interleaved.busy():
+        print(busy)
+    return None if args.blas is None else libraries.cblas(args.blas)
+
+
+def beside(args, results, expected, stream, blas):
+    """Add a Result for each library that is here, checked; return why the others are not."""
+    found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)
+    for library in found:
+        result = Result(stream.problem, library.name, args.progress)
+        results.append(result)
+        result.version, result.contender = library.version, library
+        if result.status != "passed":
+            continue
+        with result.going_on():
+            result.at("running")
+            stream.write(*expected.inputs[:2], np.nan)  # C is not the result of a kernel
+            library.launcher(stream)()
+            library.finish([stream])
+            product = library.result(stream)
+            check = gemm.check(product, *expected.product(), stream.intact())
+            result.checked(check, product)
+            time.sleep(library.settle)
+    return missing
+
+
+def measure(args, results, stream):
+    """Warm up and time the Results that passed, interleaved; note the times of each."""
+    timed = [result for result in results if result.status == "passed"]
+    for result in timed:
+        result.contender.announce = partial(result.at, "timing")
+    times, batches = interleaved.measure(
+        [result.contender for result in timed], stream, args.repeat, args.warmup, args.in_flight,
+        args.queues,
+    )  # fmt: skip
+    for result in timed:
+        result.times, result.batch = times.get(result.name), batches[result.name]
+        with result.going_on(alone=len(results) == 1):
+            if result.contender.error:
+                raise result.contender.error
+
+
+def compare(args, results, peak):
+    """Note the ratios of each Result to the first kernel, the libraries and the ceiling."""
+    compared = [r for r in results if r.times and (r is results[0] or r.version)]
+    for result in (result for result in results if result.times):
+        pairs = ((other.name, interleaved.ratio(result.times, other.times)) for other in compared)
+        result.ratios = dict(pairs)
+        if peak:
+            problem = result.problem
+            ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)
+            result.ratios["ceiling"] = result.gflops / ceiling.gflops
+
+
+def exit_status(results):
+    """Return the exit status that counts most among those of the Results."""
+    return worst(result.exit_status for result in results)
+
+
+# What is printed: plain text, in columns.
+
+
+def chosen(plan):
+    """Return the lines that say how a kernel is launched, and why not with its defaults."""
+    params = " ".join(f"--{name} {value}" for name, value in plan.params.items())
+    local = " x ".join(map(str, plan.local_size))
+    line = f"{plan.kernel.label}: {params}, work-groups of {local}"
+    if plan.local_bytes:
+        line += f", {plan.local_bytes} bytes of local memory"
+    return [line, *([f"    not with the defaults: {plan.why}"] if plan.why else [])]
+
+
+def milliseconds(seconds):
+    """Return a time as text."""
+    return f"{seconds * 1e3:.4g} ms"
+
+
+def show(args, results, missing, peak):
+    """Print what became of the Results of one size, and let go of the device's memory."""
+    lines = ["", *table(results, args), *remarks(results, missing, peak, args)]
+    print("\n".join(lines), flush=True)
+    for result in results:
+        result.contender = result.output = None
+
+
+def table(results, args):
+    """Return the lines that show the Results of one size side by side, with their ratios.
+
+    The others are compared with the first, and with libraries.
+    """
+    if not any(r.times for r in results):
+        return columns(["", "", "error/bound"], [[r.name, r.status, error(r)] for r in results])
+    timed = [r for r in results if r.times]
+    best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
+    compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
+    marks = {r.name: "*" if r is best else "" for r in compared}
+    head = [f"median of {args.repeat}", "time", "GFLOPS", "lowest", "best"]
+    short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
+    head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
+    head += ["of ceiling", "error/bound"]
+    rows = []
+    for r in results:
+        if r.times is None:
+            rows.append([r.name, r.status, *[""] * (len(head) - 3), error(r)])
+            continue
+        seconds = r.problem.size.flop() / 1e9 / r.gflops
+        ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
+        share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
+        rows.append(
+            [r.name, milliseconds(seconds), *map(figures, r.rates()), *ratios, share, error(r)]
+        )
+    notes = []
+    if best in compared:
+        notes = [
+            f"* {best.version}, the best library here",
+            f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the host's.",
+            "Ratios are by the host's, which counts launching as well: medians over the rounds.",
+        ]
+    return [*columns(head, rows), *notes, *_batches(timed)]
+
+
+def _clock(results):
+    """Return whose clock gave the times of the kernels: the device's, if its driver has one."""
+    times = [r.times for r in results if r.built]
+    return "device" if all(each.seconds() is each.run_s for each in times) else "host"
+
+
+def _batches(results):
+    """Return the lines that say what a time is made of, where it is not that of one launch."""
+    count, queues = (max(counts) for counts in zip(*(r.batch for r in results)))
+    lines = []
+    if count > 1:
+        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    if queues > 1:
+        named = [r.name for r in results if r.version and r.batch.queues > 1]
+        lines.append(
+            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
+            "queues, each with a C of its own."
+        )
+        if named := [r.name for r in results if r.batch.queues == 1]:
+            lines.append(f"Those of {' and '.join(named)} run back to back.")
+    return lines
+
+
+def error(result):
+    """Return the largest error relative to its bound."""
+    return f"{result.check.error_over_bound:.2g}" if result.check else "-"
+
+
+def remarks(results, missing, peak, args):
+    """Return the lines below the table: what ended or split the runs, libraries, and the ceiling.
+
+    With --verbose each time that was taken as well.
+    """
+    lines = []
+    for r in results:
+        if r.reason:
+            lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
+        elif r.built and r.contender and r.contender.steps and len(r.built.steps) > 1:
+            parts = [
+                f"{what} {milliseconds(median(times))}"
+                for what, times in zip(r.built.steps, zip(*r.contender.steps))
+            ]
+            alone = ", alone" if r.batch.queues > 1 else ""
+            lines.append(f"{r.name}{alone}: {', '.join(parts)}")
+        if r.times and args.verbose:
+            lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
+            if r.times.seconds() is not r.times.host_s:
+                host = " ".join(map(milliseconds, r.times.host_s))
+                lines.append(f"{r.name}, by the host's clock: {host}")
+    lines += [f"no {name}: {reason}" for name, reason in missing.items() if reason]
+    if peak:
+        problem = results[0].problem
+        ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)
+        lines.append(f"Ceiling: {ceiling}. Measured: {peak}")
+    above = [r.name for r in results if r.ratios.get("ceiling", 0) > 1]
+    if above := [name for name in above if name not in _OTHER_UNITS]:
+        lines.append(
+            f"Above the ceiling: {', '.join(above)}. The ceiling was measured later, when this "
+            "device was slower"
+        )
+    return lines
+
+
+def columns(head, rows):
+    """Return the lines of a table; the first column goes left, the others right."""
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    lines = []
+    for row in (head, *rows):
+        cells = [text.rjust(width) for text, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    return lines
+
+
+def by_size(sizes, results):
+    """Return the lines of tables kernel x size: GFLOPS, and the ratios of them."""
+    cells = {(r.name, r.problem.size): r for r in results}
+    names = list(dict.fromkeys(r.name for r in results))
+    kernels = [n for n in names if any(cells[n, s].built for s in sizes if (n, s) in cells)]
+    others = [r.name for r in results if r.version]
+    views = {"GFLOPS": lambda r: figures(r.gflops)}
+    if len(kernels) > 1:
+        views[f"to {kernels[0]}"] = lambda r: _ratio(r, kernels[:1])
+    views["to the best library"] = lambda r: _ratio(r, others)
+    views["of the ceiling"] = lambda r: f"{r.ratios['ceiling']:.1%}"
+    lines = []
+    for title, view in views.items():
+        shown = names if title == "GFLOPS" else kernels
+        rows = [[n, *(_cell(cells.get((n, s)), view) for s in sizes)] for n in shown]
+        if any(set(row[1:]) != {"-"} for row in rows):
+            lines += ["", *columns([title, *map(str, sizes)], rows)]
+    return lines
+
+
+def _ratio(result, names):
+    return f"{min(result.ratios[name] for name in names if name in result.ratios):.2f}"
+
+
+def _cell(result, view):
+    try:
+        return view(result) if result and result.times else "-"
+    except (KeyError, ValueError):  # nothing to compare with
+        return "-"

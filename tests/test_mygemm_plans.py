@@ -1,0 +1,200 @@
+"""The plans of the kernels of samples/mygemm: build options, NDRange, and what is refused."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from conftest import modules_of
+
+from common import constraints, device
+from common.errors import Unsupported, UsageError
+from common.gemm import Problem, Size, parse_size
+from common.program import flags
+
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+NVIDIA = "cl_nv_compiler_options"
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules."""
+    with modules_of("mygemm") as load:
+        yield SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
+
+
+LIMITS = device.Limits(
+    profile="device", max_work_group_size=1024, max_work_item_sizes=(1024, 1024, 64),
+    local_mem_size=48 * 2**10, max_mem_alloc_size=2**34, global_mem_size=2**37,
+    extensions=frozenset({NVIDIA, "cl_khr_fp64", "cl_khr_fp16"}),
+)  # fmt: skip
+SMALL = replace(
+    LIMITS, profile="mali-t628", max_work_group_size=256, max_work_item_sizes=(256, 256, 256),
+    local_mem_size=32 * 2**10,
+)  # fmt: skip
+H200 = {
+    "max_compute_units": 132,
+    "compute_capability_major_nv": 9,
+    "compute_capability_minor_nv": 0,
+}
+
+
+def plan(sample, number, size, dtype=FLOAT, limits=LIMITS, **more):
+    """Return the plan for a device such as an H200; upper-case names are parameters."""
+    params = {name: more.pop(name) for name in list(more) if name.isupper()}
+    extensions = more.pop("extensions", limits.extensions)
+    problem = Problem(size, dtype, size.K, size.N, size.N)
+    kernel = sample.kernels.KERNELS[number - 1]
+    chip = SimpleNamespace(**H200 | more)
+    return sample.plans.plan(kernel, params, problem, replace(limits, extensions=extensions), chip)
+
+
+# What the compiler was given when the kernels were measured.
+PLANS = [
+    (13, "4096x4096x4096",
+     "REAL=float TSM=128 TSN=128 TSK=8 WPTM=16 WPTN=8 SLICES=1 BAND=8 WIDTH=4",
+     (131072,), (128,)),
+    (14, "4096x4096x4096",
+     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 BAND=8",
+     (262144,), (128,)),
+    (1, "1000x500x77",
+     "REAL=float TS=32",
+     (512, 1024), (32, 32)),
+    (2, "1000x500x77",
+     "REAL=float TS=32",
+     (512, 1024), (32, 32)),
+    (3, "1000x500x77",
+     "REAL=float TS=32 WPT=8",
+     (512, 128), (32, 4)),
+    (4, "1000x500x77",
+     "REAL=float TS=32 WIDTH=4",
+     (128, 1024), (8, 32)),
+    (5, "1000x500x77",
+     "REAL=float TS=32 WPT=8 TSDK=16 PAD=2",
+     (512, 128), (32, 4)),
+    (6, "1000x500x77",
+     "REAL=float TSM=128 TSN=128 TSK=16 WPTM=8 WPTN=8 PAD=2",
+     (64, 128), (16, 16)),
+    (7, "1000x500x77",
+     "REAL=float TSM=128 TSN=128 TSK=16 WPTM=8 WPTN=8 WIDTH=4",
+     (64, 128), (16, 16)),
+    (8, "1000x500x77",
+     "REAL=float TSM=128 TSN=128 TSK=16 WPTM=8 WPTN=8 WIDTH=4 SHUFFLE=3",
+     (64, 128), (16, 16)),
+    (9, "1000x500x77",
+     "REAL=float TSM=128 TSN=128 TSK=16 WPTM=8 WPTN=8 WIDTH=4",
+     (64, 128), (16, 16)),
+    (10, "1000x500x77",
+     "REAL=float TSM=128 TSN=128 TSK=16 WPTM=8 WPTN=8 WIDTH=4 PAD=2",
+     (64, 128), (16, 16)),
+    (11, "1000x500x77",
+     "REAL=float RX=8 RY=4 RK=4 THREADSX=8 THREADSY=8",
+     (64, 256), (8, 8)),
+    (13, "1000x500x77",
+     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 BAND=8 WIDTH=1",
+     (16384,), (128,)),
+    (14, "1000x500x77",
+     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 BAND=8",
+     (8192,), (128,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "size", "options", "total", "local"), PLANS)
+def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, total, local):
+    shuffles = SimpleNamespace(how=3, options=())
+    monkeypatch.setattr(sample.kernels.subgroups, "require", lambda *_: shuffles)
+    made = plan(sample, number, parse_size(size))
+    assert flags(made.defines) == [f"-D{option}" for option in options.split()]
+    assert made.options == ()
+    assert (made.global_size, made.local_size) == (total, local)
+
+
+@pytest.mark.parametrize("number", range(1, 15))
+def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch, number):
+    """All that legal() gives can be planned, and the defaults are among it."""
+    shuffles = SimpleNamespace(how=3, options=())
+    monkeypatch.setattr(sample.kernels.subgroups, "require", lambda *_: shuffles)
+    kernel, problem = sample.kernels.KERNELS[number - 1], Problem(square(256), FLOAT, 256, 256, 256)
+    chip = SimpleNamespace(type=cl.device_type.GPU, native_vector_width_float=4, **H200)
+    (told,) = sample.kernels.described([(kernel, {})], problem, LIMITS, chip)
+    assert json.loads(json.dumps(told))["options"] == ["--kernel", str(number)]
+    space, known = constraints.Space(**told["space"]), constraints.facts(LIMITS, told["itemsize"])
+    assert constraints.broken(space, space.defaults, known) == []
+    legal = list(constraints.legal(space, known))
+    assert legal
+    for params in legal[:: len(legal) // 20 + 1]:
+        assert sample.plans.plan(kernel, params, problem, LIMITS, chip).params == params
+
+
+def square(n):
+    return Size(n, n, n)
+
+
+def test_13_takes_shapes_by_the_size_of_c(sample):
+    small, large = (plan(sample, 13, square(n)).defines for n in (1024, 4096))
+    assert (small["TSM"], small["SLICES"]) == (64, 2)
+    assert (large["TSM"], large["WPTM"], large["SLICES"]) == (128, 16, 1)
+    assert plan(sample, 13, square(4096), DOUBLE).defines["WPTM"] == 8
+    elsewhere = plan(sample, 13, square(4096), extensions=frozenset()).defines
+    assert elsewhere["WPTM"] * elsewhere["WPTN"] == 16
+    assert [plan(sample, 13, square(n)).defines["WIDTH"] for n in (64, 66)] == [4, 1]
+    given = plan(sample, 13, square(4096), TSN=64, WPTN=4).defines
+    assert (given["TSN"], given["WPTN"]) == (64, 4)
+
+
+def test_a_small_mali_gets_a_legal_13(sample):
+    for given in ({}, {"SLICES": 2}, {"WPTM": 8}):
+        made = plan(sample, 13, square(512), limits=SMALL, extensions=frozenset(), **given)
+        assert made.local_size[0] <= 256
+        assert made.local_bytes <= 32 * 1024
+
+
+def test_14_has_room_for_its_panels(sample):
+    made = plan(sample, 14, square(1024))
+    # A panel has 4 bytes for an element, a line 4 for its exponent.
+    assert made.work.nbytes == 2 * (1024 * 1024 * 4 + 1024 * 4)
+    assert made.work.global_size[0] == 2 * 1024 // 8 * 256
+    odd = plan(sample, 14, Size(65, 3, 33), PART_BITS=32)
+    assert odd.work.nbytes == (128 + 128) * (48 * 8 + 4)
+
+
+@pytest.mark.parametrize(
+    ("number", "params", "message"),
+    [
+        (13, {"WPTM": 6}, "--WPTM 6: 4 must divide WPTM; --WPTM 8 would do"),
+        (13, {"TSM": 96, "WPTM": 8}, "--TSM 96 --WPTM 8: 8 * WPTM = 64 must divide TSM"),
+        (13, {"TSN": 40, "WPTN": 8}, "--TSN 40 --WPTN 8: 4 * WPTN = 32 must divide TSN"),
+        (13, {"TSK": 64, "TSM": 256, "TSN": 256}, "would do"),
+        (14, {"WARP_M": 24}, "--WARP_M 24: 16 must divide WARP_M"),
+        (14, {"TSM": 48, "WARP_M": 32}, "--TSM 48 --WARP_M 32: WARP_M must divide TSM"),
+        (14, {"PART_BITS": 8}, "--PART_BITS 8: PART_BITS must be one of 16, 32"),
+        (14, {"STAGES": 1}, "--STAGES 1: STAGES must be at least 2"),
+        (14, {"TSM": 128, "TSN": 256, "STAGES": 3}, "of local memory"),
+    ],
+)
+def test_what_is_refused_and_why(sample, number, params, message):
+    with pytest.raises(UsageError) as caught:
+        plan(sample, number, square(4096), limits=SMALL if number == 13 else LIMITS, **params)
+    assert message in str(caught.value)
+
+
+def test_where_14_is_not_supported(sample, run_sample):
+    for more, reason in (
+        ({"extensions": frozenset()}, "needs inline PTX, by NVIDIA's compiler"),
+        ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "8.0, it is 7.5"),
+        ({"dtype": DOUBLE}, "single precision only"),
+    ):
+        with pytest.raises(Unsupported, match=reason):
+            plan(sample, 14, square(64), **more)
+    done = run_sample("mygemm", "--kernel", 14, "--size", 64, "--check-only")
+    assert done.returncode == 77
+    assert "the device has no cl_nv_compiler_options" in done.stderr
+
+
+def test_13_and_14_through_the_program(recorded):
+    done, items = recorded("mygemm", "--kernel", "13,14", "--size", "65x35x70", "--lda", 75,
+                           "--data", "integer", "--beta", 2, "--check-only")  # fmt: skip
+    assert [item.status for item in items] == ["passed", "unsupported"], done.stderr
+    assert items[0].params["WPTM"] > 0  # what the plan chose, not the 0 that was left to it

@@ -1,0 +1,65 @@
+"""What a command line names: sizes, kernels, and their parameters."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from types import SimpleNamespace
+
+import pytest
+
+from common import gemm, selection
+from common.constraints import Space
+from common.errors import UsageError
+from common.gemm import Size
+
+
+class Kernel(SimpleNamespace):
+    """As much of a kernel as is looked at."""
+
+    __hash__ = object.__hash__
+
+
+KERNELS = [
+    Kernel(number=n, name=name, label=f"{n:02}_{name}", space=Space(defaults, {}))
+    for n, name, defaults in ((1, "naive", {"TS": 32}), (2, "tiles", {"TS": 16, "WPT": 8}))
+]
+
+
+def test_sizes():
+    parse = gemm.parse_sizes
+    assert parse("64,100") == [Size(64, 64, 64), Size(100, 100, 100)]
+    assert parse("640x48x1000") == [Size(640, 48, 1000)]
+    assert [s.M for s in parse("1024:4096:1024")] == [1024, 2048, 3072, 4096]
+    assert [s.M for s in parse("5:9:3,8,5")] == [5, 8]
+    for text in ("", ",", "1:2", "1x2:3x4:5", "4:1:1", "1:2:0", "-1", "1:999999:1", "1:2:3:4"):
+        with pytest.raises(ArgumentTypeError):
+            parse(text)
+
+
+def test_kernels_by_number_name_and_label():
+    for text, numbers in (("1", [1]), ("2,naive", [2, 1]), ("01_naive,01,1", [1]), ("all", [1, 2])):
+        assert [kernel.number for kernel in selection.parse(KERNELS, text)] == numbers
+    assert selection.parse(KERNELS, "best") == "best"
+    with pytest.raises(
+        ArgumentTypeError, match="'x' is no kernel; give all, best, or some of: 1 n"
+    ):
+        selection.parse(KERNELS, "1,x")
+    with pytest.raises(ArgumentTypeError, match="'best' stands alone"):
+        selection.parse(KERNELS, "best,1")
+
+
+def test_parameters_are_given_to_the_kernels_that_have_them():
+    parser = ArgumentParser()
+    selection.add_options(parser, KERNELS, "best")
+
+    def named(*words):
+        return selection.named(parser.parse_args(words), KERNELS)
+
+    assert named() == []
+    assert named("--kernel", "all", "--TS", "4", "--WPT", "2") == [
+        (KERNELS[0], {"TS": 4}),
+        (KERNELS[1], {"TS": 4, "WPT": 2}),
+    ]
+    with pytest.raises(UsageError, match="--WPT is no parameter of 01_naive, which has --TS"):
+        named("--kernel", "1", "--WPT", "2")
+    with pytest.raises(UsageError, match="--TS is of some kernels only: name one with --kernel"):
+        named("--TS", "4")
+    assert "(default 1: 32, 2: 16)" in parser.format_help()

@@ -1,0 +1,76 @@
+"""The host's model of kernel 14 of samples/mygemm: what it does to numbers."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from dev import split
+
+KERNELS = ROOT / "samples" / "mygemm" / "kernels"
+
+
+def test_the_host_splits_as_the_kernel_does():
+    text = (KERNELS / "14_matrix_units.cl").read_text()
+    values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
+    assert float(values["TOP"]) == split.TOP
+    assert float(values["SMALL_SCALE"]) == split.SMALL_SCALE
+    assert [int(n) for n in re.findall(r"#define RANGE (\d+)", text)] == [
+        split.RANGE[bits] for bits in (16, 32)
+    ]
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_parts_are_what_they_say(bits):
+    lines = split.magnitudes(30, (50, 64), np.random.default_rng(2), lines_only=True)
+    big, small, exponents, fits = split.split(lines, bits)
+    assert fits.all()
+    assert (np.abs(big).max(axis=1) <= 2**15).all()
+    assert (np.abs(big).max(axis=1) >= 2**14).all()
+    again = np.ldexp(big.astype(float) + small / 2048.0, exponents[:, None])
+    assert (np.abs(again - lines) <= np.abs(lines) * 2.0**-22).all()
+    for part in (big, small):  # they have 11 bits
+        assert (np.frexp(part)[0] * 2**11 % 1 == 0).all()
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("spread", [0, 3, 9, 18, 30])
+def test_the_error_stays_below_that_of_float32(bits, spread):
+    rng = np.random.default_rng(spread)
+    for lines_only in (True, False):
+        A = split.magnitudes(spread, (40, 512), rng, lines_only)
+        B = split.magnitudes(min(spread, 6), (40, 512), rng, lines_only).T
+        relative, over_bound = split.errors(A, B, bits)
+        assert relative < 3e-7
+        assert over_bound < 0.01
+
+
+def test_less_than_three_products_would_not_do(monkeypatch):
+    rng = np.random.default_rng(1)
+    A, B = (rng.uniform(-1, 1, (64, 64)).astype(np.float32) for _ in range(2))
+    whole = split.errors(A, B)[0]
+    real = split.split
+
+    def without_small(lines, bits):
+        parts = real(lines, bits)
+        return parts._replace(small=0 * parts.small)
+
+    monkeypatch.setattr(split, "split", without_small)
+    assert split.errors(A, B)[0] > 1000 * whole
+
+
+def test_what_fits_into_a_line():
+    def fits(*values, bits=16):
+        line = np.ones((1, 64), np.float32)
+        line[0, : len(values)] = values
+        return bool(split.split(line, bits).fits[0])
+
+    assert fits(0, -0.0, 2.0**-32)
+    assert not fits(2.0**-33)  # 2^-26 / 64, and once more by half
+    assert fits(2.0**-106, bits=32)
+    assert not fits(2.0**-107, bits=32)
+    assert not fits(np.inf)
+    assert not fits(np.nan)
+    assert not split.split(np.ones((1, 7), np.float32)).fits[0]
+    assert split.split(np.zeros((1, 8), np.float32)).fits[0]

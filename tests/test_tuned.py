@@ -1,0 +1,98 @@
+"""Tuned parameters: stored by device, and found for this device, its family, or its vendor."""
+
+import json
+
+import pytest
+
+from common import tuned
+from common.errors import UsageError
+
+ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type": "gpu"}
+
+
+def entry(kernel="registers", size="512x512x512", gflops=9.0, precision="single", **params):
+    return {"kernel": kernel, "precision": precision, "size": size, "gflops": gflops,
+            "params": params, "driver": "r1", "when": "2026", "slower_than": None}  # fmt: skip
+
+
+@pytest.fixture
+def best(tmp_path):
+    """Store entries of devices, and return the first that is found, or None."""
+
+    def find(stored, size=512, about=ABOUT, precision="single"):
+        for its, each in stored:
+            tuned.store(tmp_path, tuned.identity({**ABOUT, **its}), each)
+        found = tuned.find(tmp_path, about, precision, f"{size}x{size}x{size}")
+        return found[0] if found else None
+
+    return find
+
+
+def test_what_is_slower_than_another_kernel_is_left_out(best):
+    slower = entry("tiles", gflops=99, TS=2) | {"slower_than": "11_registers_only"}
+    assert best([({}, slower)]) is None
+    found = best([({}, slower), ({}, entry("tiles", gflops=50, size="64x64x64", TS=4))])
+    assert found.params == {"TS": 4}
+
+
+def test_this_device_comes_first_then_family_and_vendor(best):
+    here, family, vendor = {}, {"name": "Mali-G31"}, {"name": "Mali-T628"}
+    found = best([(vendor, entry("tiles", gflops=99, TS=2))])
+    assert (found.kernel, found.params) == ("tiles", {"TS": 2})
+    assert found.why.startswith("tuned for its vendor (Mali-T628: 99 GFLOPS at 512x512x512")
+    found = best([(family, entry("tiles", gflops=50, TS=4))])
+    assert (found.params, found.why[:20]) == ({"TS": 4}, "tuned for its family")
+    found = best([(here, entry("tiles", gflops=10, TS=8))])
+    assert (found.params, found.why[:21]) == ({"TS": 8}, "tuned for this device")
+    other = {"name": "Rubbish", "vendor": "Nobody", "platform": "None", "type": "gpu"}
+    assert best([], about=other) is None
+
+
+def test_the_nearest_size_counts_then_the_faster_kernel(best):
+    stored = [
+        ({}, entry("naive", "64x64x64", 1, TS=4)),
+        ({}, entry("tiles", "1024x1024x1024", 5, TS=4)),
+        ({}, entry("naive", "1024x1024x1024", 7, TS=8)),
+        ({}, entry("naive", "1024x1024x1024", 70, "double", TS=16)),
+    ]
+    assert best(stored, size=900).params == {"TS": 8}
+    assert best([], size=100).params == {"TS": 4}
+    assert best([], precision="double").params == {"TS": 16}
+
+
+def test_a_newer_result_takes_the_place_of_an_older(best, tmp_path):
+    best([({}, entry("naive", TS=4))])
+    assert best([({}, entry("naive", TS=8))]).params == {"TS": 8}
+    (path,) = tmp_path.glob("*.json")
+    assert path.name == "mali-g52-arm-platform.json"
+    assert len(json.loads(path.read_text())["entries"]) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"device": {}, "entries": []}'])
+def test_a_file_that_cannot_be_understood_is_named(best, tmp_path, text):
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(UsageError, match=r"odd\.json cannot be used: .*; delete it, or tune again"):
+        best([])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot write .*: Not a directory"):
+        tuned.store(tmp_path / "file" / "tuned", tuned.identity(ABOUT), entry())
+
+
+@pytest.mark.parametrize(
+    ("about", "family"),
+    [
+        ({"name": "Mali-T628"}, "Mali Midgard"),
+        ({"name": "Mali-G71"}, "Mali Bifrost"),
+        ({"name": "Mali-G610 (Panfrost)"}, "Mali Valhall"),
+        ({"name": "Mali-G999"}, None),
+        ({"name": "Adreno"}, None),
+        ({"name": "H200", "compute_capability": "9.0"}, "NVIDIA, compute capability 9"),
+        ({"name": "x", "type": "cpu", "platform": "PoCL", "preferred_vector_widths": {"float": 8}},
+         f"PoCL, {tuned.platform.machine()}, float8"),
+    ],
+)  # fmt: skip
+def test_families(about, family):
+    assert tuned.family({**ABOUT, **about}) == family
