@@ -10,7 +10,7 @@ import pyopencl as cl
 from common import drivers
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
-from common.text import printable
+from common.text import printable, size_text
 
 TYPES = {
     "all": cl.device_type.ALL,
@@ -288,15 +288,6 @@ def summary(about):
         *(f"  skipped          {text}" for text in about["skipped"]),
     ]
     return list(map(printable, lines))
-
-
-def size_text(count):
-    """Return a number of bytes as a person reads it: 32 KiB, 5.9 GiB."""
-    units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
-    unit = next(units)
-    while count >= 1024 and unit != "EiB":
-        count, unit = count / 1024, next(units)
-    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
 
 
 def survey():

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from common import cli, rng
-from common.device import size_text
 from common.digest import digest
 from common.errors import Unsupported, UsageError
+from common.text import size_text
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 BOUND_FACTOR = (

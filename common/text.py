@@ -42,3 +42,12 @@ def signal_name(number):
 def figures(value):
     """Return a rate as text: four figures, and never an exponent for a large one."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def size_text(count):
+    """Return a number of bytes as a person reads it: 32 KiB, 5.9 GiB."""
+    units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+    unit = next(units)
+    while count >= 1024 and unit != "EiB":
+        count, unit = count / 1024, next(units)
+    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"

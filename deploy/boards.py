@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
 REFERENCE = "reference"  # in results/: runs that came with the samples
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
-_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]*")
+_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]{0,199}")  # file names have up to 255
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_BYTES = 256 * 1024  # of boards.toml
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")

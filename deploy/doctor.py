@@ -4,7 +4,7 @@ import json
 import time
 from typing import NamedTuple
 
-from common.device import size_text
+from common.text import size_text
 from deploy.boards import ROOT
 from deploy.link import sense
 from deploy.onboard import limits

@@ -12,8 +12,8 @@ from statistics import median
 from typing import NamedTuple
 
 from common import record
-from common.device import size_text
 from common.record import Record
+from common.text import size_text
 from deploy import printed, samples
 from deploy.boards import ROOT
 from deploy.errors import BoardError

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from common.text import printable
-from common.timing import figures
+from common.text import figures, printable
 from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened

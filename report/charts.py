@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from common.timing import figures
+from common.text import figures
 from report import draw
 from report.draw import FADED, INK, MUTED, PAPER, Plot, label
 

@@ -16,8 +16,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from common.text import printable
-from common.timing import figures
+from common.text import figures, printable
 
 # What it thinks of fonts and folders is none of the user's business.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from common import files
 from common.errors import UsageError
-from common.timing import figures
+from common.text import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
 

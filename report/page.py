@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from common.timing import figures
+from common.text import figures
 from report import compare, draw, machines, overview, rows
 from report.points import SEVERITY
 

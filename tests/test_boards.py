@@ -62,6 +62,7 @@ def test_settings(load):
         ("['-x']\n", "'-x' is not a host"),
         ("[':22']\n", "':22' is not a host"),
         ("['a@']\n", "'a@' is not a host"),
+        (f"['{'a' * 201}']\n", "is not a host"),
         ("['a:0']\n", "'a:0' is not a host"),
         ("['a:ssh']\n", "'a:ssh' is not a host"),
         ("['a:70000']\n", "'a:70000' is not a host"),

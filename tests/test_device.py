@@ -7,6 +7,7 @@ import pytest
 
 from common import device
 from common.errors import OpenCLFailure, UsageError
+from common.text import size_text
 
 CPU, GPU = cl.device_type.CPU, cl.device_type.GPU
 
@@ -185,4 +186,4 @@ def test_the_summary_shows_what_matters(queue):
     [(0, "0 B"), (1023, "1023 B"), (32768, "32 KiB"), (6.3e9, "5.87 GiB"), (4e18, "3.47 EiB")],
 )
 def test_sizes_as_text(count, text):
-    assert device.size_text(count) == text
+    assert size_text(count) == text

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import time
 from functools import partial
 
@@ -323,16 +321,3 @@ def test_validation_does_not_take_minutes(sample):
     done, _ = sample("-s", 1500, "-i", 1, "--validation", *tiles)
     assert done.returncode == 0
     assert time.monotonic() - start < 60
-
-
-@pytest.mark.exhaustive
-def test_the_benchmark_prints_a_table_of_checked_runs():
-    command = [sys.executable, "benchmarks/intel_tiles.py", "--size", "16", "--rounds", "1"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    head, _, *rows = done.stdout.splitlines()
-    assert head.startswith("| kernel | tile M | group M |")
-    assert len(rows) == 9
-    assert all(float(row.split("|")[7]) > 0 for row in rows)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 
 import pytest
@@ -21,7 +22,6 @@ MAY_IMPORT = {
     "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
-    "benchmarks": {"common", "numpy", "pyopencl"},
     "dev": {"common", "deploy", "dev", "report", "tools"}
     | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
 }
@@ -76,3 +76,18 @@ def test_intels_driver_is_locked_for_the_machines_that_have_it():
     text = (ROOT / "requirements.lock").read_text()
     for name in ("intel-opencl-rt", "intel-cmplr-lib-rt", "intel-cmplr-lic-rt", "tbb", "tcmlib"):
         assert re.search(rf"^{name}==\S+ ; .*x86_64.*linux", text, re.M), name
+
+
+def _modules(package):
+    for path in sorted((ROOT / package).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if not name.endswith(("__main__", "__init__")):
+            yield name
+
+
+@pytest.mark.parametrize("package", ["deploy", "report", "tools"])
+def test_what_starts_samples_and_reads_records_needs_no_opencl(package):
+    code = "import sys; sys.modules['pyopencl'] = None; import " + ", ".join(_modules(package))
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr

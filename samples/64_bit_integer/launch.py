@@ -87,3 +87,26 @@ def per_pixels(chosen, limits, count, pixels):
     """Return the Shape with a work-item for every so many pixels; its groups are rounded up."""
     local = limits.fit((64,), chosen.max_work_group_size)[0]
     return Shape(-(-count // (pixels * local)), local, None)
+
+
+def whole_pass(queue, kernel, shape, result):
+    """Return a function that makes the sums from reset to the host's addition of the rows."""
+
+    def run():
+        result.write(0)
+        cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
+        return result.read().sum(axis=0)  # the queue is in order: this waits
+
+    return run
+
+
+def plain_read(queue, shape, pixels, count):
+    """Return whole_pass() of a kernel that reads all pixels and does next to nothing with them."""
+    program = build(queue.context, _FOLDER / "read_all.cl", {"WORK_GROUP": shape.local})
+    kernel, result = (
+        cl.Kernel(program, "read_all"),
+        GuardedBuffer(queue, (shape.groups, 4), np.uint32),
+    )
+    numbers = np.uint32(count), np.uint32(bool(shape.contiguous))
+    kernel.set_args(pixels.device, *numbers, result.device)
+    return whole_pass(queue, kernel, shape, result)

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from common import files, rng
-from common.device import size_text
 from common.errors import UsageError
-from common.text import printable
+from common.text import printable, size_text
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
 MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers

@@ -1,13 +1,13 @@
 """The two sums on the host: exact, timed, and held against those of a kernel."""
 
-import time
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
+from common import interleaved
 from common.digest import digest
-from common.timing import figures
+from common.text import figures
 
 _PART = 2**20  # pixels at a time, so that numpy's copies stay in the caches
 # 65536 squares of 255 are 4261478400: uint32 still holds them.
@@ -93,22 +93,28 @@ def by_numpy(image):
     return Sums(flat.size, squares, pixels)
 
 
-def numpy_seconds(image, repeat):
-    """Return the median time of `by_numpy`."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        by_numpy(image)
-        times.append(time.perf_counter() - start)
-    return median(times)
+def side_by_side(passes, image, repeat, warmup):
+    """Return lines that compare `passes`, functions by name, with numpy and with each other.
 
-
-def side_by_side(rows, image, repeat):
-    """Return lines that compare the kernels of `rows`, (name, seconds, GB/s), and numpy."""
-    seconds = numpy_seconds(image, repeat)
-    rows = [*rows, ("numpy on the host", seconds, image.size / 1e9 / seconds)]
-    lines = [f"{'':<20}{'time':>12}{'GB/s':>11}{'to ' + rows[0][0]:>18}{'to numpy':>10}"]
-    for name, took, rate in rows:
-        ratios = f"{rate / rows[0][2]:>18.2f}{rate / rows[-1][2]:>10.2f}"
-        lines.append(f"{name:<20}{took * 1e3:>10.4g}ms{figures(rate):>11}{ratios}")
+    A pass is all that a user waits for: reset of the sums, launch, read-back, and the host's part.
+    All are timed by the host's clock, interleaved. `plain read` among them is the ceiling.
+    """
+    passes = {**passes, "numpy on the host": lambda: by_numpy(image)}
+    contenders = [
+        interleaved.Contender(name, lambda _, run=run: run, lambda _: None, queued=False)
+        for name, run in passes.items()
+    ]
+    for each in contenders:
+        each.enter(None)
+    times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)
+    columns = [
+        name for name in ("long_vectors", "numpy on the host", "plain read") if name in times
+    ]
+    head = "".join(f"{'to ' + name:>21}" for name in columns)
+    lines = [f"{'all of a pass':<20}{'time':>12}{'GB/s':>11}{head}"]
+    for name, taken in times.items():
+        seconds = median(taken.host_s)
+        ratios = "".join(f"{interleaved.ratio(taken, times[c]):>21.2f}" for c in columns)
+        rate = figures(image.size / 1e9 / seconds)
+        lines.append(f"{name:<20}{seconds * 1e3:>10.4g}ms{rate:>11}{ratios}")
     return lines

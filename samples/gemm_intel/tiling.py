@@ -10,9 +10,9 @@ from math import isqrt, lcm, prod
 from typing import NamedTuple
 
 from common.constraints import Space
-from common.device import size_text
 from common.errors import UsageError
 from common.gemm import Size, parse_size
+from common.text import size_text
 
 OPTIONS = {
     "size_m": "--tile-size-M",

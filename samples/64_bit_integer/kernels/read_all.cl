@@ -1,7 +1,7 @@
 /* The ceiling of 64_bit_integer: read every byte once, do next to nothing with it.
  *
- * NDRange, walk and result as in samples/64_bit_integer/kernels/04_two_stages.cl; `count` must be a
- * multiple of 64. The bytes are added up as 32-bit words, so that no read can be left out. */
+ * NDRange, access pattern and result as in 04_two_stages.cl, but the last count % 64 bytes are left
+ * out. The bytes are added up as 32-bit words, so that a compiler can drop no read. */
 #ifndef WORK_GROUP
 #define WORK_GROUP 256
 #endif
