@@ -1,22 +1,48 @@
-"""Zero-copy buffers between guard bands.
+"""Buffers that the host and a device share, with guards around them.
 
-The bands hold a pattern that a kernel may not touch. Beside floating-point data it is a NaN, so
-that a value read there spoils the result; a signalling one, which no arithmetic can give, so that a
-NaN that came of such a read is still seen when it is written there.
+A kernel may read and write a buffer, and nothing around it. Guards show what does: see GUARDS, and
+guard_with(), which chooses one of them.
 """
 
+import ctypes
+import mmap
+import sys
 from contextlib import contextmanager
+from functools import lru_cache
 
 import numpy as np
 import pyopencl as cl
 
+from common import drivers
+from common.errors import Unsupported
+
+# bands: around each buffer lies a pattern. Writes change it. Beside floating-point data it is a
+#     NaN, so that a value that is read there spoils the result; a signalling one, which no
+#     arithmetic can give, so that a NaN that came of such a read is still seen when it is written
+#     there.
+# pages: each buffer ends where pages begin that may not be touched. Even a read that has no effect
+#     ends the process, and common/isolation.py reports it. For CPU devices that work in the host's
+#     memory, which is proved first.
+# pages-before: each buffer starts where such pages end.
+GUARDS = ("bands", "pages", "pages-before")
+REACH = 1 << 20  # bytes of the guard pages, in front and behind: a multiple of every page size
+
 _BAND = 4096  # bytes on each side, at least: more than any kernel's vector or tile row
+_VECTOR = 128  # bytes of the largest vector, double16: a buffer starts at a multiple of it
+_NO_ACCESS = 0  # PROT_NONE
 # By the bytes of a number: the exponent all ones, the quiet bit 0.
 _SIGNALLING_NAN = {
     2: np.uint16(0x7C5A).tobytes(),
     4: np.uint32(0x7FA5A5A5).tobytes(),
     8: np.uint64(0x7FF5A5A5A5A5A5A5).tobytes(),
 }
+_chosen = "bands"
+
+
+def guard_with(kind):
+    """Choose one of GUARDS for all buffers that are made from now on."""
+    global _chosen
+    _chosen = kind
 
 
 def guard_pattern(dtype):
@@ -30,22 +56,38 @@ class GuardedBuffer:
     """A device buffer of the given shape and type, host-visible without a copy.
 
     `device` is the buffer to give to a kernel. Keep this object as long as a kernel may use it: a
-    kernel argument that is set does not keep its buffer alive.
+    kernel argument that is set does not keep its buffer alive. Raises Unsupported where guard pages
+    are chosen and do not work on the device. Under Oclgrind there are no guards: it watches the
+    ends of buffers itself.
     """
 
     def __init__(self, queue, shape, dtype=np.float32):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self._queue = queue
         # A sub-buffer must start on this boundary, which OpenCL gives in bits.
-        align = max(queue.device.mem_base_addr_align // 8, 1)
+        align = max(queue.device.mem_base_addr_align // 8, _VECTOR)
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        flags = cl.mem_flags.READ_WRITE
         # Oclgrind watches the ends of buffers itself: bands would hide them from it.
         self._watched = "oclgrind" in queue.device.platform.name.lower()
-        self._band = 0 if self._watched else -(-_BAND // align) * align
-        self._bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        # ALLOC_HOST_PTR lets a driver with unified memory map the buffer instead of copying it.
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        self._whole = cl.Buffer(queue.context, flags, size=self._bytes + 2 * self._band)
-        self.device = self._whole.get_sub_region(self._band, self._bytes)
+        if self._watched:
+            self.device = self._whole = cl.Buffer(queue.context, flags, size=size)
+            before = after = 0
+        elif _chosen == "bands":
+            before = after = -(-_BAND // align) * align
+            # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
+            flags |= cl.mem_flags.ALLOC_HOST_PTR
+            self._whole = cl.Buffer(queue.context, flags, size=before + size + after)
+            self.device = self._whole.get_sub_region(before, size)
+        else:
+            require_guard_pages(queue.device)
+            room = between_guard_pages(size)
+            before = 0 if _chosen == "pages-before" else (room.size - size) // align * align
+            after = room.size - size - before  # less than `align`, with "pages"
+            flags |= cl.mem_flags.USE_HOST_PTR
+            self._whole = cl.Buffer(queue.context, flags, hostbuf=room)
+            self.device = self._whole.get_sub_region(before, size)
+        self._bands = [(at, n) for at, n in ((0, before), (before + size, after)) if n]
         self.guard()
 
     @contextmanager
@@ -76,30 +118,56 @@ class GuardedBuffer:
     def guard(self, values=None):
         """Fill the bands with `values` over and over, an array of elements; with NaN by default.
 
-        A result that depends on what the bands hold was made of a read outside of the buffer.
+        A result that depends on what the bands hold was made of a read outside of the buffer. Guard
+        pages hold nothing; what lies between them and the buffer counts as a band.
         """
         values = guard_pattern(self.dtype) if values is None else values
-        self._guard = np.resize(np.ascontiguousarray(values).view(np.uint8), self._band)
+        self._guard = np.ascontiguousarray(values).view(np.uint8)
         with self._map_bands(cl.map_flags.WRITE) as bands:
             for band in bands:
-                band[:] = self._guard
+                band[:] = np.resize(self._guard, band.size)
 
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
         with self._map_bands(cl.map_flags.READ) as bands:
-            return all((band == self._guard).all() for band in bands)
+            return all((band == np.resize(self._guard, band.size)).all() for band in bands)
 
     @contextmanager
     def _map_bands(self, flags):
         mapped = [
             cl.enqueue_map_buffer(
-                self._queue, self._whole, flags, start, (self._band,), np.uint8, is_blocking=True
+                self._queue, self._whole, flags, start, (size,), np.uint8, is_blocking=True
             )[0]
-            for start in (0, self._band + self._bytes)
-            if self._band
+            for start, size in self._bands
         ]
         try:
             yield mapped
         finally:
             for array in mapped:
                 array.base.release(self._queue)
+
+
+def between_guard_pages(size):
+    """Return `size` bytes as an array, rounded up to whole pages, with guard pages on both sides.
+
+    The guard pages are REACH bytes in front of it and behind it. Raises Unsupported.
+    """
+    if not sys.platform.startswith("linux"):
+        raise Unsupported("--guards pages: for Linux only; use --guards bands")
+    room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, room + 2 * REACH)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for at in (start, start + REACH + room):
+        if libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(REACH), _NO_ACCESS):
+            raise Unsupported("--guards pages: this system protects no pages; use --guards bands")
+    return np.frombuffer(memory, np.uint8, room, REACH)
+
+
+@lru_cache
+def require_guard_pages(device):
+    """Raise Unsupported where a kernel on `device` can touch guard pages and go on."""
+    if not device.type & cl.device_type.CPU:
+        raise Unsupported("--guards pages: for CPU devices only; use --guards bands")
+    if why := drivers.why_no_guard_pages(device):
+        raise Unsupported(f"--guards pages: {why}; use --guards bands")

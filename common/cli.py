@@ -5,6 +5,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import device, drivers, isolation, manifest, outputs, program, record
+from common import buffers, device, drivers, isolation, manifest, outputs, program, record
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -128,6 +129,10 @@ def add_tools(result):
     group.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep there what the driver makes of each .cl"
     )
+    group.add_argument(
+        "--guards", choices=buffers.GUARDS, default="bands",
+        help="what lies around buffers: bands of NaN, or pages that end a kernel that touches them",
+    )  # fmt: skip
 
 
 def count(least, most=None):
@@ -162,6 +167,14 @@ def number(text):
     return value
 
 
+def positive(text):
+    """Return the positive number that `text` names: an argparse type."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
+
+
 def run(main, options, argv=None):
     """Parse the command line with the parser `options`, call `main(args)`, and exit.
 
@@ -176,7 +189,7 @@ def run(main, options, argv=None):
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
-        keep=None, code_files=(),
+        keep=None, guards="bands", code_files=(),
     )  # fmt: skip
     try:
         args = options.parse_args(argv, namespace=args)
@@ -186,6 +199,7 @@ def run(main, options, argv=None):
         else:
             _check_writable(args)
             program.keep_in(args.keep)
+            buffers.guard_with(args.guards)
             if not args.debug:
                 _isolate(args)
             status = main(args)
@@ -218,9 +232,15 @@ def run(main, options, argv=None):
 def _isolate(args):
     """Return in the child process that does the work; the parent exits."""
 
-    def lost(variant, size, reason):
+    def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
-        _fail(args, OPENCL_FAILURE, "error", reason, variant=variant, size=size, where=where)
+        status, word = OPENCL_FAILURE, "error"
+        at_work = variant and not reason.endswith("while building")
+        if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
+            # The driver works on this device. So it is the kernel that left its buffers.
+            status, word = WRONG_RESULT, "failed"
+            reason = f"touched a guard page, or memory beyond it: {reason}"
+        return _fail(args, status, word, reason, variant=variant, size=size, where=where)
 
     isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))
 

@@ -29,6 +29,7 @@ _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reas
 _SECONDS = 20
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
+TOUCHING = "touching a guard page"  # what the probe says before it does so
 
 
 def platforms():
@@ -94,15 +95,31 @@ def every_device(platforms):
             yield who, number, device
 
 
+def _named(device):
+    """Return the identity of a device with its number, as a list."""
+    found = every_device(cl.get_platforms())
+    return next([*who, number] for who, number, each in found if each == device)
+
+
 def problem(device, anew=False):
     """Return why the driver of `device` is not to be trusted, or None.
 
     The first time this takes as long as a small program does there, later no time. `anew` asks
     again.
     """
-    found = every_device(cl.get_platforms())
-    who = next([*who, number] for who, number, each in found if each == device)
+    who = _named(device)
     return _verdict({"device": who}, {"device": who, "without": [*unloadable()]}, anew) or None
+
+
+def why_no_guard_pages(device):
+    """Return why guard pages do not work on a device, or None.
+
+    They work where a small kernel that reads one ends its process: see common/buffers.py.
+    """
+    said = _ask({"device": _named(device), "without": [*unloadable()], "guards": "pages"})
+    if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
+        return None
+    return said or "a kernel on this device can touch guard pages, and nothing happens"
 
 
 def _verdict(what, job, anew=False):

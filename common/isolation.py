@@ -158,15 +158,15 @@ class _Child:
         return True
 
     def wait(self):
-        """Wait for its end; return how it ended, in words."""
+        """Wait for its end; return how it ended, in words, and the signal or None."""
         status = os.waitpid(self.pid, 0)[1]
         self.pid = 0
         signal.setitimer(signal.ITIMER_REAL, 0)
         if not os.WIFEXITED(status) and os.WTERMSIG(status) in _STOPS and not self.got:
             self.got.append(os.WTERMSIG(status))  # sent to all of this group, or to the child alone
         if os.WIFEXITED(status):
-            return f"the driver ended the process with status {os.WEXITSTATUS(status)}"
-        return f"killed by {signal_name(os.WTERMSIG(status))}"
+            return f"the driver ended the process with status {os.WEXITSTATUS(status)}", None
+        return f"killed by {signal_name(os.WTERMSIG(status))}", os.WTERMSIG(status)
 
     def _pass_on(self, number, _):
         self._kill(signal.SIGKILL if self.got else number)
@@ -182,13 +182,14 @@ class _Child:
 def enter(progress, lost, stopped):
     """Return in a child process; the parent waits here, and exits with the status of the run.
 
-    `lost(variant, size, reason)` records a kernel that crashed the driver, with a variant of None
-    where none was at work. `stopped(exit_status, reason)` records that a person ended the run.
+    `lost(variant, size, reason, number)` records a kernel that crashed the driver, by the signal
+    of that number or None, and returns the exit status that this means. The variant is None where
+    no kernel was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
     progress.isolated = True
     child, failed = _Child(), []
     while not child.start():
-        how = child.wait()
+        how, number = child.wait()
         status = progress._read()
         if status is None and child.got:
             status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
@@ -196,8 +197,7 @@ def enter(progress, lost, stopped):
         if status is not None:
             leave(worst([status, *failed, *progress.statuses]) if failed else status)
         unit, reason, left = progress._lose(how)
-        lost(*unit, reason)
-        failed.append(OPENCL_FAILURE)
+        failed.append(lost(*unit, reason, number))
         if not left:
             leave(worst([*failed, *progress.statuses]))
 

@@ -1,5 +1,7 @@
 """A matrix on the device: rows of `ld` elements, between guard bands."""
 
+import time
+
 import numpy as np
 
 from common.buffers import GuardedBuffer, guard_pattern
@@ -35,16 +37,19 @@ class Matrix:
     def write(self, values, around=None):
         """Fill the matrix from an array of its shape, or with one value, and mend its guards.
 
-        The bands and the gaps then hold the number `around`, NaN by default.
+        The bands and the gaps then hold the number `around`, NaN by default. Returns the seconds
+        that the copy of the matrix took, without its guards.
         """
         self._around = self._guard(around)
-        if self.ld == self.columns:
-            self._buffer.write(values)
-        else:
+        if self.ld != self.columns:
             with_gaps = np.full((self.rows, self.ld), self._around, self.dtype)
             with_gaps[:, : self.columns] = values
-            self._buffer.write(with_gaps)
+            values = with_gaps
+        start = time.perf_counter()
+        self._buffer.write(values)
+        seconds = time.perf_counter() - start
         self._buffer.guard(None if around is None else self._around)
+        return seconds
 
     def read(self):
         """Return the matrix as a contiguous array."""

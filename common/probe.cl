@@ -51,3 +51,9 @@ kernel void add_up(global ulong *sum)
     atom_add(sum, (ulong)0x80000000u + get_global_id(0));
 }
 #endif
+
+/* Reads one element; volatile keeps the compiler from leaving it out. */
+__kernel void look(__global const volatile int *x, int at, __global int *y)
+{
+    *y = x[at];
+}

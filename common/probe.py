@@ -3,12 +3,15 @@
 python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER", 0], "without": [],
                   "seconds": 20}'
 
+With "guards": "pages" in the job it touches a guard page, see common/buffers.py.
+
 common/drivers.py starts it. Each line that it prints says what it does next, so that the last line
 tells where a driver crashed or hung. The line that begins with `@` is the answer: what was wrong,
 or nothing after it. Without "device", the drivers are only loaded and asked for their devices.
 """
 
 import json
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -29,6 +32,21 @@ def probe(device):
     print("opening the device", flush=True)
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
+    side, program = build(context, device)
+    print("running a small program", flush=True)
+    run = Runs(queue, program, side)
+    wrong = [run.fma("float", np.float32, 16), run.reverse()]
+    have = device.extensions.split()
+    if "cl_khr_fp64" in have:
+        wrong.append(run.fma("double", np.float64, 8))
+    if "cl_khr_int64_base_atomics" in have:
+        wrong.append(run.add_up())
+    wrong = ", ".join(filter(None, wrong))
+    return wrong and f"computes wrong results: {wrong}"
+
+
+def build(context, device):
+    """Return the side of a work-group, and the program of probe.cl, built for it."""
     side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
     have = device.extensions.split()
     options = [f"-DSIDE={side}"]
@@ -38,16 +56,7 @@ def probe(device):
     # As in common/program.py: cl.Program would add -I and cache binaries.
     program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
     program.build(" ".join(options).encode(), [device])
-    program = cl.Program(program)
-    print("running a small program", flush=True)
-    run = Runs(queue, program, side)
-    wrong = [run.fma("float", np.float32, 16), run.reverse()]
-    if "-DWITH_DOUBLE" in options:
-        wrong.append(run.fma("double", np.float64, 8))
-    if "-DWITH_ATOMICS" in options:
-        wrong.append(run.add_up())
-    wrong = ", ".join(filter(None, wrong))
-    return wrong and f"computes wrong results: {wrong}"
+    return side, cl.Program(program)
 
 
 class Runs:
@@ -85,6 +94,26 @@ class Runs:
         return result
 
 
+def touch_guard_page(device):
+    """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
+    from common import buffers  # not where the doctor sends this file
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the end is a crash that is meant
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    room = buffers.between_guard_pages(1)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    memory = cl.Buffer(context, flags, hostbuf=room)
+    seen = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    kernel = cl.Kernel(build(context, device)[1], "look")
+    for at in (0, room.size // 4 - 1, room.size // 4):  # the last one is behind the buffer
+        print(drivers.TOUCHING if at == room.size // 4 else "reading a buffer", flush=True)
+        kernel.set_args(memory, np.int32(at), seen)
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
+        queue.finish()
+    return ""
+
+
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
@@ -97,7 +126,7 @@ def main(job):
         platforms = []  # that is no crash: common/drivers.py reports it
     for who, number, device in drivers.every_device(platforms):
         if [*who, number] == job.get("device"):
-            return probe(device)
+            return touch_guard_page(device) if "guards" in job else probe(device)
     return "the device is gone" if "device" in job else ""
 
 

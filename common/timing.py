@@ -7,7 +7,12 @@ from statistics import median
 
 import pyopencl as cl
 
+from common import stats
 from common.text import figures
+
+_BY_HOST = "by the host's clock: the driver's shows nothing"
+_QUIET = 0.01  # seconds without work that show that this process is at rest
+_PATIENCE = 0.5  # seconds to wait for that
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,29 @@ class Timing:
         """Return one line with the rate of `amount` (in units) per second: median and spread."""
         middle, lowest, highest = self.rate(amount)
         spread = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
-        by_host = "" if min(self.run_s) > 0 else ", by the host's clock: the driver's shows nothing"
+        by_host = "" if min(self.run_s) > 0 else f", {_BY_HOST}"
         return f"{unit + ':':<16}{figures(middle)} ({spread}{by_host})"
+
+    def statistics(self, amount):
+        """Return the statistics of `amount` per second over the repetitions; range is max - min.
+
+        The median is the rate of the median time, as in every sample.
+        """
+        middle, low, high = self.rate(amount)
+        return {"min": low, "max": high, "mean": self._spread(amount).mean, "median": middle,
+                "range": high - low, "repeats": len(self.seconds())}  # fmt: skip
+
+    def _spread(self, amount):
+        return stats.spread([amount / seconds for seconds in self.seconds()])
+
+    def statistics_line(self, amount):
+        """Return the statistics as text, and the spread relative to the median."""
+        values = self.statistics(amount)
+        names = ("median", "mean", "min", "max", "range")
+        shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
+        clock = "" if self.seconds() is self.run_s else f", {_BY_HOST}"
+        spread = self._spread(amount).relative
+        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{clock}"
 
     def lines(self, verbose=False):
         """Return the Profiling block of the Mali SDK's samples, of the median times."""
@@ -56,11 +82,19 @@ def _ms(seconds):
     return f"{text if 'e' not in text else f'{seconds * 1e3:.6f}'}ms"
 
 
-def measure(enqueue, repeat, warmup):
-    """Call `enqueue`, which launches a kernel and returns its event; return the Timing."""
+def measure(enqueue, repeat, warmup, between=lambda: None):
+    """Call `enqueue`, which launches a kernel and returns its event; return the Timing.
+
+    `between` is called before the first of the timed launches, and after each.
+    """
     for _ in range(warmup):
         enqueue().wait()
-    return collect([launch(enqueue) for _ in range(repeat)], warmup)
+    between()
+    launches = []
+    for _ in range(repeat):
+        launches.append(launch(enqueue))
+        between()
+    return collect(launches, warmup)
 
 
 def launch(enqueue):
@@ -76,6 +110,20 @@ def collect(launches, warmup):
     """Return the Timing of launches that were timed one by one, maybe of none."""
     queued, wait, run, host = map(list, zip(*launches)) if launches else ([], [], [], [])
     return Timing(queued, wait, run, host, warmup)
+
+
+def settle():
+    """Wait until this process is at rest.
+
+    A product by numpy leaves the threads of its OpenBLAS spinning for 0.11 s: they would take the
+    cores from a kernel on the CPU.
+    """
+    deadline = time.perf_counter() + _PATIENCE
+    while time.perf_counter() < deadline:
+        worked = time.process_time()
+        time.sleep(_QUIET)
+        if time.process_time() - worked < _QUIET / 2:
+            return
 
 
 def stamps(event):

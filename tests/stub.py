@@ -25,7 +25,7 @@ tuned = "tuned"
 args = []
 timeout = 60
 """
-_START = """\
+START = """\
 import sys
 from pathlib import Path
 from common import manifest
@@ -60,7 +60,7 @@ class Stub:
 
     def start(self, *argv):
         """Start a tool as a process of its own."""
-        command = [sys.executable, "-c", _START, self.root, *argv]
+        command = [sys.executable, "-c", START, self.root, *argv]
         return subprocess.Popen(
             list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True,

@@ -57,6 +57,9 @@ def main(argv):
             metrics={"gflops": rate} if passed and do != "check" else {},
             argv=["run.py", *argv], code=CODE,
         ))  # fmt: skip
+    if do == "lie":
+        print("run.py: error: cannot write the output", file=sys.stderr)
+        return 2
     return exit_status
 
 

@@ -1,6 +1,7 @@
 """What is wrong with a kernel's .json is said, with the file and the key."""
 
 import json
+import os
 
 import pytest
 from conftest import ROOT, sample_module
@@ -63,7 +64,7 @@ def test_half_kernels_sum_floats_unless_they_say_so(load):
         ({"opts": ["-DX"]}, "opts must be a text"),
         ({"shape": "square"}, 'shape must be N or MNK, not "square"'),
         ({"arithmetic": "S"}, "arithmetic is for kernels of type H only"),
-        ({"file": "other.cl"}, "file there is no other.cl beside it"),
+        ({"file": "other.cl"}, "file there is no file other.cl beside it"),
         ({"file": "../k.cl"}, "file must be the name of a file in the same folder"),
         ({"file": "."}, "file must be the name"),
         ({"file": "k.cl/"}, "file must be the name"),
@@ -92,9 +93,9 @@ def test_what_is_no_metadata(load, text, message):
 
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path / "k.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"k\.json is no JSON"):
+    with pytest.raises(UsageError, match=r"k\.json is not text in UTF-8"):
         metadata.load(tmp_path / "k.json")
-    with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(UsageError, match=r"cannot read .*: it is a folder"):
         metadata.load(tmp_path)
 
 
@@ -116,7 +117,7 @@ def test_kernels_are_found_by_pattern():
     assert names("DGEMM_NN_2x1*") == [
         "DGEMM_NN_2x1", "DGEMM_NN_2x1_barrier", "DGEMM_NN_2x1_unroll2",
     ]  # fmt: skip
-    assert len(names("all")) == len(list(folder.glob("*.cl"))) == len(names("all", "SGEMM_*"))
+    assert len(names("all")) == len(list(folder.glob("*.json"))) == len(names("all", "SGEMM_*"))
     assert names(str(folder / "CGEMM_NN_1x1.json")) == ["CGEMM_NN_1x1"]
     with pytest.raises(UsageError, match=r"no kernel 'x' in .*, there is: CGEMM.* and \d+ more"):
         names("x")
@@ -137,3 +138,62 @@ def test_a_folder_without_kernels_is_called_so(tmp_path, pattern):
         UsageError, match=r"^--kernels .* has no \.json file: a kernel is two files"
     ):
         metadata.find(tmp_path, [pattern])
+
+
+# Odd files and names.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("a" * 300, "no kernel 'a{300}' in"),
+        ("/" + "a" * 300, "cannot read .*: File name too long"),
+        ("**/../SGEMM*", "cannot read .*: No such file"),
+        ("[", r"no kernel '\['"),
+        ("", "no kernel ''"),
+        ("\x00", r"no kernel '\?'"),
+        ("./\x00", "cannot read .*: embedded null byte"),
+        ("\x1b[31m", r"no kernel '\?\[31m'"),
+    ],
+)
+def test_odd_patterns_are_refused_in_one_line(pattern, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        metadata.find(metadata.KERNELS, [pattern])
+    assert str(caught.value).isprintable()
+
+
+def test_two_stars_are_one():
+    assert metadata.find(metadata.KERNELS, ["**"]) == metadata.find(metadata.KERNELS, ["all"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "loop", "device", "folder"])
+@pytest.mark.parametrize("suffix", [".json", ".cl"])
+def test_what_is_no_file_is_not_waited_for(load, tmp_path, kind, suffix):
+    load()
+    path = tmp_path / f"k{suffix}"
+    path.unlink()
+    make = {"fifo": os.mkfifo, "loop": lambda p: p.symlink_to(p), "folder": os.mkdir,
+            "device": lambda p: p.symlink_to("/dev/zero")}  # fmt: skip
+    make[kind](path)
+    source = "k.json: file there is no file k.cl beside it"
+    with pytest.raises(UsageError, match="cannot read .*k.json" if suffix == ".json" else source):
+        metadata.find(tmp_path, ["k"])
+
+
+def test_a_file_without_end_is_not_read(load, tmp_path):
+    with open(tmp_path / "k.json", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="is larger than 1,048,576 bytes"):
+        metadata.load(tmp_path / "k.json")
+
+
+@pytest.mark.parametrize("key", ["name", "opts"])
+def test_control_characters_are_refused(load, key):
+    with pytest.raises(UsageError, match=f"k.json: {key} must be a text without control char"):
+        load(**{key: "a\x1b[31mb\n"})
+
+
+@pytest.mark.parametrize("folder", ["/no/such", "/dev/null", "a\x00b", "a" * 5000])
+def test_a_folder_that_cannot_be_listed(folder):
+    with pytest.raises(UsageError, match=r"--kernels .* is not a folder"):
+        metadata.find(folder, ["all"])

@@ -17,7 +17,7 @@ SOURCES = [
 # Imports go one way: samples -> common; tools, deploy, report -> common; dev -> all of these.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
-    "samples": {"common", "numpy", "pyopencl", "PIL", "rich"},
+    "samples": {"common", "numpy", "pyopencl", "PIL"},
     "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
@@ -46,20 +46,6 @@ def test_a_source_file(path):
         beside = {p.stem for p in path.parent.glob("*.py")} if where == "samples" else set()
         assert imports(path) <= MAY_IMPORT[where] | beside
         assert ast.get_docstring(ast.parse(text))
-
-
-def test_a_sample_runs_without_rich():
-    """Boards need not have it: an import of it stands in a `try`, and one file knows it."""
-    users = [p for p in SOURCES if p.parts[-3:-2] == ("samples",) and "rich" in p.read_text()]
-    users = [p for p in users if p.suffix == ".py" and "rich" in imports(p)]
-    assert [path.name for path in users] == ["progress.py"]
-    for path in users:
-        tried = [
-            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Try)
-        ]
-        guarded = ast.unparse(tried[0])
-        assert "rich" in guarded
-        assert "except ImportError" in guarded
 
 
 def test_common_needs_no_newer_python_than_boards_have():

@@ -142,6 +142,19 @@ def test_rapl_counts_energy_and_shows_no_power(tmp_path):
     assert now["energy_j"] == {"intel-rapl:0 package-0": pytest.approx(5e-6)}
 
 
+def test_a_watch_looks_at_the_start_between_the_launches_and_at_the_end(tree):
+    watch = state.Watch(tree)
+    watch.look()
+    put(tree, f"{GPU}/cur_freq", 800000000)
+    for _ in range(100):  # much less than a tenth of a second
+        watch.look()
+    put(tree, f"{GPU}/cur_freq", 400000000)
+    seen = [each["clocks_hz"]["gpu ff9a0000.gpu"] for each in watch.end()]
+    assert seen[0] == 2e8
+    assert seen[1:] == [8e8] * (len(seen) - 2) + [4e8]
+    assert 3 <= len(seen) < 20
+
+
 def states(tree, path, *values):
     seen = []
     for value in values:

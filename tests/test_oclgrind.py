@@ -1,7 +1,6 @@
-"""The other samples under Oclgrind: no data races, no access out of bounds, and it would be seen.
+"""Samples under Oclgrind: no data races, no access out of bounds, no value that was never written.
 
-Oclgrind does not see what the host writes through a mapping, so values that were never written are
-looked for with `gemmbench check` only.
+And each of these would be seen.
 """
 
 import re
@@ -16,6 +15,8 @@ pytestmark = pytest.mark.skipif(
 SMALL = {
     "sgemm": ("--size", "9x10x7", "--kernel", "all"),
     "64_bit_integer": ("--size", "32x8", "--kernel", "all"),
+    "gemmbench": ("-f", "SGEMM_N?_1x1,*_local,SGEMM_NT_4x2_barrier,DGEMM_NN_2x2_mnk,HGEMM_NT_4x1",
+                  "-n", 10, "-lws", "1,1", "--check-only"),
     # The tiles divide nothing: tails, copies and two stages all run.
     "mygemm": ("--size", "9x10x21", "--kernel", "1,2,3,4,5,6,7,9,10,11,12", "--check-only",
                "--TS", 4, "--WPT", 2, "--WIDTH", 2, "--TSDK", 4, "--TSM", 8, "--TSN", 8, "--TSK", 4,
@@ -23,6 +24,8 @@ SMALL = {
     "gemm_intel": ("-s", 10, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3,
                    "--tile-size-K", 2, "--validation"),
 }  # fmt: skip
+# Those whose kernels read nothing that was not written through common/buffers.py.
+ALL_WRITTEN = ("sgemm", "gemm_intel", "gemmbench")
 
 
 @pytest.fixture
@@ -37,6 +40,8 @@ def under_oclgrind(run_sample, tmp_path):
 
     def run(name, **more):
         args = (*SMALL[name], "--repeat", 1, "--warmup", 0)
+        if name in ALL_WRITTEN:
+            env["OCLGRIND_UNINITIALIZED"] = "1"
         done = run_sample(name, *args, env=env, **more)
         return done, (tmp_path / "log").read_text()
 
@@ -78,3 +83,21 @@ def test_a_read_out_of_bounds_is_seen(under_oclgrind, project):
     text = path.read_text().replace("vload4(0, A + k)", "vload4(0, A + k + 4000)")
     path.write_text(text)
     assert "Invalid read" in under_oclgrind("sgemm", root=project)[1]
+
+
+def test_the_first_element_beyond_a_buffer_is_seen(under_oclgrind, project):
+    """No band lies there: Oclgrind would take it for part of the buffer."""
+    path = project / "samples/sgemm/sgemm.cl"
+    head, entry, body = path.read_text().partition("__kernel void sgemm_dot4(")
+    arguments, brace, body = body.partition("{")
+    read = "const volatile float gone = ((volatile __global const float *)A)[M * K];"
+    path.write_text(f"{head}{entry}{arguments}{brace} {read} {body}")
+    assert "Invalid read of size 4" in under_oclgrind("sgemm", root=project)[1]
+
+
+def test_a_value_that_was_never_written_is_seen(under_oclgrind, project):
+    path = project / "samples/sgemm/run.py"
+    text = path.read_text()
+    assert text.count("buffer.write(matrix)") == 1
+    path.write_text(text.replace("buffer.write(matrix)", "pass"))
+    assert "ninitialized" in under_oclgrind("sgemm", root=project)[1]

@@ -26,6 +26,28 @@ def test_median_and_spread():
     assert times.rate_line("GFLOPS", 8.0) == "GFLOPS:         4 (median of 3, 2 to 8)"
 
 
+def test_statistics_name_range_and_spread():
+    times = Timing([0] * 5, [0] * 5, [1.0, 2.0, 4.0, 5.0, 10.0], [9.0] * 5, 1)
+    assert times.statistics(20) == {
+        "min": 2, "max": 20, "mean": 8.2, "median": 5, "range": 18, "repeats": 5,
+    }  # fmt: skip
+    # Rates of 2, 4, 5, 10, 20: the 10th percentile is 2.8, the 90th 16.
+    line = "median 5, mean 8.2, min 2, max 20, range 18, spread 264.0%, 5 runs"
+    assert times.statistics_line(20) == line
+    silent = Timing([0], [0], [0.0], [2.0], 0)
+    assert silent.statistics_line(20).endswith(
+        "1 runs, by the host's clock: the driver's shows nothing"
+    )
+
+
+def test_the_time_between_launches_can_be_used(monkeypatch):
+    calls = []
+    monkeypatch.setattr(timing, "launch", lambda enqueue: (calls.append("launch"), 0, 0, 0))
+    done = SimpleNamespace(wait=lambda: calls.append("warm-up"))
+    timing.measure(lambda: done, 2, 1, lambda: calls.append("look"))
+    assert calls == ["warm-up", "look", "launch", "look", "launch", "look"]
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(0.00123456, "0.001235"), (17.234, "17.23"), (11184.7, "11185")]
 )

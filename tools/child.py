@@ -91,7 +91,8 @@ def _reason(status, limit_s, said, records, errors):
         return f"no end within {limit_s:g} s: killed"
     if errors:
         return f"its records cannot be read: {errors[0]}"
-    if records and status >= 0:
+    told = status == 0 or any(item.status != "passed" for item in records)
+    if records and told and status >= 0:
         return None
     said.seek(0, os.SEEK_END)
     said.seek(max(0, said.tell() - _TAIL))

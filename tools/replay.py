@@ -13,13 +13,11 @@ device, other code, or fewer than 3 times.
 """
 
 import itertools
-import os
 import re
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from common import manifest, record
+from common import files, manifest, record
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
 from common.stats import spread
 from common.text import figures, printable
@@ -123,16 +121,9 @@ def load(text):
     if len(line) > 12:
         raise UsageError(f"{path}: no file has so many lines")
     number = int(line or 1)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would hold it for ever
-        with open(descriptor, encoding="utf-8", errors="replace") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"{path} is no file")
-            lines = list(itertools.islice(file, max(number - 1, 0), number + (not line)))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:  # a zero byte
-        raise UsageError(f"cannot read {path!r}: {error}") from error
+    with files.opened(path) as file:
+        found = itertools.islice(file, max(number - 1, 0), number + (not line))
+        lines = [each.decode(errors="replace") for each in found]
     if not lines or number < 1:
         raise UsageError(f"{path} has no line {number}")
     if not line and len(lines) > 1:
@@ -233,8 +224,6 @@ def _kind(reason):
 
 
 def _write(path, records):
-    if path.is_fifo():
-        raise UsageError(f"cannot write to {path}: it is no file")
     try:
         for item in records:
             record.append(path, item)

@@ -23,7 +23,7 @@ from tools.journal import Journal
 from tools.progress import Progress
 
 _FINALISTS = 5
-_MOST = 1_000_000  # choices of parameters: more are searched with --budget only
+_MOST = 1_000_000  # choices of parameters
 
 
 def options():
@@ -55,8 +55,8 @@ def main(argv):
     search = Search(found, described, args.kernel, given)
     journal = Journal(args.journal or Path(f"{found.name}.jsonl"))
     plan = search.plan(args.budget, args.seed)
-    print(f"{search.name} on {described.device['name']}: {len(plan)} choices of its parameters",
-          flush=True)  # fmt: skip
+    where = f"{search.name} on {described.device['name']}"
+    print(f"{where}: {len(plan)} choices of its parameters", flush=True)
     results = []
     with Progress(len(plan)) as progress:
         for point, result in engine.run(found, plan, args.limit, journal):
@@ -68,8 +68,7 @@ def main(argv):
         raise OpenCLFailure(f"{search.name}: no choice passed and was timed")
     results.sort(key=lambda pair: -pair[0])
     best = [point for _, point in results[:_FINALISTS]]
-    default = search.default()
-    finalists = list(dict.fromkeys([default, *best, *search.sample_choice()]))
+    finalists = list(dict.fromkeys([plan[0], *best, *search.sample_choice()]))
     contest = Contest(found, finalists, args.rounds, args.limit)
     print("\n" + "\n".join(contest.lines()))
     return _store(found, search, described, contest, args)
@@ -111,18 +110,11 @@ class Search:
         legal = list(islice(constraints.legal(self._space, self._known, self._fixed), _MOST + 1))
         if len(legal) > _MOST:
             raise UsageError(f"{self.name} has more than {_MOST} choices: fix a parameter after --")
-        first = self._default_params()
+        first = constraints.choose(self._space, self._fixed, self._known, self.name).params
         rest = [params for params in legal if params != first]
         if budget is not None and budget - 1 < len(rest):
             rest = random.Random(seed).sample(rest, budget - 1)
         return [self._point(params) for params in (first, *rest)]
-
-    def _default_params(self):
-        return constraints.choose(self._space, self._fixed, self._known, self.name).params
-
-    def default(self):
-        """Return the Point of the default parameters, made to fit."""
-        return self._point(self._default_params())
 
     def _point(self, params):
         words = [w for name, n in params.items() if name not in self._fixed
@@ -159,7 +151,7 @@ class Contest:
         """Run them. Raises OpenCLFailure where none can be compared with the first."""
         self._found, self.first = found, finalists[0]
         self.rates = {point: [] for point in finalists}
-        self.kernels, self.records = {}, {}
+        self.records = {}
         with Progress(rounds * len(finalists)) as progress:
             for number in range(rounds):
                 order = finalists if number % 2 == 0 else finalists[::-1]

@@ -139,7 +139,9 @@ def _energy(idle, active, seconds):
 
 
 def lines(energies):
-    """Return a line on each sensor's energy, as measure() returned it."""
+    """Return a line on each sensor's energy, as measure() returned it; one where there is none."""
+    if not energies:
+        return ["this machine shows no power sensor that can be read"]
     texts = []
     for name, e in energies.items():
         if e["joules"] is None:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 
 from common.machine import sysfs
 from common.machine.sysfs import SYSFS
@@ -10,6 +11,7 @@ from common.machine.sysfs import SYSFS
 # show a percent of jitter; sensors jump by a few degrees as soon as there is load.
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
+_LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
 # How the names of variables begin that tell drivers and libraries how to run.
 _SETTINGS = (
     *("POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_"),
@@ -48,6 +50,25 @@ def now(tree=SYSFS):
         "power_w": sysfs.power(tree),
         "energy_j": sysfs.energy(tree),
     }
+
+
+class Watch:
+    """The states of the machine during a measurement."""
+
+    def __init__(self, tree=SYSFS):
+        self._tree, self._states, self._looked = tree, [], float("-inf")
+
+    def look(self):
+        """Keep the present state: the first time, the second time, then now and again."""
+        if not self._states:
+            self._states.append(now(self._tree))
+        elif time.monotonic() - self._looked > _LOOK_EVERY:
+            self._states.append(now(self._tree))
+            self._looked = time.monotonic()
+
+    def end(self):
+        """Return the states: before the measurement, during it, and now."""
+        return [*self._states, now(self._tree)]
 
 
 def moved(states):

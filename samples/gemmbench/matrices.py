@@ -1,10 +1,11 @@
-"""The inputs of gemmbench, drawn in the order of the original, and their place in memory."""
+"""The matrices of gemmbench: drawn in the order of the original, stored, guarded, and compared."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from common import gemm, rng
+from common.matrices import Matrix
 
 # Elements from one row to the next beyond the row's own: for kernels that take lda, ldb and ldc.
 # Odd, so that a kernel that mixes the three up, or with an order, is wrong.
@@ -50,25 +51,6 @@ def draw(size, dtype, scalar, seed, integer):
     )  # fmt: skip
 
 
-def as_stored(inputs, meta, size):
-    """Return A, B and C by name as the kernel gets them: transposed, A is K x M and B is N x K.
-
-    What was drawn keeps its place in memory; it is the meaning that changes with the layout.
-    """
-    M, N, K = size
-    A = inputs.A.reshape(K, M) if meta.transA == "T" else inputs.A
-    B = inputs.B.reshape(N, K) if meta.transB == "T" else inputs.B
-    return {"A": A, "B": B, "C": inputs.C}
-
-
-def strided(matrix, name, beyond=np.nan):
-    """Return the matrix in rows of ld elements, `beyond` in those that are not its own."""
-    rows, columns = matrix.shape
-    wide = np.full((rows, columns + _PADDING[name]), beyond, matrix.dtype)
-    wide[:, :columns] = matrix
-    return wide
-
-
 def flop(size, dtype):
     """Return the floating-point operations of one GEMM; a complex product is 6, a sum 2."""
     M, N, K = size
@@ -87,12 +69,116 @@ def result_and_bound(inputs, meta, size, data, tolerance):
     Raises UsageError where integer data would need rounding.
     """
     alpha, beta = inputs.alpha.item(), inputs.beta.item()
-    A, B = (as_stored(inputs, meta, size)[name] for name in "AB")
-    used = (A.T if meta.transA == "T" else A, B.T if meta.transB == "T" else B)
-    expected, bound = gemm.reference(alpha, *used, beta, inputs.C, arithmetic=meta.sums)
+    stored = _as_stored(inputs, meta, size)
+    A = stored["A"].T if meta.transA == "T" else stored["A"]
+    B = stored["B"].T if meta.transB == "T" else stored["B"]
+    expected, bound = gemm.reference(alpha, A, B, beta, inputs.C, arithmetic=meta.sums)
     gemm.require_exact(data, size, alpha, [beta], meta.dtype)
     if data == "integer":
         bound[:] = 0
     if tolerance is not None:
         bound[:] = tolerance
     return expected, bound
+
+
+def text(value):
+    """Return alpha or beta as text."""
+    if value.dtype.kind == "c":
+        return f"({value.real:.6g} {value.imag:+.6g}i)"
+    return f"{value:.6g}"
+
+
+def tolerance(meta, data, eps):
+    """Return the rule of the check."""
+    if eps is not None:
+        return f"at most {eps:g} for every element"
+    if data == "integer":
+        return "none: every sum is a whole number that the type can hold"
+    factor = "(K + 1)" if meta.dtype.kind == "c" else "K"
+    return f"2 * {factor} * eps({meta.sums}) * (|alpha| |A||B| + |beta| |C|) for each element"
+
+
+def _as_stored(inputs, meta, size):
+    """Return A, B and C by name as the kernel gets them: transposed, A is K x M and B is N x K.
+
+    What was drawn keeps its place in memory; it is the meaning that changes with the layout.
+    """
+    M, N, K = size
+    A = inputs.A.reshape(K, M) if meta.transA == "T" else inputs.A
+    B = inputs.B.reshape(N, K) if meta.transB == "T" else inputs.B
+    return {"A": A, "B": B, "C": inputs.C}
+
+
+class Operands:
+    """A, B and C on the device, as a kernel wants them.
+
+    Each is a common.matrices.Matrix; rows have gaps between them where the kernel takes leading
+    dimensions.
+    """
+
+    def __init__(self, queue, meta, size, inputs):
+        self._values = _as_stored(inputs, meta, size)
+        gaps = _PADDING if meta.shape == "mnk" else dict.fromkeys("ABC", 0)
+        self.A, self.B, self.C = (
+            Matrix(queue, *values.shape, meta.dtype, values.shape[1] + gaps[name])
+            for name, values in self._values.items()
+        )
+
+    def fill(self, around=None):
+        """Write the matrices; around each lies what `around` has for its name, or NaN.
+
+        Returns the seconds that the copies of the matrices took.
+        """
+        around = around or {}
+        return sum(
+            getattr(self, name).write(values, around.get(name))
+            for name, values in self._values.items()
+        )
+
+    def intact(self):
+        """Tell whether nothing was written but C since fill()."""
+        guards = self.A.intact() and self.B.intact() and self.C.intact()
+        same = (getattr(self, name).read().tobytes() == self._values[name].tobytes()
+                for name in "AB")  # fmt: skip
+        return guards and all(same)
+
+
+def read_outside(run, first, dtype):
+    """Return what shows that values from outside of the matrices went into the result, or None.
+
+    The first look, `first`, is C of a run with NaN around the matrices: what is read there spoils
+    the result, as a rule. But a kernel may drop a NaN: fmax(NaN, x) is x. So it runs again amid
+    large numbers, once positive and once negative, and must give the same bits. `run(around)` runs
+    it with the values of `around` (by A, B, C) around its matrices, NaN where it names none, and
+    returns C.
+    """
+    number = large(dtype)
+    if all(_equal(run(dict.fromkeys("ABC", n)), first) for n in (number, -number)):
+        return None
+    if not _equal(run({}), first):
+        return "two runs give different results: work-items race"
+    guilty = []
+    for name in "ABC":
+        ones = dict.fromkeys("ABC", 1.0)
+        alone = [run({**ones, name: value}) for value in (1.0, number, -number)]
+        if not all(_equal(alone[0], result) for result in alone):
+            guilty.append(name)
+    return f"the result depends on what lies outside of {' and '.join(guilty) or 'the matrices'}"
+
+
+def large(dtype):
+    """Return a number larger than what a GEMM of ours gives, for elements of that type."""
+    return 3e4 if dtype == np.float16 else 1e30
+
+
+def _equal(a, b):
+    return a.tobytes() == b.tobytes()
+
+
+def unwritten(result, C):
+    """Return a text on rows or columns of C that are as they were before the kernel, or None."""
+    same = result == C
+    for name, lines in (("rows", same.all(axis=1)), ("columns", same.all(axis=0))):
+        if lines.any() and not lines.all():
+            return f"{lines.sum()} of {lines.size} {name} of C were never written"
+    return None

@@ -10,20 +10,17 @@ that is wrong as the original's was: its C was never filled before it was multip
 
 from dataclasses import asdict, dataclass
 
-import launch
 import matrices
 import metadata
 import numpy as np
-import options
 import pyopencl as cl
-from places import Places
 
 from common import cli, device, gemm
 from common.digest import digest
 from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
 from common.record import Record
 
-WRONG = options.KERNELS.with_name("paper_kernels")
+WRONG = metadata.KERNELS.with_name("paper_kernels")
 EPS = 0.1  # the tolerance of the original: any error up to it is a match
 # Each wrong kernel, the right one beside it, and what must divide n for the wrong one to be right.
 PAIRS = (
@@ -85,10 +82,14 @@ def parser():
     cli.add_inputs(result)
     cli.add_json(result)
     cli.add_output(result)
-    result.add_argument("--orders", type=options.listed(gemm.parse_size), metavar="N,...",
+    result.add_argument("--orders", type=_orders, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")  # fmt: skip
     result.set_defaults(seed=12345)
     return result
+
+
+def _orders(text):
+    return [gemm.parse_size(order) for order in text.split(",")]
 
 
 def main(args):
@@ -136,11 +137,11 @@ def supported(limits):
     for wrong, right, unit in PAIRS:
         meta = metadata.load(WRONG / f"{wrong}.json")
         try:
-            launch.require_support(meta, limits)
+            meta.require_support(limits)
         except Unsupported as lack:
             print(f"left out: {lack}")
             continue
-        yield meta, metadata.load(options.KERNELS / f"{right}.json"), unit
+        yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
 
 
 def compare(queue, size, wrong, right, unit, seed, inputs):
@@ -170,16 +171,16 @@ def largest(result, reference):
 
 def run(queue, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
-    kernel = launch.build_kernel(queue.context, meta)
-    places = Places(queue, meta, matrices.as_stored(drawn, meta, size))
-    scalars = (drawn.alpha, drawn.beta)
-    launch.set_arguments(kernel, meta, size, scalars, places.devices(), places.strides())
+    kernel = metadata.build(queue.context, meta)
+    operands = matrices.Operands(queue, meta, size, drawn)
+    A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
+    metadata.set_arguments(kernel, meta, A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
     results = []
     for around in (0.0, None):
-        places.fill(dict.fromkeys("ABC", around))
-        total = (max(1, size.N // meta.dj), max(1, size.M // meta.di))
+        operands.fill(dict.fromkeys("ABC", around))
+        total = metadata.global_size(meta, size)
         cl.enqueue_nd_range_kernel(queue, kernel, total, None).wait()
-        results.append(places.result())
+        results.append(operands.C.read())
     return results
 
 

@@ -1,4 +1,4 @@
-/* C = alpha * A * B + beta * C, complex64, row-major; A and B as they are ("NN"):
+/* C = alpha * A * B + beta * C, complex, row-major; A and B as they are ("NN"):
  *
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
@@ -9,21 +9,31 @@
  *    n | --> A     | |   o   C   |
  *      +-----------+ +-----------+
  *
- * NDRange: n x n, a work-item per element of C; dimension 0 goes over the columns. Any order from
- * 1 up.
- * A complex number is a float2, real part first, which is how numpy, C and Fortran store it too.
+ * NDRange: n x n, a work-item per element of C; dimension 0 goes over the columns. Any order from 1
+ * up. A complex number is a vector of two elements, real part first, which is how numpy, C and
+ * Fortran store it too.
  */
 
-float2 times(float2 a, float2 b)
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL before it joins */
+#define COMPLEX EXPAND(REAL, 2)
+
+COMPLEX times(COMPLEX a, COMPLEX b)
 {
-    return (float2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+    return (COMPLEX)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
-__kernel void gemm(__global const float2 *restrict A, __global const float2 *restrict B,
-                   __global float2 *restrict C, float2 alpha, float2 beta, uint n)
+__kernel void gemm(__global const COMPLEX *restrict A, __global const COMPLEX *restrict B,
+                   __global COMPLEX *restrict C, COMPLEX alpha, COMPLEX beta, uint n)
 {
     const size_t j = get_global_id(0), i = get_global_id(1);
-    float2 sum = (float2)(0);
+    COMPLEX sum = (COMPLEX)(0);
     for (size_t k = 0; k < n; k++)
         sum += times(A[i * n + k], B[k * n + j]);
     C[i * n + j] = times(alpha, sum) + times(beta, C[i * n + j]);

@@ -1,4 +1,4 @@
-/* C = alpha * A * B + beta * C, float32, row-major; A and B as they are ("NN"):
+/* C = alpha * A * B + beta * C, row-major; A and B as they are ("NN"):
  *
  *                          N              element (row, column) of a matrix with the
  *                    +-----------+        leading dimension ld is at [row * ld + column]
@@ -9,65 +9,83 @@
  *    M | --> A     | |   o   C   |        whose rows lie ldb elements apart.
  *      +-----------+ +-----------+
  *
- * NDRange: (N / 4) x (M / 2), each at least 1; dimension 0 goes over the columns. A work-item
- * makes 2 rows by 4 columns of C. Nothing need divide the orders: what is left over at the right
- * and at the bottom is made by the last work-item of each dimension.
+ * NDRange: (N / WIDTH) x (M / 2), each at least 1; dimension 0 goes over the columns. A work-item
+ * makes 2 rows by WIDTH columns of C. Nothing need divide the orders: what is left over at the
+ * right and at the bottom is made by the last work-item of each dimension.
  *
- * The lanes of a sum are 4 columns of C. A vector of A holds 4 neighbours in k; each of its
+ * The lanes of a sum are WIDTH columns of C. A vector of A holds WIDTH neighbours in k; each of its
  * elements is multiplied with a vector of B, so no lanes need adding at the end. A vector of B
- * serves two rows of A: 8 products of vectors for 6 loads, where one row has 4 for 5.
+ * serves two rows of A: at WIDTH 4, 8 products of vectors for 6 loads, where one row has 4 for 5.
  */
 
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector, and columns of C that a work-item makes: 2 or 4 */
+#endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL and WIDTH before it joins */
+#define VECTOR EXPAND(REAL, WIDTH)
+#define VLOAD EXPAND(vload, WIDTH)
+#define VSTORE EXPAND(vstore, WIDTH)
+
 /* Rows i .. i_end - 1 and columns first .. j_end - 1 of C, one element at a time. */
-void edge(__global const float *A, __global const float *B, __global float *C, float alpha,
-          float beta, uint K, uint lda, uint ldb, uint ldc,
-          uint i, uint i_end, uint first, uint j_end)
+void edge(__global const REAL *A, __global const REAL *B, __global REAL *C, REAL alpha,
+          REAL beta, uint K, uint lda, uint ldb, uint ldc, uint i, uint i_end,
+          uint first, uint j_end)
 {
     for (; i < i_end; i++) {
         for (uint j = first; j < j_end; j++) {
-            float sum = 0;
+            REAL sum = 0;
             for (uint k = 0; k < K; k++)
                 sum += A[(size_t)i * lda + k] * B[(size_t)k * ldb + j];
-            __global float *c = C + (size_t)i * ldc + j;
+            __global REAL *c = C + (size_t)i * ldc + j;
             *c = alpha * sum + beta * *c;
         }
     }
 }
 
-__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
-                   __global float *restrict C, float alpha, float beta, uint M, uint N, uint K,
-                   uint lda, uint ldb, uint ldc)
+__kernel void gemm(__global const REAL *restrict A, __global const REAL *restrict B,
+                   __global REAL *restrict C, REAL alpha, REAL beta, uint M, uint N,
+                   uint K, uint lda, uint ldb, uint ldc)
 {
-    const uint i = 2 * get_global_id(1), j = 4 * get_global_id(0);
-    const bool whole = j + 4 <= N && i + 2 <= M; /* not where an order is less than a tile's side */
+    const uint i = 2 * get_global_id(1), j = WIDTH * get_global_id(0);
+    /* not where an order is less than a tile's side */
+    const bool whole = j + WIDTH <= N && i + 2 <= M;
 
     if (whole) {
-        __global const float *A0 = A + (size_t)i * lda, *A1 = A0 + lda;
-        __global const float *Bj = B + j;
-        float4 sum0 = (float4)(0), sum1 = sum0;
+        __global const REAL *A0 = A + (size_t)i * lda, *A1 = A0 + lda;
+        __global const REAL *Bj = B + j;
+        VECTOR sum0 = (VECTOR)(0), sum1 = sum0;
         size_t k = 0;
-        for (; k + 4 <= K; k += 4) {
-            const float4 a0 = vload4(0, A0 + k);
-            const float4 a1 = vload4(0, A1 + k);
-            const float4 b0 = vload4(0, Bj + k * ldb);
-            const float4 b1 = vload4(0, Bj + (k + 1) * ldb);
-            const float4 b2 = vload4(0, Bj + (k + 2) * ldb);
-            const float4 b3 = vload4(0, Bj + (k + 3) * ldb);
-            sum0 += a0.x * b0 + a0.y * b1 + a0.z * b2 + a0.w * b3;
-            sum1 += a1.x * b0 + a1.y * b1 + a1.z * b2 + a1.w * b3;
+        for (; k + WIDTH <= K; k += WIDTH) {
+            const VECTOR a0 = VLOAD(0, A0 + k), a1 = VLOAD(0, A1 + k);
+            const VECTOR b0 = VLOAD(0, Bj + k * ldb), b1 = VLOAD(0, Bj + (k + 1) * ldb);
+            sum0 += a0.x * b0 + a0.y * b1;
+            sum1 += a1.x * b0 + a1.y * b1;
+#if WIDTH == 4
+            const VECTOR b2 = VLOAD(0, Bj + (k + 2) * ldb), b3 = VLOAD(0, Bj + (k + 3) * ldb);
+            sum0 += a0.z * b2 + a0.w * b3;
+            sum1 += a1.z * b2 + a1.w * b3;
+#endif
         }
         for (; k < K; k++) {
-            const float4 b = vload4(0, Bj + k * ldb);
+            const VECTOR b = VLOAD(0, Bj + k * ldb);
             sum0 += A0[k] * b;
             sum1 += A1[k] * b;
         }
-        __global float *C0 = C + (size_t)i * ldc + j, *C1 = C0 + ldc;
-        vstore4(alpha * sum0 + beta * vload4(0, C0), 0, C0);
-        vstore4(alpha * sum1 + beta * vload4(0, C1), 0, C1);
+        __global REAL *C0 = C + (size_t)i * ldc + j, *C1 = C0 + ldc;
+        VSTORE(alpha * sum0 + beta * VLOAD(0, C0), 0, C0);
+        VSTORE(alpha * sum1 + beta * VLOAD(0, C1), 0, C1);
     }
 
     const uint i_end = get_global_id(1) + 1 == get_global_size(1) ? M : i + 2;
-    const uint j_end = get_global_id(0) + 1 == get_global_size(0) ? N : j + 4;
-    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i, min(i + 2, i_end), whole ? j + 4 : j, j_end);
+    const uint j_end = get_global_id(0) + 1 == get_global_size(0) ? N : j + WIDTH;
+    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i, min(i + 2, i_end), whole ? j + WIDTH : j,
+         j_end);
     edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i + 2, i_end, j, j_end);
 }

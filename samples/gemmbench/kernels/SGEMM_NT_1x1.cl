@@ -1,4 +1,4 @@
-/* C = alpha * A * B^T + beta * C, float32, row-major; B is given transposed ("NT"):
+/* C = alpha * A * B^T + beta * C, row-major; B is given transposed ("NT"):
  *
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
@@ -9,18 +9,37 @@
  *    n | --> A     | |   o   C   |        of C.
  *      +-----------+ +-----------+
  *
- * NDRange: n x n, a work-item per element of C; dimension 0 goes over the columns. Any order from
- * 1 up.
- * Neighbours in dimension 0 read the same element of A and, at each step, elements of B that lie a
- * row apart: on a GPU these are as many memory transactions.
+ * NDRange: n x n, a work-item per element of C; dimension 0 goes over the columns. Any order from 1
+ * up. Neighbours in dimension 0 read the same element of A and, at each step, elements of B that
+ * lie a row apart: on a GPU these are as many memory transactions.
+ *
+ * Built with -DHALF the matrices are of half, and alpha, beta and the sums of float: half is a type
+ * of storage, which vload_half and vstore_half read and write. They are part of every OpenCL;
+ * cl_khr_fp16 is not needed.
  */
 
-__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
-                   __global float *restrict C, float alpha, float beta, uint n)
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#ifdef HALF
+#define STORED half
+#define LOAD(at, p) vload_half(at, p)
+#define STORE(x, at, p) vstore_half(x, at, p)
+#else
+#define STORED REAL
+#define LOAD(at, p) (p)[at]
+#define STORE(x, at, p) (p)[at] = (x)
+#endif
+
+__kernel void gemm(__global const STORED *restrict A, __global const STORED *restrict B,
+                   __global STORED *restrict C, REAL alpha, REAL beta, uint n)
 {
     const size_t j = get_global_id(0), i = get_global_id(1);
-    float sum = 0;
+    REAL sum = 0;
     for (size_t k = 0; k < n; k++)
-        sum += A[i * n + k] * B[j * n + k];
-    C[i * n + j] = alpha * sum + beta * C[i * n + j];
+        sum += LOAD(i * n + k, A) * LOAD(j * n + k, B);
+    STORE(alpha * sum + beta * LOAD(i * n + j, C), i * n + j, C);
 }

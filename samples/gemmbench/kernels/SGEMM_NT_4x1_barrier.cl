@@ -1,4 +1,4 @@
-/* C = alpha * A * B^T + beta * C, float32, row-major; B is given transposed ("NT"):
+/* C = alpha * A * B^T + beta * C, row-major; B is given transposed ("NT"):
  *
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
@@ -9,72 +9,103 @@
  *    n | --> A     | |   o   C   |        of C.
  *      +-----------+ +-----------+
  *
- * NDRange: (n / 4) x n, each at least 1; dimension 0 goes over the columns. A work-item makes 1
- * row by 4 columns of C. Nothing need divide n: what is left over at the right is made by the last
- * work-item of its row.
+ * NDRange: (n / WIDTH) x n, each at least 1; dimension 0 goes over the columns. A work-item makes 1
+ * row by WIDTH columns of C. Nothing need divide n: what is left over at the right is made by the
+ * last work-item of its row.
  *
- * The lanes of the vectors are 4 neighbours in k, which are neighbours in memory in A and in B.
- * Each of the 4 sums is a vector, and its lanes are added at the end.
+ * The lanes of the vectors are WIDTH neighbours in k, which are neighbours in memory in A and in B.
+ * There is a sum for each column; it is a vector whose lanes are added at the end.
  *
- * The work-items of a group meet after every DK vectors of k, 128 elements. They share no memory
- * of their own, so the result does not need it: it keeps them from drifting apart, and what one of
- * them has brought into the cache is still there for the others. It is n alone that says how many
- * chunks there are, so every work-item meets the same barriers, and the last chunk ends at n.
+ * The work-items of a group meet after every DK vectors of k. They share no memory of their own, so
+ * the result does not need it: it keeps them from drifting apart, and what one of them has brought
+ * into the cache is still there for the others. It is n alone that says how many chunks there are,
+ * so every work-item meets the same barriers, and the last chunk ends at n.
  */
 
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector, and columns of C that a work-item makes: 2 or 4 */
+#endif
 #ifndef DK
 #define DK 32 /* vectors of k from one barrier to the next */
 #endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL and WIDTH before it joins */
+#define VECTOR EXPAND(REAL, WIDTH)
+#define VLOAD EXPAND(vload, WIDTH)
+#define VSTORE EXPAND(vstore, WIDTH)
+
+/* The sums of the lanes of WIDTH vectors. */
+VECTOR lane_sums(const VECTOR *v)
+{
+#if WIDTH == 4
+    return (VECTOR)(v[0].x + v[0].y + v[0].z + v[0].w, v[1].x + v[1].y + v[1].z + v[1].w,
+                    v[2].x + v[2].y + v[2].z + v[2].w, v[3].x + v[3].y + v[3].z + v[3].w);
+#else
+    return (VECTOR)(v[0].x + v[0].y, v[1].x + v[1].y);
+#endif
+}
+
+/* WIDTH elements that lie ld apart, the first at p. */
+VECTOR column(__global const REAL *p, uint ld)
+{
+#if WIDTH == 4
+    return (VECTOR)(p[0], p[ld], p[2 * ld], p[3 * ld]);
+#else
+    return (VECTOR)(p[0], p[ld]);
+#endif
+}
 
 /* Rows i .. i_end - 1 and columns first .. j_end - 1 of C, one element at a time. */
-void edge(__global const float *A, __global const float *B, __global float *C, float alpha,
-          float beta, uint n, uint i, uint i_end, uint first, uint j_end)
+void edge(__global const REAL *A, __global const REAL *B, __global REAL *C, REAL alpha,
+          REAL beta, uint n, uint i, uint i_end, uint first, uint j_end)
 {
     for (; i < i_end; i++) {
         for (uint j = first; j < j_end; j++) {
-            float sum = 0;
+            REAL sum = 0;
             for (uint k = 0; k < n; k++)
                 sum += A[(size_t)i * n + k] * B[(size_t)j * n + k];
-            __global float *c = C + (size_t)i * n + j;
+            __global REAL *c = C + (size_t)i * n + j;
             *c = alpha * sum + beta * *c;
         }
     }
 }
 
-__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
-                   __global float *restrict C, float alpha, float beta, uint n)
+__kernel void gemm(__global const REAL *restrict A, __global const REAL *restrict B,
+                   __global REAL *restrict C, REAL alpha, REAL beta, uint n)
 {
-    const uint i = get_global_id(1), j = 4 * get_global_id(0);
-    const bool whole = j + 4 <= n; /* not where an order is less than a tile's side */
+    const uint i = get_global_id(1), j = WIDTH * get_global_id(0);
+    const bool whole = j + WIDTH <= n; /* not where an order is less than a tile's side */
 
-    __global const float *A0 = A + (size_t)i * n;
-    __global const float *B0 = B + (size_t)j * n, *B1 = B0 + n, *B2 = B1 + n,
-        *B3 = B2 + n;
-    float4 sum0 = (float4)(0), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-    float4 total = (float4)(0);
-    for (size_t start = 0; start < n; start += 4 * DK) {
-        const size_t end = min(start + 4 * DK, (size_t)n);
+    __global const REAL *A0 = A + (size_t)i * n;
+    __global const REAL *Bj = B + (size_t)j * n;
+    VECTOR sum[WIDTH] = {(VECTOR)(0)}, total = (VECTOR)(0);
+    for (size_t start = 0; start < n; start += WIDTH * DK) {
+        const size_t end = min(start + WIDTH * DK, (size_t)n);
         size_t k = start;
         if (whole) {
-            for (; k + 4 <= end; k += 4) {
-                const float4 a = vload4(0, A0 + k);
-                sum0 += a * vload4(0, B0 + k);
-                sum1 += a * vload4(0, B1 + k);
-                sum2 += a * vload4(0, B2 + k);
-                sum3 += a * vload4(0, B3 + k);
+            for (; k + WIDTH <= end; k += WIDTH) {
+                const VECTOR a = VLOAD(0, A0 + k);
+                #pragma unroll
+                for (uint c = 0; c < WIDTH; c++)
+                    sum[c] += a * VLOAD(0, Bj + c * n + k);
             }
             for (; k < end; k++)
-                total += A0[k] * (float4)(B0[k], B1[k], B2[k], B3[k]);
+                total += A0[k] * column(Bj + k, n);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (whole) {
-        total += (float4)(sum0.x + sum0.y + sum0.z + sum0.w, sum1.x + sum1.y + sum1.z + sum1.w,
-                          sum2.x + sum2.y + sum2.z + sum2.w, sum3.x + sum3.y + sum3.z + sum3.w);
-        __global float *C0 = C + (size_t)i * n + j;
-        vstore4(alpha * total + beta * vload4(0, C0), 0, C0);
+        total += lane_sums(sum);
+        __global REAL *C0 = C + (size_t)i * n + j;
+        VSTORE(alpha * total + beta * VLOAD(0, C0), 0, C0);
     }
 
     if (get_global_id(0) + 1 == get_global_size(0))
-        edge(A, B, C, alpha, beta, n, i, i + 1, whole ? j + 4 : j, n);
+        edge(A, B, C, alpha, beta, n, i, i + 1, whole ? j + WIDTH : j, n);
 }

@@ -1,4 +1,4 @@
-/* C = alpha * A * B^T + beta * C, float32, row-major; B is given transposed ("NT"):
+/* C = alpha * A * B^T + beta * C, row-major; B is given transposed ("NT"):
  *
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
@@ -9,65 +9,94 @@
  *    n | --> A     | |   o   C   |        of C.
  *      +-----------+ +-----------+
  *
- * NDRange: (n / 4) x n, each at least 1; dimension 0 goes over the columns. A work-item makes 1
- * row by 4 columns of C. Nothing need divide n: what is left over at the right is made by the last
- * work-item of its row.
+ * NDRange: (n / WIDTH) x n, each at least 1; dimension 0 goes over the columns. A work-item makes 1
+ * row by WIDTH columns of C. Nothing need divide n: what is left over at the right is made by the
+ * last work-item of its row.
  *
- * The lanes of the vectors are 4 neighbours in k, which are neighbours in memory in A and in B.
- * Each of the 4 sums is a vector, and its lanes are added at the end.
+ * The lanes of the vectors are WIDTH neighbours in k, which are neighbours in memory in A and in B.
+ * There is a sum for each column; it is a vector whose lanes are added at the end.
  *
  * Two vectors of A at a time: half as many tests and jumps, and loads that need not wait for each
  * other.
  */
 
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector, and columns of C that a work-item makes: 2 or 4 */
+#endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL and WIDTH before it joins */
+#define VECTOR EXPAND(REAL, WIDTH)
+#define VLOAD EXPAND(vload, WIDTH)
+#define VSTORE EXPAND(vstore, WIDTH)
+
+/* The sums of the lanes of WIDTH vectors. */
+VECTOR lane_sums(const VECTOR *v)
+{
+#if WIDTH == 4
+    return (VECTOR)(v[0].x + v[0].y + v[0].z + v[0].w, v[1].x + v[1].y + v[1].z + v[1].w,
+                    v[2].x + v[2].y + v[2].z + v[2].w, v[3].x + v[3].y + v[3].z + v[3].w);
+#else
+    return (VECTOR)(v[0].x + v[0].y, v[1].x + v[1].y);
+#endif
+}
+
+/* WIDTH elements that lie ld apart, the first at p. */
+VECTOR column(__global const REAL *p, uint ld)
+{
+#if WIDTH == 4
+    return (VECTOR)(p[0], p[ld], p[2 * ld], p[3 * ld]);
+#else
+    return (VECTOR)(p[0], p[ld]);
+#endif
+}
+
 /* Rows i .. i_end - 1 and columns first .. j_end - 1 of C, one element at a time. */
-void edge(__global const float *A, __global const float *B, __global float *C, float alpha,
-          float beta, uint n, uint i, uint i_end, uint first, uint j_end)
+void edge(__global const REAL *A, __global const REAL *B, __global REAL *C, REAL alpha,
+          REAL beta, uint n, uint i, uint i_end, uint first, uint j_end)
 {
     for (; i < i_end; i++) {
         for (uint j = first; j < j_end; j++) {
-            float sum = 0;
+            REAL sum = 0;
             for (uint k = 0; k < n; k++)
                 sum += A[(size_t)i * n + k] * B[(size_t)j * n + k];
-            __global float *c = C + (size_t)i * n + j;
+            __global REAL *c = C + (size_t)i * n + j;
             *c = alpha * sum + beta * *c;
         }
     }
 }
 
-__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
-                   __global float *restrict C, float alpha, float beta, uint n)
+__kernel void gemm(__global const REAL *restrict A, __global const REAL *restrict B,
+                   __global REAL *restrict C, REAL alpha, REAL beta, uint n)
 {
-    const uint i = get_global_id(1), j = 4 * get_global_id(0);
-    const bool whole = j + 4 <= n; /* not where an order is less than a tile's side */
+    const uint i = get_global_id(1), j = WIDTH * get_global_id(0);
+    const bool whole = j + WIDTH <= n; /* not where an order is less than a tile's side */
 
     if (whole) {
-        __global const float *A0 = A + (size_t)i * n;
-        __global const float *B0 = B + (size_t)j * n, *B1 = B0 + n, *B2 = B1 + n,
-            *B3 = B2 + n;
-        float4 sum0 = (float4)(0), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-        float4 total = (float4)(0);
+        __global const REAL *A0 = A + (size_t)i * n;
+        __global const REAL *Bj = B + (size_t)j * n;
+        VECTOR sum[WIDTH] = {(VECTOR)(0)}, total = (VECTOR)(0);
         size_t k = 0;
-        for (; k + 8 <= n; k += 8) {
-            const float4 a0 = vload4(0, A0 + k);
-            sum0 += a0 * vload4(0, B0 + k);
-            sum1 += a0 * vload4(0, B1 + k);
-            sum2 += a0 * vload4(0, B2 + k);
-            sum3 += a0 * vload4(0, B3 + k);
-            const float4 a1 = vload4(0, A0 + k + 4);
-            sum0 += a1 * vload4(0, B0 + k + 4);
-            sum1 += a1 * vload4(0, B1 + k + 4);
-            sum2 += a1 * vload4(0, B2 + k + 4);
-            sum3 += a1 * vload4(0, B3 + k + 4);
+        for (; k + 2 * WIDTH <= n; k += 2 * WIDTH) {
+            const VECTOR a0 = VLOAD(0, A0 + k), a1 = VLOAD(0, A0 + k + WIDTH);
+            #pragma unroll
+            for (uint c = 0; c < WIDTH; c++) {
+                sum[c] += a0 * VLOAD(0, Bj + c * n + k);
+                sum[c] += a1 * VLOAD(0, Bj + c * n + k + WIDTH);
+            }
         }
         for (; k < n; k++)
-            total += A0[k] * (float4)(B0[k], B1[k], B2[k], B3[k]);
-        total += (float4)(sum0.x + sum0.y + sum0.z + sum0.w, sum1.x + sum1.y + sum1.z + sum1.w,
-                          sum2.x + sum2.y + sum2.z + sum2.w, sum3.x + sum3.y + sum3.z + sum3.w);
-        __global float *C0 = C + (size_t)i * n + j;
-        vstore4(alpha * total + beta * vload4(0, C0), 0, C0);
+            total += A0[k] * column(Bj + k, n);
+        total += lane_sums(sum);
+        __global REAL *C0 = C + (size_t)i * n + j;
+        VSTORE(alpha * total + beta * VLOAD(0, C0), 0, C0);
     }
 
     if (get_global_id(0) + 1 == get_global_size(0))
-        edge(A, B, C, alpha, beta, n, i, i + 1, whole ? j + 4 : j, n);
+        edge(A, B, C, alpha, beta, n, i, i + 1, whole ? j + WIDTH : j, n);
 }

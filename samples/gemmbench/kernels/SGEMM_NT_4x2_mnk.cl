@@ -1,4 +1,4 @@
-/* C = alpha * A * B^T + beta * C, float32, row-major; B is given transposed ("NT"):
+/* C = alpha * A * B^T + beta * C, row-major; B is given transposed ("NT"):
  *
  *                          K              element (row, column) of a matrix with the
  *                    +-----------+        leading dimension ld is at [row * ld + column]
@@ -9,78 +9,105 @@
  *    M | --> A     | |   o   C   |        neighbours in memory. Row j of B makes column j
  *      +-----------+ +-----------+        of C.
  *
- * NDRange: (N / 4) x (M / 2), each at least 1; dimension 0 goes over the columns. A work-item
- * makes 2 rows by 4 columns of C. Nothing need divide the orders: what is left over at the right
- * and at the bottom is made by the last work-item of each dimension.
+ * NDRange: (N / WIDTH) x (M / 2), each at least 1; dimension 0 goes over the columns. A work-item
+ * makes 2 rows by WIDTH columns of C. Nothing need divide the orders: what is left over at the
+ * right and at the bottom is made by the last work-item of each dimension.
  *
- * The lanes of the vectors are 4 neighbours in k, which are neighbours in memory in A and in B.
- * Each of the 8 sums is a vector, and its lanes are added at the end. A vector of B serves two
- * rows of A: 8 products of vectors for 6 loads, where one row has 4 for 5.
+ * The lanes of the vectors are WIDTH neighbours in k, which are neighbours in memory in A and in B.
+ * There is a sum for each element; it is a vector whose lanes are added at the end. A vector of B
+ * serves two rows of A: at WIDTH 4, 8 products of vectors for 6 loads, where one row has 4 for 5.
  */
 
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifndef REAL
+#define REAL float /* or double */
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector, and columns of C that a work-item makes: 2 or 4 */
+#endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL and WIDTH before it joins */
+#define VECTOR EXPAND(REAL, WIDTH)
+#define VLOAD EXPAND(vload, WIDTH)
+#define VSTORE EXPAND(vstore, WIDTH)
+
+/* The sums of the lanes of WIDTH vectors. */
+VECTOR lane_sums(const VECTOR *v)
+{
+#if WIDTH == 4
+    return (VECTOR)(v[0].x + v[0].y + v[0].z + v[0].w, v[1].x + v[1].y + v[1].z + v[1].w,
+                    v[2].x + v[2].y + v[2].z + v[2].w, v[3].x + v[3].y + v[3].z + v[3].w);
+#else
+    return (VECTOR)(v[0].x + v[0].y, v[1].x + v[1].y);
+#endif
+}
+
+/* WIDTH elements that lie ld apart, the first at p. */
+VECTOR column(__global const REAL *p, uint ld)
+{
+#if WIDTH == 4
+    return (VECTOR)(p[0], p[ld], p[2 * ld], p[3 * ld]);
+#else
+    return (VECTOR)(p[0], p[ld]);
+#endif
+}
+
 /* Rows i .. i_end - 1 and columns first .. j_end - 1 of C, one element at a time. */
-void edge(__global const float *A, __global const float *B, __global float *C, float alpha,
-          float beta, uint K, uint lda, uint ldb, uint ldc,
-          uint i, uint i_end, uint first, uint j_end)
+void edge(__global const REAL *A, __global const REAL *B, __global REAL *C, REAL alpha,
+          REAL beta, uint K, uint lda, uint ldb, uint ldc, uint i, uint i_end,
+          uint first, uint j_end)
 {
     for (; i < i_end; i++) {
         for (uint j = first; j < j_end; j++) {
-            float sum = 0;
+            REAL sum = 0;
             for (uint k = 0; k < K; k++)
                 sum += A[(size_t)i * lda + k] * B[(size_t)j * ldb + k];
-            __global float *c = C + (size_t)i * ldc + j;
+            __global REAL *c = C + (size_t)i * ldc + j;
             *c = alpha * sum + beta * *c;
         }
     }
 }
 
-__kernel void gemm(__global const float *restrict A, __global const float *restrict B,
-                   __global float *restrict C, float alpha, float beta, uint M, uint N, uint K,
-                   uint lda, uint ldb, uint ldc)
+__kernel void gemm(__global const REAL *restrict A, __global const REAL *restrict B,
+                   __global REAL *restrict C, REAL alpha, REAL beta, uint M, uint N,
+                   uint K, uint lda, uint ldb, uint ldc)
 {
-    const uint i = 2 * get_global_id(1), j = 4 * get_global_id(0);
-    const bool whole = j + 4 <= N && i + 2 <= M; /* not where an order is less than a tile's side */
+    const uint i = 2 * get_global_id(1), j = WIDTH * get_global_id(0);
+    /* not where an order is less than a tile's side */
+    const bool whole = j + WIDTH <= N && i + 2 <= M;
 
     if (whole) {
-        __global const float *A0 = A + (size_t)i * lda, *A1 = A0 + lda;
-        __global const float *B0 = B + (size_t)j * ldb, *B1 = B0 + ldb,
-            *B2 = B1 + ldb, *B3 = B2 + ldb;
-        float4 sum0 = (float4)(0), sum1 = sum0, sum2 = sum0, sum3 = sum0,
-            sum4 = sum0, sum5 = sum0, sum6 = sum0, sum7 = sum0;
-        float4 total0 = (float4)(0), total1 = total0;
+        __global const REAL *A0 = A + (size_t)i * lda, *A1 = A0 + lda;
+        __global const REAL *Bj = B + (size_t)j * ldb;
+        VECTOR sum0[WIDTH] = {(VECTOR)(0)}, sum1[WIDTH] = {(VECTOR)(0)};
+        VECTOR total0 = (VECTOR)(0), total1 = total0;
         size_t k = 0;
-        for (; k + 4 <= K; k += 4) {
-            const float4 a0 = vload4(0, A0 + k);
-            const float4 a1 = vload4(0, A1 + k);
-            const float4 b0 = vload4(0, B0 + k);
-            const float4 b1 = vload4(0, B1 + k);
-            const float4 b2 = vload4(0, B2 + k);
-            const float4 b3 = vload4(0, B3 + k);
-            sum0 += a0 * b0;
-            sum1 += a0 * b1;
-            sum2 += a0 * b2;
-            sum3 += a0 * b3;
-            sum4 += a1 * b0;
-            sum5 += a1 * b1;
-            sum6 += a1 * b2;
-            sum7 += a1 * b3;
+        for (; k + WIDTH <= K; k += WIDTH) {
+            const VECTOR a0 = VLOAD(0, A0 + k), a1 = VLOAD(0, A1 + k);
+            #pragma unroll
+            for (uint c = 0; c < WIDTH; c++) {
+                const VECTOR b = VLOAD(0, Bj + c * ldb + k);
+                sum0[c] += a0 * b;
+                sum1[c] += a1 * b;
+            }
         }
         for (; k < K; k++) {
-            const float4 b = (float4)(B0[k], B1[k], B2[k], B3[k]);
+            const VECTOR b = column(Bj + k, ldb);
             total0 += A0[k] * b;
             total1 += A1[k] * b;
         }
-        total0 += (float4)(sum0.x + sum0.y + sum0.z + sum0.w, sum1.x + sum1.y + sum1.z + sum1.w,
-                           sum2.x + sum2.y + sum2.z + sum2.w, sum3.x + sum3.y + sum3.z + sum3.w);
-        total1 += (float4)(sum4.x + sum4.y + sum4.z + sum4.w, sum5.x + sum5.y + sum5.z + sum5.w,
-                           sum6.x + sum6.y + sum6.z + sum6.w, sum7.x + sum7.y + sum7.z + sum7.w);
-        __global float *C0 = C + (size_t)i * ldc + j, *C1 = C0 + ldc;
-        vstore4(alpha * total0 + beta * vload4(0, C0), 0, C0);
-        vstore4(alpha * total1 + beta * vload4(0, C1), 0, C1);
+        total0 += lane_sums(sum0);
+        total1 += lane_sums(sum1);
+        __global REAL *C0 = C + (size_t)i * ldc + j, *C1 = C0 + ldc;
+        VSTORE(alpha * total0 + beta * VLOAD(0, C0), 0, C0);
+        VSTORE(alpha * total1 + beta * VLOAD(0, C1), 0, C1);
     }
 
     const uint i_end = get_global_id(1) + 1 == get_global_size(1) ? M : i + 2;
-    const uint j_end = get_global_id(0) + 1 == get_global_size(0) ? N : j + 4;
-    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i, min(i + 2, i_end), whole ? j + 4 : j, j_end);
+    const uint j_end = get_global_id(0) + 1 == get_global_size(0) ? N : j + WIDTH;
+    edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i, min(i + 2, i_end), whole ? j + WIDTH : j,
+         j_end);
     edge(A, B, C, alpha, beta, K, lda, ldb, ldc, i + 2, i_end, j, j_end);
 }
