@@ -15,7 +15,8 @@ from common import device
 from common.errors import UsageError
 from common.program import build
 
-FOLDER = ROOT / "samples" / "mygemm" / "kernels"
+SAMPLES = ROOT / "samples"
+FOLDER = SAMPLES / "mygemm" / "kernels"
 SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130, 66)]
 LANES, ROWS = 16, 4
 GAP = -7  # between the rows of C
@@ -97,7 +98,7 @@ class Problem:
 
 
 def packed(problem, made, M0, depth, width):
-    """Return the launches of a file that packs A, M0 rows at a time, and B, before it multiplies."""
+    """Return the launches of a file that packs A, M0 rows at a time, and B, and multiplies."""
     return [
         (cl.Kernel(made, "pack_a"), (depth, -(-problem.M // 4))),
         (cl.Kernel(made, "pack_b"), (width, depth)),
@@ -214,3 +215,41 @@ def test_26_int8_is_exact(queue, size, tile, options):
         A, B, C = (each.astype(np.int64) for each in problem.inputs)
         assert (result == alpha * A @ B + beta * C).all()
         problem.inputs[2] = result
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (17, 19, 18), (20, 68, 12)], ids=str)
+@pytest.mark.parametrize(("name", "rows"), [("row4", 1), ("tile4x4", 4)])
+def test_sgemm_in_stated_groups(queue, size, name, rows):
+    problem = Problem(queue, size, [np.float32] * 3)
+    M, N, K = map(np.int32, size)
+    defines = {"GROUP_X": LANES, "GROUP_Y": ROWS}
+    made = build(queue.context, SAMPLES / "sgemm" / "sgemm.cl", defines)
+    a, b, c = problem.buffers
+    total = up(-(-N // 4), LANES), up(-(-M // rows), ROWS)
+    kernel = cl.Kernel(made, f"sgemm_{name}")
+    kernel(queue, total, (LANES, ROWS), M, N, K, np.float32(1.5), a, b, np.float32(-0.5), c)
+    result = np.empty((M, N), np.float32)
+    cl.enqueue_copy(queue, result, c)
+    problem.check(result, 1.5, -0.5, np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize("white", [False, True], ids=["noise", "white"])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 1000, 600_013])
+@pytest.mark.parametrize(
+    "defines", [{"WORK_GROUP": 16}, {"WORK_GROUP": 16, "GROUP_X": 16}], ids=str
+)
+def test_two_stages_in_any_walk(queue, defines, count, white):
+    """White pixels fill the 32-bit sums of a stretch as far as they may be filled."""
+    file = SAMPLES / "64_bit_integer" / "kernels" / "04_two_stages.cl"
+    kernel = cl.Kernel(build(queue.context, file, defines), "two_stages")
+    drawn = np.random.default_rng(count).integers(0, 256, count)
+    pixels = np.full(count, 255, np.uint8) if white else drawn.astype(np.uint8)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffer = cl.Buffer(queue.context, flags, hostbuf=pixels)
+    sums = np.empty((1, 2), np.uint64)
+    made = cl.Buffer(queue.context, cl.mem_flags.WRITE_ONLY, sums.nbytes)
+    wide = pixels.astype(np.uint64)
+    for contiguous, local in ((0, 16), (1, 16), *(((1, 1),) if "GROUP_X" not in defines else ())):
+        kernel(queue, (local,), (local,), buffer, np.uint32(count), np.uint32(contiguous), made)
+        cl.enqueue_copy(queue, sums, made)
+        assert sums.tolist() == [[(wide * wide).sum(), wide.sum()]]

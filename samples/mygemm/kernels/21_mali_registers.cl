@@ -50,6 +50,7 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 #define PIECES (N0 / 4) /* vectors in a row of the tile */
+#define ELEMENT(v, k) ((k) == 0 ? (v).s0 : (k) == 1 ? (v).s1 : (k) == 2 ? (v).s2 : (v).s3)
 
 /* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
  * each work-item, where it has 8 for those of larger groups. */
@@ -79,18 +80,17 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #pragma unroll
         for (int m = 0; m < M0; m++)
             a[m] = *(__global const VEC *)(A + m * lda);
-        A += 4;
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 4; k++)
 #pragma unroll
             for (int n = 0; n < PIECES; n++) {
-                const VEC b = *(__global const VEC *)(B + n * (LANES * 4));
+                const VEC b = *(__global const VEC *)(B + k * ldb + n * (LANES * 4));
 #pragma unroll
                 for (int m = 0; m < M0; m++)
-                    sums[m][n] += (k == 0 ? a[m].s0 : k == 1 ? a[m].s1 : k == 2 ? a[m].s2 : a[m].s3) * b;
+                    sums[m][n] += ELEMENT(a[m], k) * b;
             }
-            B += ldb;
-        }
+        A += 4;
+        B += 4 * (size_t)ldb;
     }
 
     /* Where beta is 0, C is not read. */
