@@ -147,6 +147,8 @@ MUTANTS = {
     "tile4x4 mixes up rows": ("tile4x4", "sum2 += A2[k] * b;", "sum2 += A1[k] * b;"),
     "tile4x4 writes past C": ("tile4x4", "if (M - i < 4 || N - j < 4)", "if (N - j < 4)"),
     "tile4x4 drops the edge": ("tile4x4", "edge(min(4, M - i), min(4, N - j), ", "edge(0, 0, "),
+    "row4 mixes up aligned rows": ("row4", "sum += a.y *", "sum += a.x *", "16x20x12"),
+    "tile4x4 mixes up aligned rows": ("tile4x4", "sum2 += a2.y", "sum2 += a1.y", "16x20x12"),
 }
 
 
@@ -155,12 +157,14 @@ ONE_EACH = {name: mutant for mutant, (name, *_) in MUTANTS.items()}.values()
 
 @pytest.mark.parametrize("mutant", exhaustive_but(ONE_EACH, MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(sgemm, project, mutant):
-    name, right, wrong = MUTANTS[mutant]
+    name, right, wrong, *size = MUTANTS[mutant]
     path = project / "samples" / "sgemm" / "sgemm.cl"
-    before, start, body = path.read_text().partition(f"__kernel void sgemm_{name}(")
+    before, start, body = path.read_text().partition(f"void sgemm_{name}(")
     assert right in body
     path.write_text(before + start + body.replace(right, wrong, 1))
-    done, records = sgemm("--size", "18x21x19", "--alpha", 1.5, "--kernel", name, root=project)
+    done, records = sgemm(
+        "--size", *(size or ["18x21x19"]), "--alpha", 1.5, "--kernel", name, root=project
+    )
     assert done.returncode == 1
     assert "FAILED" in done.stdout
     assert records[0].status == "failed"

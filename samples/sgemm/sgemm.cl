@@ -21,7 +21,27 @@
  *   sgemm_dot4     1 x 1 element of C per work-item, 4 products at a time
  *   sgemm_row4     1 x 4 elements: B is read along its rows
  *   sgemm_tile4x4  4 x 4 elements: what was read is used four times
+ *
+ * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups in which the last two kernels
+ * will be launched. A compiler that knows them may give a work-item more registers: a Mali-T860 has
+ * 16 for each in groups of 64, but 8 where a group may be larger.
  */
+
+#ifdef GROUP_X
+#define GROUP __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1)))
+#else
+#define GROUP
+#endif
+
+/* Where 4 divides N and K, each row of the matrices begins on a multiple of 16 bytes, and vectors can
+ * be read through pointers to float4, in one load each: vload4 promises no such alignment, and some
+ * compilers make four loads of it. Not so Intel's for CPUs, which is known by an extension of its own:
+ * it makes longer vectors out of work-items, and those best where it sees vload4. */
+#ifdef cl_intel_vec_len_hint
+#define ALIGNED(N, K) 0
+#else
+#define ALIGNED(N, K) ((N) % 4 == 0 && (K) % 4 == 0)
+#endif
 
 /* The last columns and rows, where no whole vector fits: rows x columns elements of C from here.
  * Not static: OpenCL C 1.1, which older boards have, does not know the word. */
@@ -67,10 +87,11 @@ __kernel void sgemm_dot4(int M, int N, int K, float alpha, __global const float 
 }
 
 /* Four neighbours in a row of C per work-item: i, 4j .. 4j+3. The four products of one k need one
- * float of A and four neighbours of B, which one vload4 fetches: no gather, and no sum over lanes
- * at the end, since each lane is an element of C. */
-__kernel void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict A,
-                         __global const float *restrict B, float beta, __global float *restrict C)
+ * float of A and four neighbours of B, which are one vector: no gather, and no sum over lanes at the
+ * end, since each lane is an element of C. */
+__kernel GROUP
+void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict A,
+                __global const float *restrict B, float beta, __global float *restrict C)
 {
     const int i = get_global_id(1), j = 4 * get_global_id(0);
     if (i >= M || j >= N)
@@ -84,8 +105,20 @@ __kernel void sgemm_row4(int M, int N, int K, float alpha, __global const float 
     }
 
     float4 sum = (float4)(0.0f);
-    for (int k = 0; k < K; k++)
-        sum += A[k] * vload4(0, B + (size_t)k * N);
+    if (ALIGNED(N, K)) { /* pointers advance: no address is multiplied anew in the loop */
+        for (int k = 0; k < K; k += 4) {
+            const float4 a = *(__global const float4 *)A;
+            A += 4;
+            sum += a.x * *(__global const float4 *)B, B += N;
+            sum += a.y * *(__global const float4 *)B, B += N;
+            sum += a.z * *(__global const float4 *)B, B += N;
+            sum += a.w * *(__global const float4 *)B, B += N;
+        }
+    } else {
+        size_t row = 0; /* of B */
+        for (int k = 0; k < K; k++, row += N)
+            sum += A[k] * vload4(0, B + row);
+    }
 
     vstore4(alpha * sum + beta * vload4(0, C), 0, C);
 }
@@ -93,9 +126,9 @@ __kernel void sgemm_row4(int M, int N, int K, float alpha, __global const float 
 /* A tile of 4 x 4 elements of C per work-item: rows 4i .. 4i+3, columns 4j .. 4j+3. Each vector of
  * B now serves four rows: 16 products for 4 + 4 floats read, where sgemm_row4 reads 1 + 4 for 4
  * products and sgemm_dot4 reads 8. */
-__kernel void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restrict A,
-                            __global const float *restrict B, float beta,
-                            __global float *restrict C)
+__kernel GROUP
+void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restrict A,
+                   __global const float *restrict B, float beta, __global float *restrict C)
 {
     const int i = 4 * get_global_id(1), j = 4 * get_global_id(0);
     if (i >= M || j >= N)
@@ -108,14 +141,33 @@ __kernel void sgemm_tile4x4(int M, int N, int K, float alpha, __global const flo
         return;
     }
 
-    __global const float *A1 = A + K, *A2 = A1 + K, *A3 = A2 + K;
     float4 sum0 = (float4)(0.0f), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-    for (int k = 0; k < K; k++) {
-        const float4 b = vload4(0, B + (size_t)k * N);
-        sum0 += A[k] * b;
-        sum1 += A1[k] * b;
-        sum2 += A2[k] * b;
-        sum3 += A3[k] * b;
+    if (ALIGNED(N, K)) {
+        for (int k = 0; k < K; k += 4) {
+            const float4 a0 = *(__global const float4 *)A;
+            const float4 a1 = *(__global const float4 *)(A + K);
+            const float4 a2 = *(__global const float4 *)(A + 2 * K);
+            const float4 a3 = *(__global const float4 *)(A + 3 * K);
+            A += 4;
+            const float4 b0 = *(__global const float4 *)B;
+            sum0 += a0.x * b0, sum1 += a1.x * b0, sum2 += a2.x * b0, sum3 += a3.x * b0, B += N;
+            const float4 b1 = *(__global const float4 *)B;
+            sum0 += a0.y * b1, sum1 += a1.y * b1, sum2 += a2.y * b1, sum3 += a3.y * b1, B += N;
+            const float4 b2 = *(__global const float4 *)B;
+            sum0 += a0.z * b2, sum1 += a1.z * b2, sum2 += a2.z * b2, sum3 += a3.z * b2, B += N;
+            const float4 b3 = *(__global const float4 *)B;
+            sum0 += a0.w * b3, sum1 += a1.w * b3, sum2 += a2.w * b3, sum3 += a3.w * b3, B += N;
+        }
+    } else {
+        __global const float *A1 = A + K, *A2 = A1 + K, *A3 = A2 + K;
+        size_t row = 0; /* of B */
+        for (int k = 0; k < K; k++, row += N) {
+            const float4 b = vload4(0, B + row);
+            sum0 += A[k] * b;
+            sum1 += A1[k] * b;
+            sum2 += A2[k] * b;
+            sum3 += A3[k] * b;
+        }
     }
 
     __global float *C1 = C + N, *C2 = C1 + N, *C3 = C2 + N;

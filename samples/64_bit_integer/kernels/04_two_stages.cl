@@ -1,6 +1,6 @@
 /* The sum of an image's pixels and the sum of their squares: no atomics, no 64-bit integers.
  *
- *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     64 pixels each, row after row
+ *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     16 pixels each, row after row
  *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
  *                                                          read neighbours at the same time
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
@@ -12,16 +12,29 @@
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
  * walks over its vectors; `contiguous` (0 or 1) chooses the walk. `count` may be any number of pixels
  * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
- * `pixels` must lie on a multiple of 64 bytes. `sums` has a row per work-group: the low and the high
+ * `pixels` must lie on a multiple of 16 bytes. `sums` has a row per work-group: the low and the high
  * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.
  *
  * The idea: who writes to a place of its own needs no atomics. A group leaves its sums in a row of
  * its own, and the host adds up the rows: a few hundred numbers at most, less work than a second
  * launch. An embedded profile may lack 64-bit integers altogether, so a sum is a pair of 32-bit
- * words and the carry is added by hand. */
+ * words and the carry is added by hand.
+ *
+ * The sums of a stretch are single words, short-lived enough not to overflow. A vector of sums would
+ * take a register for each of its elements on a GPU that has no vector registers, such as Mali since
+ * Bifrost, and a work-item has 64 there, or 32 if as many as possible shall run. */
 
 #ifndef WORK_GROUP
 #define WORK_GROUP 256 /* work-items in a work-group, at most */
+#endif
+
+/* GROUP_X, if defined, is the size of the work-groups in which the kernel will be launched. A compiler
+ * that knows it may give a work-item more registers: a Mali-T860 has 16 in groups of 64, but 8 where
+ * a group may be larger. */
+#ifdef GROUP_X
+#define GROUP __attribute__((reqd_work_group_size(GROUP_X, 1, 1)))
+#else
+#define GROUP
 #endif
 
 /* Two sums as (low word, high word, low word, high word). */
@@ -39,67 +52,94 @@ uint4 plus(uint4 a, uint4 b)
     return sum;
 }
 
-/* The longest stretch that the lanes of sum_stretch can add up, in vectors of 64 pixels. A half of a
- * lane of `pixels` gains 2 * 255 by each: 128 * 510 = 65280 < 2^16. A lane of `squares` gains
- * 4 * 255 * 255, and all 16 lanes together have 16 * 128 * 4 * 255 * 255 < 2^30 at most: no uint
- * overflows. */
-#define STRETCH 128
+/* The longest stretch that sum_apart can add up, in vectors. A half of `pairs` gains 4 * 2 * 255 by
+ * each: 32 * 2040 = 65280 < 2^16. `squares` stays below 32 * 16 * 255 * 255 < 2^26. */
+#define APART 32
 
-uint sum_of_lanes(uint16 v)
+/* Add four pixels to `pairs`, two sums in halves of 16 bits, and their squares to `squares`. They are
+ * squared one by one: then a compiler knows that the factors are small. */
+void add_four(uint four, uint *pairs, uint *squares)
 {
-    const uint8 v8 = v.lo + v.hi;
-    const uint4 v4 = v8.lo + v8.hi;
-    const uint2 v2 = v4.lo + v4.hi;
-    return v2.x + v2.y;
+    const uint even = four & 0x00ff00ffu, odd = (four >> 8u) & 0x00ff00ffu;
+    const uint p0 = four & 0xffu, p1 = odd & 0xffu, p2 = even >> 16u, p3 = four >> 24u;
+    *pairs += even + odd;
+    *squares += p0 * p0;
+    *squares += p1 * p1;
+    *squares += p2 * p2;
+    *squares += p3 * p3;
 }
 
-/* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, STRETCH of them
- * at most. A lane holds four pixels. They are added up as two halves of 16 bits at once, and squared
- * one by one: then a compiler knows that the factors are small, and x86 has a fast instruction for
- * that. The vectors are read through a pointer and not by vload16 on uchar, which some compilers turn
- * into 16 loads of a byte. */
-uint2 sum_stretch(__global const uint16 *vectors, uint at, uint step, uint end)
+/* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, APART of them at
+ * most. They are read through a pointer, 16 bytes at a time: vload4 promises no alignment, and some
+ * compilers make four loads of it. */
+uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
 {
-    const uint stop = min(end, at + STRETCH * step);
-    uint16 pixels = 0, squares = 0, more_squares = 0;
+    const uint stop = end - at > APART * step ? at + APART * step : end;
+    uint pairs = 0, squares = 0;
     for (; at < stop; at += step) {
-        const uint16 four = vectors[at];
-        const uint16 even = four & 0x00ff00ffu, odd = (four >> 8u) & 0x00ff00ffu;
-        pixels += even;
-        pixels += odd;
-        const uint16 p0 = four & 0xffu, p1 = odd & 0xffu, p2 = even >> 16u, p3 = four >> 24u;
+        const uint4 sixteen = vectors[at];
+        add_four(sixteen.x, &pairs, &squares);
+        add_four(sixteen.y, &pairs, &squares);
+        add_four(sixteen.z, &pairs, &squares);
+        add_four(sixteen.w, &pairs, &squares);
+    }
+    return (uint2)(squares, (pairs & 0xffffu) + (pairs >> 16u));
+}
+
+/* The longest stretch that sum_together can add up, in vectors: 4096 * 16 * 255 * 255 < 2^32. */
+#define TOGETHER 4096
+
+/* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most.
+ * A compiler for a CPU makes vectors of its own of such a loop; the pragma asks for 16 words, where
+ * LLVM would take 8 of an AVX-512's 16. Sums of four bytes each need no halves and no short
+ * stretches, which would end those vectors too soon. */
+uint2 sum_together(__global const uint4 *vectors, uint at, uint end)
+{
+    __global const uint *words = (__global const uint *)(vectors + at);
+    const uint count = 4 * min(end - at, (uint)TOGETHER);
+    uint sum = 0, squares = 0, more_squares = 0;
+#pragma clang loop vectorize_width(16)
+    for (uint i = 0; i < count; i++) {
+        const uint four = words[i];
+        const uint even = four & 0x00ff00ffu, odd = (four >> 8u) & 0x00ff00ffu;
+        const uint p0 = four & 0xffu, p1 = odd & 0xffu, p2 = even >> 16u, p3 = four >> 24u;
+        sum += p0 + p1;
+        sum += p2 + p3;
         squares += p0 * p0;
         squares += p2 * p2;
         more_squares += p1 * p1;
         more_squares += p3 * p3;
     }
-    return (uint2)(sum_of_lanes(squares + more_squares),
-                   sum_of_lanes((pixels & 0xffffu) + (pixels >> 16u)));
+    return (uint2)(squares + more_squares, sum);
 }
 
 /* Return the same two sums of the last pixels, fewer than a vector. */
 uint2 sum_rest(__global const uchar *pixels, uint count)
 {
     uint2 sums = 0;
-    for (uint i = count / 64 * 64; i < count; i++)
+    for (uint i = count / 16 * 16; i < count; i++)
         sums += (uint2)(pixels[i] * pixels[i], pixels[i]);
     return sums;
 }
 
-__kernel void two_stages(__global const uchar *restrict pixels, uint count, uint contiguous,
-                         __global uint4 *sums)
+__kernel GROUP
+void two_stages(__global const uchar *restrict pixels, uint count, uint contiguous,
+                __global uint4 *sums)
 {
     /* The vectors of this work-item: start, start + step, ... before end. */
-    const uint items = get_global_size(0), item = get_global_id(0);
-    const uint all = count / 64, each = (all + items - 1) / items;
-    const uint start = contiguous ? min(item * each, all) : item;
-    const uint end = contiguous ? min(start + each, all) : all;
-    const uint step = contiguous ? 1 : items;
-    __global const uint16 *vectors = (__global const uint16 *)pixels;
+    const uint items = get_global_size(0), item = get_global_id(0), all = count / 16;
+    __global const uint4 *vectors = (__global const uint4 *)pixels;
 
     uint4 sums_here = 0;
-    for (uint at = start; at < end; at += STRETCH * step)
-        sums_here = plus(sums_here, widen(sum_stretch(vectors, at, step, end)));
+    if (contiguous) {
+        const uint each = (all + items - 1) / items;
+        const uint start = min(item * each, all), end = min(start + each, all);
+        for (uint at = start; at < end; at += TOGETHER)
+            sums_here = plus(sums_here, widen(sum_together(vectors, at, end)));
+    } else {
+        for (uint at = item; at < all; at += APART * items)
+            sums_here = plus(sums_here, widen(sum_apart(vectors, at, items, all)));
+    }
     if (item == 0)
         sums_here = plus(sums_here, widen(sum_rest(pixels, count)));
 

@@ -1,0 +1,108 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ *              N0
+ *          +--------+                  A work-item makes a tile of M0 x N0 elements of C. In a step
+ *        4 | [bbbb] |                  it loads a vector of 4 elements of each of its M0 rows of A,
+ *          | [bbbb] |                  and for each of 4 k's the N0 elements of that row of B.
+ *     4    +--------+
+ *  +------+ +------+
+ *  |[aaaa]| |[oooo]|                   A work-group is LANES work-items wide: its N0 / 4 vectors in a
+ *  |[aaaa]| |[oooo]| M0                row of B lie LANES vectors apart, so that neighbours always
+ *  +------+ +------+                   read neighbours.
+ *
+ * NDRange: (N / N0, M / M0) work-items in work-groups of LANES x ROWS, rounded up to whole ones; what
+ * lies outside of C returns at once. LANES * N0 must divide N, M0 M, 4 K, and 4 N0 and the leading
+ * dimensions: the host copies and pads the matrices.
+ *
+ * The idea: what a Mali is made of. It has no local memory of its own, that is main memory like all
+ * the rest; so a copy there and the barriers after it cost time and bring nothing, and kernels 2 to
+ * 10 lose by what they gain elsewhere. It has few registers, 64 of 32 bits for a work-item, and runs
+ * twice as many work-items where 32 are enough: a tile of 8 x 8 does not fit. And each load is a
+ * message to a unit that takes one in a clock, however wide it is: so all are 16 bytes wide.
+ *
+ * The cost it removes: messages. 11 with tiles of 4 x 4 has the same loads, but works out an address
+ * by a multiplication for each. Here pointers go on by what is constant in the loop. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef M0
+#define M0 4 /* rows of C for each work-item */
+#endif
+#ifndef N0
+#define N0 4 /* columns of C for each work-item */
+#endif
+#ifndef LANES
+#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
+#endif
+#ifndef ROWS
+#define ROWS 4 /* and along a column */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define VEC JOIN(REAL, 4)
+#define PIECES (N0 / 4) /* vectors in a row of the tile */
+#define ELEMENT(v, k) ((k) == 0 ? (v).s0 : (k) == 1 ? (v).s1 : (k) == 2 ? (v).s2 : (v).s3)
+
+/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
+ * each work-item, where it has 8 for those of larger groups. */
+__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    const int i = get_global_id(1) * M0;
+    const int j = get_group_id(0) * (LANES * N0) + get_local_id(0) * 4; /* of the first vector */
+    if (i >= M || j >= N)
+        return;
+    A += i * (size_t)lda;
+    B += j;
+
+    VEC sums[M0][PIECES];
+#pragma unroll
+    for (int m = 0; m < M0; m++)
+#pragma unroll
+        for (int n = 0; n < PIECES; n++)
+            sums[m][n] = 0;
+
+    for (int k0 = 0; k0 < K; k0 += 4) {
+        /* The vectors are read through pointers: vload4 promises no alignment, and some compilers
+         * make four loads of it. */
+        VEC a[M0];
+#pragma unroll
+        for (int m = 0; m < M0; m++)
+            a[m] = *(__global const VEC *)(A + m * lda);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int n = 0; n < PIECES; n++) {
+                const VEC b = *(__global const VEC *)(B + k * ldb + n * (LANES * 4));
+#pragma unroll
+                for (int m = 0; m < M0; m++)
+                    sums[m][n] += ELEMENT(a[m], k) * b;
+            }
+        A += 4;
+        B += 4 * (size_t)ldb;
+    }
+
+    /* Where beta is 0, C is not read. */
+    C += i * (size_t)ldc + j;
+#pragma unroll
+    for (int m = 0; m < M0; m++) {
+#pragma unroll
+        for (int n = 0; n < PIECES; n++) {
+            __global VEC *c = (__global VEC *)(C + n * (LANES * 4));
+            const VEC product = alpha * sums[m][n];
+            *c = beta == 0 ? product : product + beta * *c;
+        }
+        C += ldc;
+    }
+}
