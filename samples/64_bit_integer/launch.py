@@ -16,6 +16,8 @@ VECTOR = 64  # pixels that a step of a walk reads
 _FOLDER = Path(__file__).with_name("kernels")
 _ATOMICS = "cl_khr_int64_base_atomics"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
+_STATED = 64  # work-items of a group whose size is stated
+_ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard
 _SUMS = 16  # bytes that a work-item keeps in local memory
 
 
@@ -67,6 +69,21 @@ def why_no_atomics(queue, limits):
     return None if right else f"the device has {_ATOMICS}, but the probe kernel's sum is wrong"
 
 
+def built(queue, path, name, shape):
+    """Return the kernel `name` of a file, and the Shape in which it can be launched.
+
+    The size of a small work-group is stated: a compiler that knows it may give a work-item more
+    registers. Then the Shape stays, or the kernel is built without.
+    """
+    info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
+    defines = {"WORK_GROUP": shape.local}
+    stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
+    kernel = cl.Kernel(build(queue.context, path, defines | stated), name)
+    if stated and kernel.get_work_group_info(info, device) < shape.local:
+        kernel = cl.Kernel(build(queue.context, path, defines), name)
+    return kernel, shape.fit(kernel.get_work_group_info(info, device))
+
+
 def shape(chosen, limits, count, local=None, walk=None):
     """Return the Shape for an image of `count` pixels; `local` and `walk` overrule its choice.
 
@@ -77,7 +94,8 @@ def shape(chosen, limits, count, local=None, walk=None):
     on_cpu = device.type_of(chosen) == "cpu"
     most = min(limits.max_work_group_size, limits.max_work_item_sizes[0])
     most = min(most, limits.local_mem_size // _SUMS)
-    local = min(local or (1 if on_cpu else 256), 1 << (most.bit_length() - 1))
+    usual = 1 if on_cpu else _ON_MALI if "mali" in chosen.name.lower() else 256
+    local = min(local or usual, 1 << (most.bit_length() - 1))
     groups = chosen.max_compute_units * (4 if on_cpu else 16)
     groups = max(1, min(groups, -(-count // (VECTOR * local))))
     return Shape(groups, local, on_cpu if walk is None else walk == "contiguous")

@@ -22,7 +22,6 @@ try:
     from common import cli, device, timing
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
-    from common.program import build
     from common.record import Record
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
@@ -85,9 +84,7 @@ def main(args):
         shape = launch.shape(chosen, limits, image.size, args.work_group, args.walk)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
-        kernel = cl.Kernel(build(queue.context, KERNELS[name], {"WORK_GROUP": shape.local}), name)
-        most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
-        shape = shape.fit(most)
+        kernel, shape = launch.built(queue, KERNELS[name], name, shape)
         rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
         result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
