@@ -199,4 +199,4 @@ def test_a_write_outside_of_c_is_named(sgemm, project):
 
 def test_the_sample_stays_a_tutorial():
     lines = (ROOT / "samples/sgemm/run.py").read_text().splitlines()
-    assert len(lines) <= 128
+    assert len(lines) <= 130
