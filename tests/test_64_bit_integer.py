@@ -279,7 +279,7 @@ MUTANTS = {
     "work_group stops early": ("work_group", "get_local_size(0) / 2;", "get_local_size(0) / 4;"),
     "work_group counts the rest twice": ("work_group", "if (item == 0)", "if (item <= 1)"),
     "two_stages loses the carry": ("two_stages", "sum.y += sum.x < b.x;", ""),
-    "two_stages walks over half": ("two_stages", "all = count / 64", "all = count / 128"),
+    "two_stages walks over half": ("two_stages", "all = count / 16", "all = count / 32"),
     "two_stages drops a group": ("two_stages", "if (local_item == 0)",
         "if (local_item == 0 && get_group_id(0) != 1)"),
 }  # fmt: skip

@@ -21,7 +21,7 @@ def leaky(project):
 
     def edit(at):
         path = project / "samples/sgemm/sgemm.cl"
-        head, entry, body = path.read_text().partition("__kernel void sgemm_row4(")
+        head, entry, body = path.read_text().partition("void sgemm_row4(")
         arguments, brace, body = body.partition("{")
         path.write_text(f"{head}{entry}{arguments}{brace}\n{BEHIND % ('A', at)}\n{body}")
         return project

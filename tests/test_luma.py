@@ -189,7 +189,7 @@ def make_bad(folder):
 BAD = {
     "short.bmp": "cannot read", "header.bmp": "", "empty.bmp": "not an image that Pillow knows",
     "text.bmp": "not an image that Pillow knows", "bomb.bmp": "it unpacks to too much",
-    "missing.bmp": "No such file", "folder.bmp": "Is a directory", "wide.bmp": "", "rle.bmp": "",
+    "missing.bmp": "No such file", "folder.bmp": "it is a folder,", "wide.bmp": "", "rle.bmp": "",
     "negative.bmp": "", "deep.png": "more than 8 bits per channel",
 }  # fmt: skip
 

@@ -271,7 +271,7 @@ def test_update_expected_keeps_texts(fab, stub):
     [
         ("other", b"x\n", "expected/other.txt: there is no case 'other'"),
         ("only", b" \n\n", "expected/only.txt is empty"),
-        ("only", b"\xff\n", r"sample\.toml: .*decode"),
+        ("only", b"\xff\n", r"only\.txt is not text in UTF-8"),
     ],
 )
 def test_a_text_that_cannot_be_used(stub, project, name, content, message):

@@ -17,8 +17,8 @@ def sample(recorded):
 REFUSED = {
     "size 0": (["-s", "0"], "'0' is not a size: every order must be from 1 to"),
     "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is not an order: the matrices are square"),
-    "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 0 up"),
-    "iterations text": (["-i", "x"], "'x' is not a whole number from 0 up"),
+    "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 0 to"),
+    "iterations text": (["-i", "x"], "'x' is not a whole number from 0 to"),
     "arithmetic half": (["-a", "half"], "invalid choice: 'half'"),
     "kernel tn": (["--kernel", "tn"], "invalid choice: 'tn'"),
     "type fpga": (["-t", "fpga"], "invalid choice: 'fpga'"),
