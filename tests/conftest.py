@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -120,29 +119,19 @@ def exhaustive_but(kept, values):
 
 
 def sample_module(sample, name):
-    """Return a module that lies beside a sample's run.py. Tests of its arithmetic only."""
-    path = ROOT / "samples" / sample / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"{sample}_{name}", path)
-    loaded = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    """Return a module of a sample: one beside its run.py, whose names are all different, or that.
 
-
-@contextmanager
-def modules_of(sample):
-    """Let modules of a sample import each other, as in its run.py; gives what imports one.
-
-    Samples have modules of the same names: they are forgotten afterwards.
+    The samples' folders are on the path (pyproject.toml). There are several run.py.
     """
-    folder, before = str(ROOT / "samples" / sample), dict(sys.modules)
-    sys.path.insert(0, folder)
-    try:
-        yield importlib.import_module
-    finally:
-        sys.path.remove(folder)
-        for name, module in list(sys.modules.items()):
-            if name not in before and (getattr(module, "__file__", None) or "").startswith(folder):
-                del sys.modules[name]
+    if name != "run":
+        return importlib.import_module(name)
+    known_as = f"run_of_{sample}"
+    if known_as not in sys.modules:
+        path = ROOT / "samples" / sample / "run.py"
+        spec = importlib.util.spec_from_file_location(known_as, path)
+        sys.modules[known_as] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[known_as])
+    return sys.modules[known_as]
 
 
 @pytest.fixture

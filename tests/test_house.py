@@ -91,3 +91,10 @@ def test_what_starts_samples_and_reads_records_needs_no_opencl(package):
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_two_modules_of_samples_or_tests_have_the_same_name():
+    beside = [p.stem for p in ROOT.glob("samples/*/*.py") if p.name != "run.py"]
+    tests = [path.stem for path in ROOT.glob("tests/**/*.py")]
+    names = [*beside, *tests]
+    assert sorted(names) == sorted(set(names) - set(sys.stdlib_module_names))

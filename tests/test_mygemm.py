@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, modules_of
+from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, icd, interleaved, isolation
 from common.errors import UsageError
@@ -34,9 +34,8 @@ def mygemm(recorded):
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    with modules_of("mygemm") as module:
-        names = ("compare", "kernels", "plans", "run")
-        yield SimpleNamespace(**{name: module(name) for name in names})
+    names = ("compare", "kernels", "plans", "run")
+    return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
 def right(records):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import exhaustive_but, modules_of
+from conftest import exhaustive_but, sample_module
 
 from common import device
 from common.errors import UsageError
@@ -21,8 +21,8 @@ MIB = 2**20
 @pytest.fixture(scope="module")
 def sample_modules():
     """The modules kernels, plans and run of the sample."""
-    with modules_of("mygemm") as module:
-        yield SimpleNamespace(**{name: module(name) for name in ("kernels", "plans", "run")})
+    names = ("kernels", "plans", "run")
+    return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Kernels 13 and 14 of samples/mygemm, for GPUs: 13 as it is, 14 with its instructions emulated."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, exhaustive_but, modules_of
+from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.matrices import Matrix
@@ -25,8 +26,8 @@ CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    with modules_of("mygemm") as load:
-        yield SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
+    load = partial(sample_module, "mygemm")
+    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import modules_of
+from conftest import sample_module
 
 from common import constraints, device
 from common.errors import Unsupported, UsageError
@@ -21,8 +22,8 @@ NVIDIA = "cl_nv_compiler_options"
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    with modules_of("mygemm") as load:
-        yield SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
+    load = partial(sample_module, "mygemm")
+    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
 
 
 LIMITS = device.Limits(

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, modules_of
+from conftest import ROOT, sample_module
 
 from common import cli, device, drivers, gemm, isolation, outputs, program, record, text
 from common.errors import OpenCLFailure, UsageError
@@ -91,8 +91,8 @@ def test_whole_numbers_of_the_shared_options(run, option, value):
 @pytest.mark.parametrize("value", [NINES, f"1x1x{NINES}", "-1", "", "x", "1x", "²", "1" * 19])
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_sizes(run, sample, value):
-    with modules_of(sample) as load:
-        code, _, said = run(lambda _: 0, f"--size={value}", options=load("run").options())
+    options = sample_module(sample, "run").options()
+    code, _, said = run(lambda _: 0, f"--size={value}", options=options)
     assert code == 2
     assert "is not a size" in said
     assert "invalid" not in said
@@ -161,15 +161,14 @@ def test_an_image_that_is_no_file(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo")
     os.mkdir("folder")
-    with modules_of("64_bit_integer") as load, pytest.raises(UsageError, match="cannot read"):
-        load("luma").get(kind, None, None, 1)
+    with pytest.raises(UsageError, match="cannot read"):
+        sample_module("64_bit_integer", "luma").get(kind, None, None, 1)
 
 
 def test_the_name_of_an_image_is_printed_as_one_line(tmp_path):
-    with modules_of("64_bit_integer") as load:
-        luma = load("luma")
-        (tmp_path / ODD).write_bytes(luma.DEFAULT.read_bytes())
-        assert luma.get(tmp_path / ODD, None, None, 1)[1].isprintable()
+    luma = sample_module("64_bit_integer", "luma")
+    (tmp_path / ODD).write_bytes(luma.DEFAULT.read_bytes())
+    assert luma.get(tmp_path / ODD, None, None, 1)[1].isprintable()
 
 
 def test_an_encoding_that_lacks_characters(monkeypatch):

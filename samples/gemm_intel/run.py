@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 try:
-    import matrices
     import numpy as np
+    import operands
     import pyopencl as cl
     import texts
     import tiling
@@ -81,9 +81,9 @@ def main(args):
     # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
     memory = rules.layout(tiles)
     print("\n".join(texts.heading(args.kernel, order, memory)), flush=True)
-    alpha, beta, *lines = matrices.draw(order, dtype, args.seed, args.data == "integer")
+    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
-    stored = matrices.place(lines, memory, nn)
+    stored = operands.place(lines, memory, nn)
     buffers = [GuardedBuffer(queue, values.shape, dtype) for values in stored]
     for buffer, values in zip(buffers, stored):
         buffer.write(values)
@@ -117,7 +117,7 @@ def main(args):
             print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
             reason = check.reason
         intact = all(buffer.intact() for buffer in buffers)
-        if not (intact and matrices.untouched(stored[2], first, memory.padded)):
+        if not (intact and operands.untouched(stored[2], first, memory.padded)):
             reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time what is right. Each iteration starts from the same C.
