@@ -39,7 +39,7 @@ board-stop: $(READY)
 
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)
-	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/test_emulated.py
+	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/dev/test_emulated.py
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.

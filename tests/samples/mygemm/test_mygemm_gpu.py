@@ -14,7 +14,7 @@ from common.matrices import Matrix
 from common.program import build
 from dev import split
 
-EMULATED = ROOT / "tests" / "emulated.cl"
+EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2}

@@ -4,14 +4,11 @@ import os
 import re
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from dev.fuzz import engine, words
 from dev.fuzz.engine import Box, judge, run
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
