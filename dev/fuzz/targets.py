@@ -124,7 +124,7 @@ def _image(value, work):
 
 _METADATA = {
     "name": "X", "file": "X.cl", "type": "S", "transA": "N", "transB": "N", "dj": 1, "di": 1,
-    "opts": "-DX=1", "shape": "n", "arithmetic": "S",
+    "opts": "-DX=1", "shape": "n",
 }  # fmt: skip
 _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B, __global float *C,
                    float alpha, float beta, uint n)
@@ -135,7 +135,8 @@ _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B
 
 def _metadata_inputs():
     table = words.altered(_METADATA).map(_json)
-    name = st.sampled_from(["X.json", "X", "*", "**", "?.json", "[", "all", "../X.json", "a" * 300])
+    odd = st.sampled_from(["*", "**", "?.json", "[", "all", "../X.json", "a" * 300])
+    name = st.one_of(st.just("X.json"), st.just("X"), odd)
     return st.tuples(st.one_of(table, table, st.binary(max_size=60)), name)
 
 
