@@ -133,8 +133,19 @@ _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B
   C[i * n + j] = alpha * s + beta * C[i * n + j]; }"""
 
 
+# Of what metadata may say: kernels that do not fit what is said of them, and options that no compiler
+# takes.
+_PLAUSIBLE = st.fixed_dictionaries({
+    "name": st.sampled_from(["X", "a b", "\x1b[1m", "x" * 300, "\u202e"]), "file": st.just("X.cl"),
+    "type": st.sampled_from("SDHCZ"), "transA": st.sampled_from("NnTt"),
+    "transB": st.sampled_from("NnTt"), "dj": st.integers(1, 64), "di": st.integers(1, 64),
+    "opts": st.sampled_from(["", "-DX=1", "-cl-std=CL9", "-I/", "-Werror", '"', "-D'", "x" * 999]),
+    "shape": st.sampled_from(["n", "n", "mnk"]),
+})  # fmt: skip
+
+
 def _metadata_inputs():
-    table = words.altered(_METADATA).map(_json)
+    table = st.one_of(words.altered(_METADATA), _PLAUSIBLE, _PLAUSIBLE).map(_json)
     odd = st.sampled_from(["*", "**", "?.json", "[", "all", "../X.json", "a" * 300])
     name = st.one_of(st.just("X.json"), st.just("X"), odd)
     return st.tuples(st.one_of(table, table, st.binary(max_size=60)), name)
