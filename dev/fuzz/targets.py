@@ -133,8 +133,7 @@ _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B
   C[i * n + j] = alpha * s + beta * C[i * n + j]; }"""
 
 
-# Of what metadata may say: kernels that do not fit what is said of them, and options that no compiler
-# takes.
+# Metadata that a kernel does not fit, and options that no compiler takes.
 _PLAUSIBLE = st.fixed_dictionaries({
     "name": st.sampled_from(["X", "a b", "\x1b[1m", "x" * 300, "\u202e"]), "file": st.just("X.cl"),
     "type": st.sampled_from("SDHCZ"), "transA": st.sampled_from("NnTt"),
