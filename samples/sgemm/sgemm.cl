@@ -115,9 +115,8 @@ void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict
             sum += a.w * *(__global const float4 *)B, B += N;
         }
     } else {
-        size_t row = 0; /* of B */
-        for (int k = 0; k < K; k++, row += N)
-            sum += A[k] * vload4(0, B + row);
+        for (int k = 0; k < K; k++)
+            sum += A[k] * vload4(0, B + (size_t)k * N);
     }
 
     vstore4(alpha * sum + beta * vload4(0, C), 0, C);
@@ -160,9 +159,8 @@ void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restr
         }
     } else {
         __global const float *A1 = A + K, *A2 = A1 + K, *A3 = A2 + K;
-        size_t row = 0; /* of B */
-        for (int k = 0; k < K; k++, row += N) {
-            const float4 b = vload4(0, B + row);
+        for (int k = 0; k < K; k++) {
+            const float4 b = vload4(0, B + (size_t)k * N);
             sum0 += A[k] * b;
             sum1 += A1[k] * b;
             sum2 += A2[k] * b;
