@@ -13,15 +13,14 @@ Of time, the processor's counts: another program does not make it longer.
 import argparse
 import itertools
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from common.record import Record
+from dev import usage
 from dev.browser import browser
 from report.errors import WRONG_USAGE, ReportError
 
@@ -134,19 +133,15 @@ def report(what, count, *args):
     """Call `python -m report` on `count` records, say what it took; return whether that is fine."""
     most_seconds = SECONDS + SECONDS_MORE * count / 1000
     most_memory = MEMORY + MEMORY_MORE * count / 1000
-    start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise ReportError(f"report ended with status {process.returncode}")
-    wall, seconds = time.perf_counter() - start, used.ru_utime + used.ru_stime
-    memory = used.ru_maxrss / 1024
+    used = usage.run([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
+    if used.status:
+        raise ReportError(f"report ended with status {used.status}")
+    memory = used.peak / 1024
     print(
-        f"{what:<9} {seconds:.1f} s of the processor (at most {most_seconds:.1f}), "
-        f"{wall:.1f} s in all, {memory:.0f} MiB of memory (at most {most_memory:.0f})"
+        f"{what:<9} {used.processor:.1f} s of the processor (at most {most_seconds:.1f}), "
+        f"{used.seconds:.1f} s in all, {memory:.0f} MiB of memory (at most {most_memory:.0f})"
     )
-    return seconds <= most_seconds and memory <= most_memory
+    return used.processor <= most_seconds and memory <= most_memory
 
 
 def look(page):

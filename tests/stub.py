@@ -58,11 +58,14 @@ class Stub:
         """Sweep into the journal; return (exit status, stdout, stderr)."""
         return self("sweep", "stub", "--journal", self.journal, *argv)
 
+    def command(self, *argv):
+        """Return the command that runs a tool as a process of its own, in the folder ROOT."""
+        return list(map(str, [sys.executable, "-c", START, self.root, *argv]))
+
     def start(self, *argv):
         """Start a tool as a process of its own."""
-        command = [sys.executable, "-c", START, self.root, *argv]
         return subprocess.Popen(
-            list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            self.command(*argv), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True,
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60.0  # seconds for an input: nothing that is drawn here is meant to take long
-MOST_MEMORY = 300  # MiB of fab and its children, whatever a board sends
+MOST_MEMORY = 250  # MiB that fab and its children add to what is imported, whatever a board sends
 # passed, wrong result, wrong usage, driver or board failure, unsupported, Ctrl-C, SIGTERM
 STATUSES = (0, 1, 2, 3, 77, 130, 143)
 _TOO_LONG = 200_000  # characters of output that are kept for the judgement
@@ -27,7 +27,8 @@ _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 @dataclass
 class Outcome:
     """What an input did: its exit status (None where it did not end), what it printed, the seconds
-    and the MiB that it took, and the paths that it changed outside of its folder."""
+    that it took, the MiB that it added to those of the process that forked it, and the paths that
+    it changed outside of its folder."""
 
     status: int | None
     output: str
@@ -83,7 +84,7 @@ def run(action, box):
     """Call `action()` in a process of its own with the folder of `box`; return the Outcome."""
     before = box.outside()
     said = box.outer / "said"
-    start = time.monotonic()
+    inherited, start = _inherited(), time.monotonic()
     child = os.fork()
     if child == 0:
         _act(action, box, said)
@@ -95,7 +96,13 @@ def run(action, box):
     said.unlink()
     changed = sorted({path for path, _ in before ^ box.outside()})
     changed = (*changed, *(f"the temporary folder: {name}" for name in box.left()))
-    return Outcome(status, output, seconds, usage.ru_maxrss / 1024, changed)
+    return Outcome(status, output, seconds, usage.ru_maxrss / 1024 - inherited, changed)
+
+
+def _inherited():
+    """Return the MiB of this process that count to a fork of it from the start."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.search(r"^RssAnon:\s+(\d+) kB$", status, re.M)[1]) / 1024
 
 
 def _act(action, box, said):

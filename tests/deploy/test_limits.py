@@ -16,6 +16,7 @@ from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.onboard import limits
+from dev import usage
 
 LARGEST = 300 * 1024  # KiB of memory that fab may take, whatever comes
 RUN = "20260101T000000.000Z"
@@ -246,20 +247,9 @@ def test_a_board_that_wants_one_file_many_times(fake, capsys):
     assert "copying 1 files" in capsys.readouterr().out
 
 
-class Done:
-    """How fab ended: its exit status, what it printed, seconds, and KiB of memory at most."""
-
-    def __init__(self, process, start, folder):
-        _, status, used = os.wait4(process.pid, 0)
-        self.status, self.peak = os.waitstatus_to_exitcode(status), used.ru_maxrss
-        process.returncode = self.status
-        self.seconds = time.monotonic() - start
-        self.out, self.err = ((folder / name).read_text() for name in ("out", "err"))
-
-
 @pytest.fixture
 def measured(project, tmp_path):
-    """Run fab, which stays small and foresees all that comes; gives how it ended.
+    """Run fab, which stays small and foresees all that comes; gives its Usage with `out`, `err`.
 
     The `sizes` replace values of limits.py.
     """
@@ -270,16 +260,12 @@ def measured(project, tmp_path):
         for name, value in sizes.items():
             text = re.sub(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.M)
         path.write_text(text)
-        start = time.monotonic()
         with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
-            process = subprocess.Popen(
+            done = usage.run(
                 [FAB, *args], cwd=project, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env={**os.environ, "HOME": str(tmp_path)},
             )  # fmt: skip
-        try:
-            done = Done(process, start, tmp_path)
-        finally:
-            process.kill()
+        done.out, done.err = ((tmp_path / name).read_text() for name in ("out", "err"))
         print(args, f"{done.peak // 1024} MiB, {done.seconds:.1f} s")
         assert "Traceback" not in done.out + done.err
         assert "unforeseen" not in done.err

@@ -39,9 +39,15 @@ class Server(paramiko.ServerInterface):
 
 @pytest.fixture
 def serve(odroid, tmp_path):
-    """Take the place of the server `odroid`: `talk(socket)` has the connections."""
+    """Take the place of the server `odroid`: `talk(socket)` has the connections.
+
+    At a port of its own: that of `odroid` may be taken again at once, or still be in use.
+    """
     odroid.stop()
-    listening = socket.create_server(("127.0.0.1", odroid.port))
+    listening = socket.create_server(("127.0.0.1", 0))
+    odroid.port = listening.getsockname()[1]
+    odroid.trust()
+    (tmp_path / ".ssh" / "config").write_text(odroid.host_block("odroid"))
 
     def start(talk):
         def accept():
@@ -54,6 +60,7 @@ def serve(odroid, tmp_path):
         threading.Thread(target=accept, daemon=True).start()
 
     yield start
+    listening.shutdown(socket.SHUT_RDWR)  # ends accept(), as close() does not
     listening.close()
 
 

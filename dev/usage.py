@@ -1,0 +1,81 @@
+"""What a program takes: its exit status, its time, and its memory at most.
+
+Linux counts to a process the memory of the one that forked it, even after the fork has become
+another program. So the program is started by this file, run as a small process of its own: what is
+measured is the program's, however large the process is that asks for it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+
+@dataclass
+class Usage:
+    """How a program ended: its exit status (-N where signal N ended it), the seconds it lasted,
+    those of the processor, and the KiB of memory that it or a child of it had at most.
+
+    A peak below some 15 MiB, that of the small process, is not seen.
+    """
+
+    status: int
+    seconds: float
+    processor: float
+    peak: int
+
+
+def run(command, **options):
+    """Run a command until it ends and return its Usage; `options` are those of subprocess.Popen.
+
+    Where the wait is broken off, by Ctrl-C or a time limit, the program is killed. Raises OSError
+    where the command cannot be started.
+    """
+    ours, its = os.pipe()
+    with open(ours, encoding="utf-8") as answer:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__, str(its), *map(str, command)],
+                pass_fds=[its], start_new_session=True, **options,
+            )  # fmt: skip
+        finally:
+            os.close(its)
+        try:
+            text = answer.read()
+            process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+    if process.returncode:
+        raise OSError(f"{command[0]} could not be started and measured")
+    return Usage(**json.loads(text))
+
+
+def _measure(descriptor, command):
+    """Be the small process: run the command, and write its Usage into a pipe."""
+    os.set_inheritable(descriptor, False)
+    start = time.monotonic()
+    try:
+        child = os.posix_spawnp(command[0], command, os.environ)
+    except OSError:
+        return 1
+    _, status, used = os.wait4(child, 0)
+    usage = Usage(
+        status=os.waitstatus_to_exitcode(status),
+        seconds=time.monotonic() - start,
+        processor=used.ru_utime + used.ru_stime,
+        peak=used.ru_maxrss,
+    )
+    with open(descriptor, "w", encoding="utf-8") as answer:
+        json.dump(vars(usage), answer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_measure(int(sys.argv[1]), sys.argv[2:]))
