@@ -16,14 +16,12 @@ import pyopencl as cl
 from common import drivers
 from common.errors import Unsupported
 
-# bands: around each buffer lies a pattern. Writes change it. Beside floating-point data it is a
-#     NaN, so that a value that is read there spoils the result; a signalling one, which no
-#     arithmetic can give, so that a NaN that came of such a read is still seen when it is written
-#     there.
-# pages: each buffer ends where pages begin that may not be touched. Even a read that has no effect
-#     ends the process, and common/isolation.py reports it. For CPU devices that work in the host's
-#     memory, which is proved first.
-# pages-before: each buffer starts where such pages end.
+# bands: a pattern around each buffer. An out-of-bounds write changes it. For floating-point data it
+#     is a NaN, so that an out-of-bounds read spoils the result. It is a signalling NaN: arithmetic
+#     gives only quiet ones, so a write of such a result is detected as well.
+# pages: each buffer ends at a guard page. Even a read without effect ends the process, and
+#     common/isolation.py reports it. For CPU devices that use the host's memory, which is tested.
+# pages-before: each buffer starts behind a guard page.
 GUARDS = ("bands", "pages", "pages-before")
 REACH = 1 << 20  # bytes of the guard pages, in front and behind: a multiple of every page size
 

@@ -71,7 +71,7 @@ def bare_parser(sample, description):
     result.set_defaults(sample=sample)
     result.add_argument(
         "--debug", action="store_true",
-        help="work in this process, for a debugger; show where in the code an error came from",
+        help="use one process, for a debugger; show the traceback of an error",
     )  # fmt: skip
     return result
 
@@ -82,7 +82,7 @@ def add_device(result):
     group.add_argument("-p", "--platform", metavar="P", help="number, or part of the name")
     group.add_argument("-d", "--device", metavar="D", help="number, or part of the name")
     group.add_argument("-t", "--type", choices=device.TYPES, help="only devices of this type")
-    group.add_argument("--list", action="store_true", help="list platforms and devices, and end")
+    group.add_argument("--list", action="store_true", help="list platforms and devices, and exit")
     group.add_argument(
         "--limits", choices=device.PROFILES, help="keep to the limits of a smaller device"
     )
@@ -90,13 +90,15 @@ def add_device(result):
 
 def add_inputs(group):
     """Add the option --seed."""
-    group.add_argument("--seed", type=_seed, default=1, help="of the inputs (default %(default)s)")
+    group.add_argument(
+        "--seed", type=_seed, default=1, help="seed of the inputs (default %(default)s)"
+    )
 
 
 def add_repetition(group):
     """Add the options that say how often a kernel is run."""
     for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
-                                     ("--warmup", 0, 1, "runs before")):  # fmt: skip
+                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
         group.add_argument(
             name, type=count(least, MOST_RUNS), default=usual, metavar="N",
             help=f"{what} (default %(default)s)",
@@ -106,32 +108,30 @@ def add_repetition(group):
 def add_json(group):
     """Add the option that names the file of the records."""
     group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE, "
-        "which may be /dev/stdout, or a FIFO that is read")  # fmt: skip
+        "which may be /dev/stdout, or a FIFO with a reader")  # fmt: skip
 
 
 def add_output(group):
     """Add the option that names the file of what the kernels put out."""
     group.add_argument(
-        "--output", type=Path, metavar="FILE", help="write what the kernels put out: FILE.npz"
+        "--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz"
     )
 
 
 def add_tools(result):
     """Add the options by which tools ask a sample for something else than its times."""
-    group = result.add_argument_group("for tools, and for a look at a kernel")
-    group.add_argument(
-        "--check-only", action="store_true", help="check the result, and take no times"
-    )
+    group = result.add_argument_group("for tools, and to inspect a kernel")
+    group.add_argument("--check-only", action="store_true", help="check the result, without timing")
     group.add_argument(
         "--describe", action="store_true",
-        help="build nothing: write which kernels there are, and which parameters they have",
+        help="build nothing; write the kernels and their parameters",
     )  # fmt: skip
     group.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep there what the driver makes of each .cl"
+        "--keep", type=Path, metavar="FOLDER", help="keep the driver's binary of each .cl there"
     )
     group.add_argument(
         "--guards", choices=buffers.GUARDS, default="bands",
-        help="what lies around buffers: bands of NaN, or pages that end a kernel that touches them",
+        help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
     )  # fmt: skip
 
 

@@ -284,7 +284,7 @@ def summary(about):
         f" global {size_text(limit['global_mem_size'])},"
         f" one allocation {size_text(limit['max_mem_alloc_size'])}",
         f"  extensions       {' '.join(have) or 'none of note'}",
-        f"  not there        {' '.join(lack) or 'nothing of note'}",
+        f"  missing          {' '.join(lack) or 'nothing of note'}",
         *(f"  skipped          {text}" for text in about["skipped"]),
     ]
     return list(map(printable, lines))
@@ -325,7 +325,7 @@ def listing():
     lines = [f"Platforms ({len([platform for platform in found if platform['version']])}):"]
     for number, platform in enumerate(found):
         if not platform["version"]:
-            lines.append(f"    left out: {platform['name']}: its driver {platform['problem']}")
+            lines.append(f"    excluded: {platform['name']}: its driver {platform['problem']}")
             continue
         lines.append(f"    [{number}] {platform['name']}, {platform['version']}")
         if platform["problem"]:

@@ -1,4 +1,4 @@
-"""A digest of arrays: what a record keeps of inputs and outputs, to compare machines by."""
+"""Digests of arrays: records have them of inputs and outputs, to compare machines."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Which drivers work: each has to load, and to run a small program, in a process of its own.
+"""Find the drivers that work: each must load, and run a small program, in a separate process.
 
 A driver may crash the process, hang, or compute nonsense. None is chosen by default before
 common/probe.py has run on it. The verdicts are kept in the user's cache (XDG_CACHE_HOME, else
@@ -49,7 +49,7 @@ def platforms():
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
     why = "".join(f"; {file} {reason}" for file, reason in unloadable().items())
-    todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; `fab doctor` tells more"
+    todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; see `fab doctor`"
     raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
 
 
@@ -119,7 +119,7 @@ def why_no_guard_pages(device):
     said = _ask({"device": _named(device), "without": [*unloadable()], "guards": "pages"})
     if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
         return None
-    return said or "a kernel on this device can touch guard pages, and nothing happens"
+    return said or "a kernel on this device can access guard pages"
 
 
 def _verdict(what, job, anew=False):

@@ -1,4 +1,4 @@
-"""What ends a sample early. Each has an exit status; cli.py turns it into one line on stderr."""
+"""Errors that end a sample. Each has an exit status; cli.py prints it as one line on stderr."""
 
 from common.text import one_line
 

@@ -1,4 +1,4 @@
-"""Read files that others name: regular ones of a limited size, without ever waiting for one.
+"""Read files that a user names: only regular ones of a limited size, without blocking.
 
 A FIFO would wait for a writer, a device may never end or do something when it is opened, and a
 file of gigabytes takes the memory: each of them is refused with one line that names it.

@@ -1,4 +1,4 @@
-"""Which drivers the OpenCL loader finds: the system's, and Intel's CPU runtime where pip put it.
+"""The drivers that the OpenCL loader finds: the system's, and Intel's CPU runtime from pip.
 
 The wheel intel-opencl-rt installs lib/libintelocl.so into the environment, and an ICD file that
 names another, nonexistent path. The loader is given a folder of our own, with the right one.

@@ -1,4 +1,4 @@
-"""Times of kernels and libraries that are interleaved: in each round every contender is timed once.
+"""Interleaved timing of kernels and libraries: each round times every contender once.
 
 A machine's speed drifts. What is compared is timed in the same round, and a ratio is the median of
 the ratios within the rounds.
@@ -223,6 +223,6 @@ def busy():
     if load < cpus / 2:
         return None
     return (
-        f"This machine is busy (load {load:.1f} on {cpus} CPUs): all that runs on it is slow, and "
-        "libraries with several threads most of all"
+        f"This machine is busy (load {load:.1f} on {cpus} CPUs): everything runs slower, above "
+        "all libraries with several threads"
     )

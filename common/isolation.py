@@ -1,4 +1,4 @@
-"""A sample works in a child process, so that a driver that crashes costs one kernel.
+"""A sample works in a child process, so that a driver's crash loses only one kernel.
 
 The parent loads no driver. It waits for the child. Where a signal ended the child, the parent
 records the kernel that was at work, and starts another child for what is left. The progress is in

@@ -1,4 +1,4 @@
-"""Other libraries' GEMM, the baseline of ours: each is optional, and named by version.
+"""GEMM of baseline libraries: each is optional, and named with its version.
 
 Every library computes C = A * B on what the kernels compute on, in the same precision. numpy and
 what has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on the same GPU
@@ -97,7 +97,7 @@ def _numpy(_device, *inputs):
 def _of_cblas(library, _device, *inputs):
     letter = _LETTERS[inputs[0].dtype]
     if letter == "H":
-        raise Unsupported("CBLAS is asked for single and double precision only")
+        raise Unsupported("CBLAS has single and double precision only")
     function, real = getattr(library.handle, f"cblas_{letter.lower()}gemm"), _REALS[letter]
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
     size = ctypes.c_ssize_t
@@ -191,7 +191,7 @@ def _cublas(device, *inputs):
 def _require_one_gpu(count):
     # With several, CUDA's first need not be the GPU that the kernels run on.
     if count != 1:
-        raise Unsupported(f"CUDA sees {count} GPUs: leave one with CUDA_VISIBLE_DEVICES")
+        raise Unsupported(f"CUDA sees {count} GPUs: select one with CUDA_VISIBLE_DEVICES")
 
 
 def _by_torch(inputs):

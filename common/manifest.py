@@ -1,4 +1,4 @@
-"""sample.toml: what a sample says of itself to deploy, report and tools. Standard library only.
+"""sample.toml: the description of a sample for deploy, report and tools. Standard library only.
 
 No tool knows a sample's options: which of them only choose what is run, which metric counts, and
 what to run where nobody names it, stand in its sample.toml. The digest of its code is made here,
@@ -193,7 +193,7 @@ def _matches(folder, patterns):
     found = []
     for pattern in patterns:
         if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise UsageError(f"files: {pattern!r} leads out of the sample's folder")
+            raise UsageError(f"files: {pattern!r} is outside the sample's folder")
         matches = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
         if not matches and pattern != "expected.json":
             raise UsageError(f"files: there is no {pattern!r}")

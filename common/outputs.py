@@ -1,4 +1,4 @@
-"""What kernels put out, kept in a file to compare machines by: as near as their last bits."""
+"""Outputs of kernels in a file, to compare machines bit by bit."""
 
 import errno
 import math

@@ -1,4 +1,4 @@
-"""A small program on one device, in a process of its own: does the driver work at all?
+"""Test whether a driver works: run a small program on one device, in a separate process.
 
 python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER", 0], "without": [],
                   "seconds": 20}'

@@ -18,6 +18,7 @@ DEEPEST = 50  # lists and objects within each other; what works on records may b
 STATUSES = ("passed", "failed", "unsupported", "error")
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
+LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
 _LARGEST = sys.float_info.max  # JSON has larger whole numbers
 _NUMBERS, _TEXT = "a list of times in seconds", "a text"
 _NUMBER, _TABLE = "a number that a float holds", "an object"
@@ -36,6 +37,11 @@ _KNOWN = {
 
 class RecordError(ValueError):
     """A record that cannot be written or understood; the message names file and line."""
+
+
+def of_library(params):
+    """Return whether a record with these params is of a baseline library, not of a kernel."""
+    return any(params.get(key) for key in LIBRARY)
 
 
 def now():
@@ -75,7 +81,7 @@ class Record:
         if self.status not in STATUSES:
             raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if (self.status == "passed") != (self.reason is None):
-            raise RecordError("a reason must stand with every status but passed")
+            raise RecordError("every status except passed needs a reason, and passed has none")
         for name, least in (("sample", str), ("started", str), ("argv", list), ("params", dict),
                             ("device", dict), ("environment", dict)):  # fmt: skip
             if not isinstance(getattr(self, name), least):

@@ -1,4 +1,4 @@
-"""The ceiling for a GEMM on this device, measured on the spot: it computes, or it waits for memory.
+"""The measured ceiling for a GEMM on this device: limited by arithmetic or by memory bandwidth.
 
 S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performance model for
 multicore architectures, CACM 52(4), 2009.

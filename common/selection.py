@@ -1,4 +1,4 @@
-"""Which kernels a command line names, and which parameters it gives for them.
+"""The kernels and parameters that a command line selects.
 
 A kernel has a `number`, a `name`, a `label` such as 06_registers, and a `space` of parameters.
 """

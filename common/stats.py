@@ -1,4 +1,4 @@
-"""Numbers of records that can be trusted to be numbers, and their statistics. No OpenCL."""
+"""Checked numbers of records, and their statistics. No OpenCL."""
 
 import math
 from statistics import median

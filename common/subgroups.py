@@ -1,4 +1,4 @@
-"""Whether work-items of a sub-group can pass values to each other on a device, and how.
+"""Find how work-items of a sub-group can exchange values on a device.
 
 OpenCL has two extensions for it, and NVIDIA's driver none, but its compiler takes inline PTX. A
 probe kernel tells which of them works: an extension's name is a promise.

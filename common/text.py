@@ -1,4 +1,4 @@
-"""Text for a person: what boards and records say, names of signals, and rates."""
+"""Text for the terminal: safe texts from boards and records, names of signals, rates."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Times of a kernel: what OpenCL's events say, and the host's clock beside them. All in seconds."""
+"""Times of a kernel, from OpenCL's events and from the host's clock. All in seconds."""
 
 import time
 from dataclasses import dataclass
@@ -39,11 +39,11 @@ class Timing:
         return amount / median(times), amount / max(times), amount / min(times)
 
     def rate_line(self, unit, amount):
-        """Return one line with the rate of `amount` (in units) per second: median and spread."""
+        """Return one line with the rate of `amount` (in units) per second: median and range."""
         middle, lowest, highest = self.rate(amount)
-        spread = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
+        about = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
         by_host = "" if min(self.run_s) > 0 else f", {_BY_HOST}"
-        return f"{unit + ':':<16}{figures(middle)} ({spread}{by_host})"
+        return f"{unit + ':':<16}{figures(middle)} ({about}{by_host})"
 
     def statistics(self, amount):
         """Return the statistics of `amount` per second over the repetitions; range is max - min.

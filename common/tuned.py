@@ -1,4 +1,4 @@
-"""The parameters that a search found best, device by device. Standard library only.
+"""The best parameters found by tuning, for each device. Standard library only.
 
 <folder>/<device>-<platform>.json holds {"device": {...}, "entries": [...]}. An entry says which
 kernel and parameters won at which size and precision, how fast they were, and with which driver;

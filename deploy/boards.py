@@ -1,4 +1,4 @@
-"""What the user says of each board in boards.toml: all of it optional."""
+"""The settings of each board in boards.toml: all are optional."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Judge what onboard/facts.py found on a board: each finding with what to do about it."""
+"""Evaluate the facts of onboard/facts.py: findings about a board, each with its fix."""
 
 import json
 import time
@@ -99,7 +99,7 @@ def _packages(facts):
             continue
         # Only samples that read images need Pillow.
         level = "note" if name == "PIL" else "FAIL"
-        todo = f"`fab provision` brings it; or sudo apt install {DEBIAN[name]}"
+        todo = f"run `fab provision`, or sudo apt install {DEBIAN[name]}"
         yield Finding(level, name, probe["text"], todo)
 
 
@@ -134,7 +134,9 @@ def _nodes(facts):
             if node["group"] == "root" or node["mode"][4:6] != "rw":
                 todo = f"give it to a group of its own with a udev rule (GROUP, MODE=0660), {todo}"
                 todo = todo.replace(f"-aG {node['group']}", "-aG GROUP")
-            yield Finding("note", "device", f"{text}: {facts['user']} may not use it", todo)
+            yield Finding(
+                "note", "device", f"{text}: {facts['user']} has no permission to use it", todo
+            )
     if not facts["nodes"]:
         todo = "a GPU needs its kernel driver loaded (Mali: mali_kbase or panfrost): see dmesg"
         yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*: no GPU", todo)
@@ -160,11 +162,11 @@ def _devices(facts):
     for platform in platforms:
         text = f"{platform['name']}, {platform['version']}"
         if platform["problem"] or not platform["devices"]:
-            todo = "its driver does not fit the kernel's, or may not use the device files above"
+            todo = "its driver does not match the kernel's, or has no access to the devices above"
             if "rusticl" in platform["name"].lower():
                 todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
             if not platform["version"]:  # an ICD file, whose driver cannot be loaded
-                text, todo = platform["name"], "the samples leave it out; update or remove it"
+                text, todo = platform["name"], "the samples exclude it: update or remove it"
             yield Finding("FAIL", "OpenCL", f"{text}: {platform['problem'] or 'no device'}", todo)
         else:
             yield Finding("ok", "OpenCL", text)
@@ -193,10 +195,10 @@ def _governors(facts):
         if governor == "performance":
             yield Finding("ok", "governor", f"{name}: {governor}")
         else:
-            todo = "times will vary with the clock: set it to performance before you measure"
+            todo = "times vary with the clock: set it to performance before you measure"
             yield Finding("note", "governor", f"{name}: {governor}", todo)
     if not facts["governors"]:
-        yield Finding("ok", "governor", "none: the clock is not in this system's hands")
+        yield Finding("ok", "governor", "none: this system does not control the clock")
 
 
 def _machine(facts, now):
@@ -218,10 +220,10 @@ def _folder(facts):
     folder = facts["folder"]
     text = f"{folder['path']}, {size_text(folder['free'])} free"
     if folder["taken"]:
-        todo = "name another folder in boards.toml: this one is not empty, or no folder"
+        todo = "name another folder in boards.toml: this one is not empty, or not a folder"
         yield Finding("FAIL", "folder", f"{folder['path']}: not ours", todo)
     elif not folder["writable"]:
-        todo = "name a folder that you may write in boards.toml, or remount it read-write"
+        todo = "name a writable folder in boards.toml, or remount it read-write"
         yield Finding("FAIL", "folder", f"{text}: not writable", todo)
     elif folder["free"] < LEAST_DISK:
         yield Finding("FAIL", "folder", text, f"free at least {size_text(LEAST_DISK)}")
@@ -229,5 +231,5 @@ def _folder(facts):
         state = "deployed" if folder["deployed"] else "nothing deployed yet"
         yield Finding("ok", "folder", f"{text}: {state}")
     if folder["uncollected"]:
-        text = f"{folder['uncollected']} runs wait there"
+        text = f"{folder['uncollected']} runs to collect"
         yield Finding("note", "results", text, "`fab collect` fetches them")

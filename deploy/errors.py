@@ -1,4 +1,4 @@
-"""What goes wrong between the host and its boards, with the exit status of fab."""
+"""Errors between the host and its boards, with the exit status of fab."""
 
 from common.errors import UsageError
 

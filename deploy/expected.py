@@ -1,4 +1,4 @@
-"""Write what samples must give anew: expected.json, and the texts of expected/.
+"""Update the expected results of samples: expected.json, and the texts of expected/.
 
 Never done by a test or a run.
 """

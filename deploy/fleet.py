@@ -1,4 +1,4 @@
-"""The boards of one call of fab: which they are, what is done on them, the exit status."""
+"""The boards of one call of fab, the work on them, and the exit status."""
 
 import getpass
 import logging

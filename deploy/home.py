@@ -1,4 +1,4 @@
-"""What a run left on a board comes home: held to its limits, completed, and kept for good."""
+"""Fetch the files of a run from a board: enforce limits, complete the records, store them."""
 
 import filecmp
 import json
@@ -25,7 +25,7 @@ NONE = "-"  # for a sample and a case, where nothing says which
 UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
 _RUN_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")  # as runs.name_run gives it
 _WRONG = {
-    "inputs_sha256": "the inputs are not those of expected.json",
+    "inputs_sha256": "the inputs differ from expected.json",
     "output_sha256": "the output is not that of expected.json",
 }
 _PARSING = threading.Lock()  # records are large in memory: of one board at a time
@@ -110,7 +110,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     """
     plan = read_json(folder / "plan.json")
     if "cases" not in plan:
-        lost = Record(NONE, None, "error", "the run has no plan: what it was to do is lost")
+        lost = Record(NONE, None, "error", "the run has no plan, so its cases are unknown")
         return [Case(NONE, NONE, [lost], None)]
     with sense(plan["cases"]):
         names = dict.fromkeys(
@@ -121,15 +121,16 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     _note_way(board, folder / "plan.json", plan)
     known = samples.load() if judge else {}
     ended = read_json(folder / "ended.json")
-    cut = "the run was stopped" if ended else "the run was cut off"
+    broken = "the run was stopped" if ended else "the run was interrupted"
     cases, more = [], 0
     for sample, name in names:
         session.left()
         base = folder / sample / name
         outcome = read_json(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
-            continue  # its turn is still to come
-        not_run = f"{cut} while it ran" if base.with_suffix(".log").exists() else f"not run: {cut}"
+            continue  # it has not started yet
+        started = base.with_suffix(".log").exists()
+        not_run = f"{broken} while it ran" if started else f"not run: {broken}"
         not_run += f": {board.broken}" if board.broken else ""
         with _PARSING, sense(outcome):
             seconds = outcome.get("seconds")
@@ -144,7 +145,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
             room -= len(cases[-1].records)
             more += len(records) - len(cases[-1].records)
     if more:
-        reason = f"{more} records more are in its files, and not in this summary"
+        reason = f"{more} more records are in its files"
         cases.append(Case(NONE, NONE, [Record(NONE, None, "error", reason)], None))
     return cases
 
@@ -157,7 +158,7 @@ def _records(base, outcome, not_run, left):
         shutil.copy(path, base.with_suffix(".unreadable"))
     reason = problem(outcome, records, errors, not_run)
     if reason and left and outcome and not path.exists():
-        reason = f"{reason}; files that were too large are left on the board"
+        reason = f"{reason}; files that were too large stay on the board"
     if reason:
         argv = outcome.get("argv", [])
         records.append(Record(base.parent.name, None, "error", reason, argv=argv))
@@ -221,7 +222,7 @@ def problem(outcome, records, errors, not_run):
     if not records:
         return f"ended with status {status} and left no record"
     if (status == 0) != all(item.status == "passed" for item in records):
-        return f"ended with status {status}, which its records do not explain"
+        return f"ended with status {status}, but its records have no such failure"
     return None
 
 
@@ -256,20 +257,22 @@ def brief(item):
     skipped = about.get("skipped")
     skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
     shown = {name: shortened(about[name]) for name in ("name", "type") if about}
+    shown_params = ("seed", *record.LIBRARY)
     return replace(
-        item, sample=shortened(item.sample), variant=_cut(item.variant), reason=_cut(item.reason),
-        params={key: _cut(item.params[key]) for key in ("seed", "peer") if key in item.params},
+        item, sample=shortened(item.sample),
+        variant=_clipped(item.variant), reason=_clipped(item.reason),
+        params={key: _clipped(item.params[key]) for key in shown_params if key in item.params},
         device={**shown, "skipped": skipped} if about else {}, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
         metrics={key: item.metrics[key] for key in _RATES if key in item.metrics},
-        check={key: _cut(value) for key, value in item.check.items()},
+        check={key: _clipped(value) for key, value in item.check.items()},
     )  # fmt: skip
 
 
 _RATES = ("gflops", "gbytes_per_s")
 
 
-def _cut(value):
+def _clipped(value):
     if isinstance(value, (list, dict)):
         return None
     return value[: limits.LONGEST_TEXT] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Folders for what comes from boards, until it is whole. Those of a killed fab are deleted."""
+"""Temporary folders for incomplete files from boards; deletes those of a killed fab."""
 
 import fcntl
 import os
@@ -46,7 +46,7 @@ def _folders(parent, pattern):
 
 @contextmanager
 def _held(path):
-    """Hold the lock of a folder for a moment; gives whether that was possible."""
+    """Hold the lock of a folder briefly; yields whether that was possible."""
     lock = _lock(path, fcntl.LOCK_EX)
     try:
         yield lock is not None

@@ -1,4 +1,4 @@
-"""What files like ~/.ssh/known_hosts say of one host: keys to trust, keys that are revoked.
+"""Read files like ~/.ssh/known_hosts for one host: trusted and revoked keys.
 
 They are read as OpenSSH does: several names in a line, with * ? and !, [host]:port, hashed names,
 and the markers @cert-authority and @revoked. A line that cannot be understood never trusts a key;
@@ -65,16 +65,16 @@ def _take(known, line, name, where):
     if not _names(fields[0], name):
         return
     if marker == AUTHORITY:
-        known.trouble.append(f"{where} trusts a certificate authority, which fab cannot follow")
+        known.trouble.append(f"{where} trusts a certificate authority, which fab does not support")
         return
     try:
         key_type, key = _key(*fields[1:3])
     except paramiko.UnknownKeyType as error:  # no board can come with such a key
-        known.trouble.append(f"{where} holds a key of the type {error.key_type}, unknown to fab")
+        known.trouble.append(f"{where} has a key of the unknown type {error.key_type}")
     except (ValueError, TypeError):
-        known.trouble.append(f"{where} holds no key that can be read")
+        known.trouble.append(f"{where} has no readable key")
         if marker == REVOKED:
-            known.fatal = f"{where} revokes a key that cannot be read: mend or remove the line"
+            known.fatal = f"{where} revokes an unreadable key: fix or remove the line"
     else:
         _sort(known, marker, where, key_type, key)
 
@@ -83,7 +83,7 @@ def _sort(known, marker, where, key_type, key):
     if marker == REVOKED:
         known.revoked[where] = key
     elif marker is not None:
-        known.trouble.append(f"{where} has the marker {marker}, which fab does not know")
+        known.trouble.append(f"{where} has the unknown marker {marker}")
     else:
         known.trusted[where] = key
         known.types.append(key_type)

@@ -1,4 +1,4 @@
-"""Start a program on a board and talk with it: here on this machine, in ssh.py over SSH.
+"""Start a program on a board and communicate with it: locally here, in ssh.py over SSH.
 
 The programs are those of deploy/onboard. They travel through the stdin of the command that runs
 them, so a board needs nothing but python3, and all that its shell reads is the path of python and a
@@ -21,7 +21,7 @@ from deploy.screen import shortened
 
 HERE = Path(__file__).parent
 PYTHON_HINT = "Install python3, or set python in boards.toml"
-NO_END = "the program there closed its output, and does not end"
+NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
 
@@ -91,7 +91,7 @@ class Session:
         for _ in range(limits.MOST_NOISE):
             if self.event().get("token") == self._token:
                 return
-        raise BoardError("its login script, or its python, prints without end")
+        raise BoardError("its login script, or its python, prints endlessly")
 
     def send(self, data):
         """Send bytes; a board that is gone shows when its answer is read."""
@@ -117,7 +117,7 @@ class Session:
                 event = {"event": "noise"}
                 self._noise -= 1
                 if self._noise < 0:
-                    raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that say nothing")
+                    raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that are not messages")
             if event["event"] == "refused":
                 raise BoardError(_text(event.get("reason")))
             if beats or event["event"] != "beat":
@@ -132,7 +132,7 @@ class Session:
     def pieces(self, count):
         """Yield the next `count` bytes, as they come."""
         if type(count) is not int or count < 0:
-            raise BoardError("it announces a size that no file can have")
+            raise BoardError("it announces an invalid file size")
         while count:
             if not self._rest:
                 self._rest += self._receive()
@@ -164,7 +164,7 @@ class Session:
             data = self._way.receive(min(left, limits.SILENCE))
         except TimeoutError as error:
             self.left()
-            raise BoardError(f"lost: not a word for {limits.SILENCE} s") from error
+            raise BoardError(f"lost: no data for {limits.SILENCE} s") from error
         except OSError:
             return b""
         self._room -= len(data)
@@ -176,7 +176,7 @@ class Session:
         """Return how many of its seconds are left. Raises BoardError where none are."""
         left = self._end - time.monotonic()
         if left <= 0:
-            raise BoardError(f"it was not done within {self._seconds:.0f} s")
+            raise BoardError(f"it did not finish within {self._seconds:.0f} s")
         return left
 
 
@@ -192,7 +192,7 @@ def sense(what):
         yield
     except _NONSENSE as error:
         why = f"{_text(what)} ({_text(error)})"
-        raise BoardError(f"it sends what makes no sense: {why}") from error
+        raise BoardError(f"it sends invalid data: {why}") from error
 
 
 def _text(what):

@@ -1,4 +1,4 @@
-"""Hold what a board gives against what this machine gives, case by case, down to the bits."""
+"""Compare a board's outputs with this machine's, case by case and bit by bit."""
 
 from typing import NamedTuple
 

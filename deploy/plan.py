@@ -1,4 +1,4 @@
-"""What tasks do on boards: each board goes through all of it at its own pace.
+"""The work of tasks on boards: each board proceeds at its own pace.
 
 A task plans a Step, and nothing runs yet. `carry_out` runs the steps of several tasks: a board
 begins its next step when its last one is done, whatever other boards do meanwhile.

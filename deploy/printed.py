@@ -1,4 +1,4 @@
-"""Hold what a case printed against samples/<sample>/expected/<case>.txt.
+"""Compare the output of a case with samples/<sample>/expected/<case>.txt.
 
 Each line of that text must be printed, in order; other lines may stand between. Two lines agree
 when their words do, with any spaces between. Integers agree when they are equal. Other numbers

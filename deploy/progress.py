@@ -1,4 +1,4 @@
-"""How a board's run looks to the user while it goes on: in brief, or every line of it."""
+"""Show the progress of a board's run: in brief, or every line of output."""
 
 import time
 from collections import Counter, deque
@@ -14,6 +14,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from common.record import of_library
 from common.text import printable
 from deploy.screen import SCREEN, shortened
 from deploy.table import STYLE, grouped, rate
@@ -45,10 +46,10 @@ class Verbose:
         self.board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
 
     def broken(self, reason):
-        self.board.say(f"== the board cannot go on: {reason}")
+        self.board.say(f"== the board cannot continue: {reason}")
 
     def home(self, cases, folder, complete):
-        state = "" if complete else ", which is still going on: collect it again"
+        state = "" if complete else ", which is still in progress: collect it again"
         self.board.say(f"records in {folder}{state}")
 
     def came(self, sample, case, records, seconds, log):
@@ -102,14 +103,14 @@ class Brief:
 
     def broken(self, reason):
         """The run ends early."""
-        self.board.say(f"the board cannot go on: {reason}")
+        self.board.say(f"the board cannot continue: {reason}")
 
     def home(self, cases, folder, complete):
         """The records and logs of these cases are in `folder` now; `came` follows for each."""
         self.folder = folder
         self._align(cases)
         if not complete:
-            self.board.say(f"the run in {folder} is still going on: collect it again")
+            self.board.say(f"the run in {folder} is still in progress: collect it again")
         elif self.board.stopping:  # so no summary follows
             self.board.say(f"records and logs: {folder}")
 
@@ -187,7 +188,7 @@ def _reasons(records):
         lines.append(f"{', '.join([*kernels[:3], *(['...'] if kernels[3:] else [])])}: {reason}"
                      if kernels else reason)  # fmt: skip
     if len(groups) > MOST_REASONS:
-        lines.append(f"and {len(groups) - MOST_REASONS} reasons more")
+        lines.append(f"and {len(groups) - MOST_REASONS} more reasons")
     return map(shortened, lines)
 
 
@@ -204,7 +205,7 @@ def key_figure(records):
     """Return what a case's line says of it: the best rate, or how many kernels passed."""
     counts = Counter(item.status for item in records if item.variant)
     parts = [f"{counts[each]} {each}" for each in STYLE if counts[each]]
-    kernels = [item for item in records if item.status == "passed" and "peer" not in item.params]
+    kernels = [item for item in records if item.status == "passed" and not of_library(item.params)]
     best = max(kernels, key=lambda item: rate(item)[0], default=None)
     if best and rate(best)[0] > 0 and not counts["failed"] + counts["error"]:
         parts[:1] = [f"{rate(best)[1]} {best.variant or ''}"]

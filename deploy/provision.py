@@ -1,8 +1,8 @@
-"""Bring a board that has sshd and python3 to where the samples run: plan first, then do it.
+"""Install what the samples need on a board that has sshd and python3: plan first, then execute.
 
-In this order, each only for what the ones before do not give: what is there already; the
-distribution's packages, which --system allows; wheels that this machine downloads, in an
-environment below the remote folder.
+Each package comes from the first source that has it: installed packages; the distribution's
+packages, with --system; wheels that this machine downloads, in an environment below the remote
+folder.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ def provision(board, system, dry_run):
     for text in plan.lacking:
         board.say(f"FAIL   {text}")
     if dry_run:
-        board.say("a dry run: nothing was changed")
+        board.say("dry run: nothing was changed")
         return not plan.lacking
     if not (plan.apt or plan.wheels or plan.drivers or plan.lacking):
         board.say("nothing to do")
@@ -142,9 +142,9 @@ def _against_apt(apt, system):
     if apt["problem"]:
         return apt["problem"]
     if not apt["may"]:
-        return "it needs root, or sudo that asks this user for no password"
+        return "it needs root, or sudo without a password"
     if not system:
-        return f"it could install {', '.join(apt['new'])}: --system allows it"
+        return f"it could install {', '.join(apt['new'])} with --system"
     return None
 
 
@@ -173,7 +173,7 @@ def _make(board, plan, found):
                 if not plan.drivers:
                     return
             size = packed.stat().st_size / limits.MIB
-            board.say(f"sending {size:.1f} MiB; the board unpacks and tries them")
+            board.say(f"sending {size:.1f} MiB; the board unpacks and tests them")
         with open(packed, "rb") as payload:
             _send(board, plan, payload)
 

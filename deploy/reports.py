@@ -1,4 +1,4 @@
-"""Start the program `report`, which works on what the runs left in results/."""
+"""Start the program `report` on the runs in results/."""
 
 import subprocess
 import sys

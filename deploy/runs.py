@@ -63,7 +63,7 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
     try:
         return _Talk(board, session, judge, names, name).follow()
     except BoardError as error:
-        collect = f"`fab collect --host {board.name}` fetches what the board has by then"
+        collect = f"`fab collect --host {board.name}` fetches the results so far"
         raise BoardError(f"{error}. {collect}") if board.running else error from error
     finally:
         board.view.close()
@@ -100,7 +100,7 @@ class _Talk:
         self._once("tree")
         self.board.running = True
         if event["differ"]:
-            self.board.say("note: the board's copy differs from this checkout: deploy again")
+            self.board.say("note: the board's copy differs from this checkout; deploy again")
 
     def _start(self, event):
         self._once(("start", event["sample"], event["case"]))
@@ -160,10 +160,10 @@ class _Talk:
 
     def _show(self, folder, place, complete, cases, left):
         if place != folder:
-            was = f"{shown(folder)} came home before and stays as it is"
-            self.board.say(f"{was}: what has its name now is in {shown(place)}")
+            was = f"{shown(folder)} is already here and is not changed"
+            self.board.say(f"{was}: the new run of that name is in {shown(place)}")
         if left:
-            self.board.say(f"left on the board, since too large: {left}")
+            self.board.say(f"too large, stays on the board: {left}")
         self.board.fetched.append(shown(place))
         known = [each for each in cases if each.sample != home.NONE]
         self.board.view.home([(each.sample, each.name) for each in known], shown(place), complete)
@@ -188,7 +188,7 @@ def _sent(event, judge):
     """Return the records that came with the end of a case: to be shown, no more."""
     sample, name = event["sample"], event["case"]
     if sum(map(len, event["records"])) > limits.FIRST_RECORDS:
-        raise ValueError("more records than a case may send")
+        raise ValueError("more records than a case may have")
     records, errors = record.sort(record.parse(event["records"], f"{name}.jsonl"))
     # Where some of them are missing, they cannot explain the exit status.
     reason = home.problem(event, records, errors, "") if event["whole"] else event["reason"]

@@ -1,4 +1,4 @@
-"""The samples of this checkout: what each ships, its cases, and what these must give."""
+"""The samples of this checkout: their files, cases, and expected results."""
 
 import hashlib
 import json
@@ -83,7 +83,7 @@ def _expected(path):
         return {}
     value = parsed(path, MOST_BYTES, json.loads)
     if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
-        raise UsageError(f"{path}: it must hold an object for each case")
+        raise UsageError(f"{path}: it must have an object for each case")
     return value
 
 
@@ -93,7 +93,7 @@ def _check_texts(sample, texts, cases):
         if name not in cases:
             raise UsageError(f"{where}: there is no case '{name}'")
         if not text.strip():
-            raise UsageError(f"{where} is empty: it would hold whatever is printed")
+            raise UsageError(f"{where} is empty: it would match any output")
 
 
 def shipped(samples, root=ROOT):

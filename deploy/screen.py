@@ -1,4 +1,4 @@
-"""What the user sees: whole lines, and on a terminal one progress display below them.
+"""Output for the user: whole lines and, on a terminal, one progress display below them.
 
 Off a terminal there are plain lines only: no control characters, nothing is drawn anew.
 """

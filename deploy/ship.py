@@ -22,7 +22,7 @@ def deploy(board):
         event = session.event()
     with sense(event):
         sent, kept = event["sent"], event["files"] - event["sent"]
-        board.say(f"deployed: {sent:d} files copied, {kept:d} were there already")
+        board.say(f"deployed: {sent:d} files copied, {kept:d} unchanged")
 
 
 def _send(session, files):

@@ -1,4 +1,4 @@
-"""The way to a board over SSH, as the user's ssh configuration says, with its host key checked."""
+"""Connect to a board over SSH by the user's ssh configuration, and check its host key."""
 
 import logging
 import os

@@ -35,16 +35,14 @@ def brief(rows, failures, folders):
         for reason, found in mine[:MOST_GROUPS]:
             lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
         if len(mine) > MOST_GROUPS:
-            lines.append(f"{status}: {len(mine) - MOST_GROUPS} reasons more")
+            lines.append(f"{status}: {len(mine) - MOST_GROUPS} more reasons")
     lines += ran_on(rows)
     lines += [_home(folder) for folder in folders]
     wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
-        lines.append(
-            f"next: `fab run {case} --verbose` shows all that the first failed case prints"
-        )
+        lines.append(f"next: `fab run {case} --verbose` shows the output of the first failed case")
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
     counts = Counter(row.record.status for row in rows)
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
@@ -64,7 +62,7 @@ def _can_run(row):
 def _where(rows, several):
     """Return which cases, and on which boards, a reason is of."""
     cases = list(dict.fromkeys(f"{row.record.sample} {row.case}" for row in rows))
-    more = [f"{len(cases) - MOST_CASES} cases more"] if len(cases) > MOST_CASES else []
+    more = [f"{len(cases) - MOST_CASES} more cases"] if len(cases) > MOST_CASES else []
     boards = f"{', '.join(dict.fromkeys(row.board for row in rows))}: " if several else ""
     count = f" ({len(rows)} times)" if len(rows) > 1 else ""
     return f"{boards}{', '.join([*cases[:MOST_CASES], *more])}{count}"
@@ -159,7 +157,7 @@ def line(text):
 def _console():
     if SCREEN.progress:
         return SCREEN.console  # other boards are still at work: it prints above what is shown
-    # Off a terminal rich assumes 80 columns and would cut the cells.
+    # Off a terminal rich assumes 80 columns and would truncate the cells.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=160)
 

@@ -12,13 +12,13 @@ from deploy.fleet import FLEET
 
 # No short options: -h and -H are fab's own.
 task = partial(fabric.task, auto_shortflags=False)
-HOST = {"host": "a Host of your ssh configuration; default: the task before's, else local"}
+HOST = {"host": "a Host of your ssh configuration; default: that of the previous task, else local"}
 VERBOSE = {"verbose": "print every line of output, and a table with a row for each kernel"}
 
 
 @task(help=HOST)
 def deploy(c, host=None):
-    """Copy common/ and samples/ to the board; only what changed."""
+    """Copy changed files of common/ and samples/ to the board."""
     FLEET.plan(c.config, host, ship.deploy)
 
 
@@ -30,13 +30,13 @@ def run_all(c, host=None, verbose=False):
     def cases_of(board):
         cases = samples.every(loaded, board.settings.skip)
         if board.settings.skip:
-            board.say(f"left out, as boards.toml says: {', '.join(board.settings.skip)}")
+            board.say(f"skipped, as boards.toml says: {', '.join(board.settings.skip)}")
         return cases
 
     _run(c, host, cases_of, verbose)
 
 
-@task(help={**HOST, **VERBOSE, "sample": "as `fab list` names it", "case": "only this case"})
+@task(help={**HOST, **VERBOSE, "sample": "a name from `fab list`", "case": "only this case"})
 def run(c, sample, case=None, host=None, verbose=False):
     """Run the cases of one sample, and fetch the records."""
     cases = samples.pick(samples.load(), sample, case)
@@ -93,7 +93,7 @@ def list_samples(c):
 
 @task(help={
     **HOST, "host": "only this board's results", "baseline": "compare with this folder or archive",
-    "fail_on_regression": "exit status 1 where a case is worse",
+    "fail_on_regression": "exit status 1 if a case is worse",
     "all_runs": "pool all runs, not only each case's newest", "output": "the file to write",
     "figures": "a folder for the plots as SVG and PNG",
 })  # fmt: skip
@@ -109,9 +109,9 @@ def report(
     reports.make([*words, *(runs.RESULTS / name for name in FLEET.asked(host))])
 
 
-@task(help={**HOST, "run": "as its folder in results/ is called; default: the newest"})
+@task(help={**HOST, "run": "name of its folder in results/; default: the newest"})
 def export(c, host=None, run=None):
-    """Pack a run into one archive that others can look at, compare with, and repeat."""
+    """Pack a run into one archive that others can view, compare and repeat."""
     FLEET.carry_out()
     for name in FLEET.latest(host):
         reports.export(name, run)
@@ -119,25 +119,25 @@ def export(c, host=None, run=None):
 
 @task(help={**HOST, "discard": "also delete results that were never collected"})
 def clean(c, host=None, discard=False):
-    """Delete what was deployed on the board."""
+    """Delete the deployed files on the board."""
     FLEET.plan(c.config, host, lambda board: ship.clean(board, discard))
 
 
 @task(name="doctor", help=HOST)
 def see_doctor(c, host=None):
-    """Say what the board has and lacks, and what to do about it. Changes nothing there."""
+    """Check what the board has and lacks, and print how to fix it. Changes nothing."""
     FLEET.plan(c.config, host, doctor.examine, _judge)
 
 
 @task(
     help={
         **HOST,
-        "dry_run": "only say what would be done",
+        "dry_run": "only print the plan",
         "system": "let the board's apt install packages; else nothing outside the folder changes",
     }
 )
 def provision(c, host=None, dry_run=False, system=False):
-    """Bring the board what the samples need: packages for Python, an ICD file for its driver."""
+    """Install what the samples need: Python packages, an ICD file for the board's driver."""
     work = partial(provisioning.provision, system=system, dry_run=dry_run)
     FLEET.plan(c.config, host, work, _judge)
 
@@ -151,7 +151,7 @@ def parity(c, host=None):
 
 @task(help={"sample": "only this sample's"})
 def update_expected(c, sample=None):
-    """Write expected.json anew from a run on `local`. For those who change a sample's inputs."""
+    """Write expected.json from a run on `local`, after a change of a sample's inputs."""
     FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
     FLEET.plan(c.config, boards.LOCAL, lambda board: expected.update(board, sample))

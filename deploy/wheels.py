@@ -1,4 +1,4 @@
-"""Wheels for a board, downloaded here: boards often have no internet, and no pip.
+"""Download wheels for a board, which often has no internet and no pip.
 
 Versions and digests are those of requirements.lock, or of a lock for a Python that it is too new
 for. pip refuses what has another digest.

@@ -1,1 +1,1 @@
-"""What only the developers of this suite need: emulated boards, odd inputs, pictures, load."""
+"""For developers of this suite only: emulated boards, fuzzing, pictures, load tests."""

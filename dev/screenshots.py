@@ -1,4 +1,4 @@
-"""Make the README's pictures: the page as a browser shows it in PNG, each ladder in SVG.
+"""Make the README's pictures: the page in a browser as PNG, the kernels of each file as SVG.
 
 python -m dev.screenshots                        of results/reference, into docs/images
 python -m dev.screenshots results -o /tmp/look   of other results, or into another folder
@@ -46,7 +46,7 @@ def main(argv=None):
         args.output.mkdir(parents=True, exist_ok=True)
         take_all(results, args.output)
         for path in results[RECORDS]:
-            draw_ladder(path, args.output)
+            draw_kernels(path, args.output)
     except ReportError as error:
         print(f"dev.screenshots: error: {error}", file=sys.stderr)
         return BROKEN
@@ -67,15 +67,15 @@ def take_all(results, folder):
             print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
 
 
-def draw_ladder(records, folder):
-    """Write the ladders of a file of records as ladder-<file>.svg, ladder-<file>-2.svg ..."""
+def draw_kernels(records, folder):
+    """Write the kernels' plots of a file as kernels-<file>.svg, kernels-<file>-2.svg ..."""
     with tempfile.TemporaryDirectory() as temporary:
         page = Path(temporary, "page.html")
         if program.main([str(records), "--output", str(page), "--figures", temporary]):
             raise ReportError("no figures were made")
-        for number, drawn in enumerate(sorted(Path(temporary).glob("the-ladder-*.svg")), 1):
+        for number, drawn in enumerate(sorted(Path(temporary).glob("kernels-at-*.svg")), 1):
             more = f"-{number}" if number > 1 else ""
-            path = folder / f"ladder-{records.stem}{more}.svg"
+            path = folder / f"kernels-{records.stem}{more}.svg"
             shutil.copy(drawn, path)
             print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
 

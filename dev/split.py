@@ -1,13 +1,13 @@
-"""What kernel 14 does to numbers, on the host: how exact its products are, without its device.
+"""Simulate the arithmetic of kernel 14 on the host, to measure how exact its products are.
 
 python dev/split.py                errors for elements of many magnitudes
 
 A float32 becomes two parts of 11 bits, after a power of 2 has scaled its line, a row of A or a
 column of B. Three products of parts make one: H. Ootomo and R. Yokota, Recovering single precision
 accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance, 2022. The matrix
-unit is taken to sum up a step of products exactly and then to cut off, towards zero, what a
+unit is taken to sum up a step of products exactly and then to truncate, towards zero, what a
 float32 does not hold: M. Fasi, N. Higham, M. Mikaitis and S. Pranesh, Numerical behavior of NVIDIA
-tensor cores, 2021, found that it cuts off some bits further down.
+tensor cores, 2021, found that it truncates some bits further down.
 """
 
 from typing import NamedTuple
@@ -87,7 +87,7 @@ def _rounded(x, bits):
     if bits == 16:
         with np.errstate(over="ignore"):
             return x.astype(np.float16).astype(np.float32)
-    # To 10 bits of fraction, half away from zero: what is below them is cut off.
+    # To 10 bits of fraction, half away from zero: the bits below are dropped.
     return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
 
 

@@ -1,9 +1,9 @@
-"""Turn records into one HTML page, which opens from the disk with no network.
+"""Make one self-contained HTML page of records.
 
 python -m report                                   results/ into results/report.html
-python -m report results/odroid friend.zip         a board, and a run that somebody shared
+python -m report results/odroid friend.zip         a board, and a shared run
 python -m report results/odroid --baseline results/odroid/20260102T030405.678Z
-python -m report --figures docs/images             the plots as SVG and PNG, too
+python -m report --figures docs/images             also the plots as SVG and PNG
 python -m report --export run.zip results/odroid/20260102T030405.678Z
 """
 
@@ -47,18 +47,18 @@ def options():
     parser = _Parser(
         prog="report", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit status: 0 made, 1 with --fail-on-regression where something is worse than "
-               "the baseline, 2 wrong usage or nothing to read, 3 something else is broken, "
+        epilog="exit status: 0 made, 1 with --fail-on-regression if something is worse than "
+               "the baseline, 2 wrong usage or nothing to read, 3 any other failure, "
                "130 stopped by Ctrl-C, 143 by SIGTERM.",
     )  # fmt: skip
     add = parser.add_argument
     add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
         "default: results/")  # fmt: skip
     add("-o", "--output", type=Path, metavar="FILE", help="default: results/report.html")
-    add("--baseline", type=Path, metavar="DIR", help="compare with it; also a shared run")
-    add("--fail-on-regression", action="store_true", help="exit status 1 where a case is worse")
+    add("--baseline", type=Path, metavar="DIR", help="compare with this folder or shared run")
+    add("--fail-on-regression", action="store_true", help="exit status 1 if a case is worse")
     add("--all-runs", action="store_true", help="pool all runs, not only each case's newest")
-    add("--figures", type=Path, metavar="DIR", help="write each plot as SVG and PNG, too")
+    add("--figures", type=Path, metavar="DIR", help="also write each plot as SVG and PNG")
     add("--export", type=Path, metavar="FILE", help="pack one run into FILE, and make no page")
     add("--debug", action="store_true", help="show where in the code an unforeseen error arose")
     return parser

@@ -1,4 +1,4 @@
-"""One run as one file: pack it for others, and take theirs without trusting it.
+"""Archives of runs: pack a run for others, and unpack theirs without trusting them.
 
 The archive is a zip file:
 
@@ -66,13 +66,13 @@ def pack(folder, board, path):
     """
     plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
-        raise ReportError(f"{folder} holds no run that has ended: `fab collect` fetches them")
+        raise ReportError(f"{folder} has no run that has ended: `fab collect` fetches it")
     plan = {key: plan[key] for key in _PLAN if key in plan}
     with whole(path) as unfinished:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             _write_run(_Members(archive), folder, board, plan)
         if (size := unfinished.stat().st_size) > LARGEST_FILE:
-            raise ReportError(f"the run is too large to be shared: {size} bytes as an archive")
+            raise ReportError(f"the run is too large to share: {size} bytes as an archive")
         with open(unfinished, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -123,7 +123,7 @@ class _Members:
                 size += len(part)
                 if size > self._left:
                     most = f"more than {LARGEST_RUN >> 20} MiB"
-                    raise ReportError(f"the run is too large to be shared: {most}")
+                    raise ReportError(f"the run is too large to share: {most}")
                 digest.update(part)
                 file.write(part)
         self._left -= size
@@ -210,12 +210,12 @@ def _checked(archive):
     for info in infos:
         _require_plain(info)
     if "manifest.json" not in names:
-        raise _Refused("it has no manifest.json: it is no archive of `fab export`")
+        raise _Refused("it has no manifest.json: it is not an archive of `fab export`")
     if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
         raise _Refused("its manifest.json is larger than that of a run can be")
     about = _manifest(b"".join(_inflated(archive, "manifest.json")))
     if set(names) != {"manifest.json", *about["files"]}:
-        raise _Refused("its files are not those of its manifest")
+        raise _Refused("its files differ from its manifest")
     for name, expected in about["files"].items():
         digest = hashlib.sha256()
         for part in _inflated(archive, name):
@@ -236,7 +236,7 @@ def _inflated(archive, name):
                 break
             yield part
     if left:
-        raise _Refused(f"{name} has not the size that its header says")
+        raise _Refused(f"{name} does not have the size in its header")
 
 
 def _require_plain(info):
@@ -247,15 +247,15 @@ def _require_plain(info):
     if info.flag_bits & 1:
         raise _Refused(f"{info.filename} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise _Refused(f"{info.filename} is compressed in a way that we do not use")
+        raise _Refused(f"{info.filename} has an unsupported compression")
     if info.filename != "manifest.json" and not _MEMBER.fullmatch(info.filename):
-        raise _Refused(f"{info.filename!r} is no name of a file in a run")
+        raise _Refused(f"{info.filename!r} is not the name of a file in a run")
 
 
 def _manifest(data):
     about = json.loads(data)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise _Refused("it is no archive of `fab export`")
+        raise _Refused("it is not an archive of `fab export`")
     if about.get("version") != VERSION:
         raise _Refused(f"its version is {about.get('version')!r}, this reader knows {VERSION}")
     files = about.get("files")

@@ -7,7 +7,7 @@ from report import draw
 from report.draw import FADED, INK, MUTED, PAPER, Plot, label
 
 GFLOPS = ("GFLOPS", "")
-_RATES = (GFLOPS, ("lowest", "GFLOPS"), ("highest", "GFLOPS"), ("launches", ""))
+_RATES = (GFLOPS, ("10th percentile", "GFLOPS"), ("90th percentile", "GFLOPS"), ("launches", ""))
 
 
 def _rates(gemm):
@@ -48,7 +48,7 @@ def over_size(where, of, series):
     rows = [(name, g.size_text, *_rates(g)) for name, gemms in series for g in gemms]
     note = "Medians; bars from the 10th to the 90th percentile of the launches."
     if any(len(set(g.size)) > 1 for _, gemms in series for g in gemms):
-        note += " M x N x K stands at the order of the square with as many operations."
+        note += " M x N x K is drawn at the order of the square product with as many operations."
     columns = (("kernel", ""), ("size", "M, N, K"), *_RATES)
     return _plot(where, f"{of}GFLOPS over size", note, columns, rows, paint)
 
@@ -64,43 +64,42 @@ def _legend(axes):
                   handlelength=1.6)  # fmt: skip
 
 
-def ladder(where, of, steps):
-    """Each kernel at one size as a bar. `steps` are Gemms, the peers last.
+def kernels(where, of, steps):
+    """Each kernel at one size as a bar. `steps` are Gemms, the baseline libraries last.
 
-    Beside a peer a bar is the ratio that the sample took in turns with it, by the host's clock:
-    GFLOPS of a kernel are by the device's clock, those of most peers are not. Without one it is
-    GFLOPS.
+    With a library, a bar is the interleaved ratio to it, by the host's clock. GFLOPS of a kernel
+    are by the device's clock, those of most libraries are not. Without a library a bar is GFLOPS.
     """
-    peers = [gemm for gemm in steps if gemm.is_peer]
-    if peers:
-        best = max(peers, key=lambda peer: (_timed_beside(peer, steps), peer.gflops))
+    libraries = [gemm for gemm in steps if gemm.is_library]
+    if libraries:
+        best = max(libraries, key=lambda each: (_timed_beside(each, steps), each.gflops))
     else:
         best = max(steps, key=lambda gemm: gemm.gflops)
-    against = f"{best.name}" if peers else "the fastest"
+    against = f"{best.name}" if libraries else "the fastest"
     size = steps[0].size_text
-    shares = [_in_turns(gemm, best) if peers else 100 * gemm.gflops / best.gflops
+    shares = [_ratio(gemm, best) if libraries else 100 * gemm.gflops / best.gflops
               for gemm in steps]  # fmt: skip
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
-        scales = [(share or 0) / g.gflops if peers else 1 for share, g in zip(shares, steps)]
+        scales = [(share or 0) / g.gflops if libraries else 1 for share, g in zip(shares, steps)]
         middles, lows, highs = ([scale * getattr(g.rate, name) for scale, g in zip(scales, steps)]
                                 for name in ("median", "low", "high"))  # fmt: skip
         reach = [[m - low for m, low in zip(middles, lows)],
                  [high - m for m, high in zip(middles, highs)]]  # fmt: skip
-        colours = [draw.SERIES[1 if gemm.is_peer else 0] for gemm in steps]
+        colours = [draw.SERIES[1 if gemm.is_library else 0] for gemm in steps]
         axes.barh(range(len(steps)), middles, xerr=reach, height=0.66, color=colours,
                   error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})  # fmt: skip
         for at, (gemm, share, high) in enumerate(zip(steps, shares, highs)):
-            percent = "not timed beside it" if share is None else f"{share:.0f}%"
+            percent = "not in its rounds" if share is None else f"{share:.0f}%"
             axes.annotate(f"{figures(gemm.gflops)} \u00b7 {percent}", (high, at), (6, 0),
                           textcoords="offset points", va="center", fontsize=9.5)  # fmt: skip
         axes.set_yticks(range(len(steps)), [label(gemm.name) for gemm in steps])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         what = f"GFLOPS at {size}"
-        if peers:
-            what = f"percent of {label(against)} at {size}, GFLOPS beside"
+        if libraries:
+            what = f"percent of {label(against)} at {size}; labels: GFLOPS"
         axes.set(xlabel=what)
         axes.set_xlim(0, 1.35 * max(highs))
         return figure
@@ -108,23 +107,23 @@ def ladder(where, of, steps):
     rows = [(gemm.name, *_rates(gemm), share) for gemm, share in zip(steps, shares)]
     columns = (("kernel", ""), *_RATES, (f"of {against}", "%"))
     note = "Medians; bars from the 10th to the 90th percentile. "
-    if peers:
+    if libraries:
         note += (
-            f"Percent of {against}: taken in turns, by the host's clock. GFLOPS are by the "
-            "device's clock where there is one, and not to be compared with those of a library."
+            f"Percent of {against}: interleaved, by the host's clock. GFLOPS are by the "
+            "device's clock if it has one: do not compare them with those of a library."
         )
     else:
         note += f"Percent of {against}."
-    return _plot(where, _title(of, f"the ladder at {size}"), note, columns, rows, paint)
+    return _plot(where, _title(of, f"kernels at {size}"), note, columns, rows, paint)
 
 
-def _timed_beside(peer, steps):
-    """Return how many of the steps were: nothing can be said of the others."""
-    return sum(_in_turns(gemm, peer) is not None for gemm in steps)
+def _timed_beside(library, steps):
+    """Return how many of the steps were timed in the same rounds as the library."""
+    return sum(_ratio(gemm, library) is not None for gemm in steps)
 
 
-def _in_turns(gemm, best):
-    """Return how many percent as fast as `best` it was in the same rounds; None: not known."""
+def _ratio(gemm, best):
+    """Return the rate in percent of that of `best`, in the same rounds; None: not known."""
     if gemm is best:
         return 100.0
     measured = gemm.point.metric(f"ratios.{best.name}")
@@ -150,7 +149,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         axes.annotate(f"{figures(peak_gbytes)} GB/s", (low, low * peak_gbytes), (14, -6),
                       textcoords="offset points", fontsize=9.5)  # fmt: skip
         if own := sorted({(g.intensity, _ceiling(g)) for g in every if _ceiling(g)}):
-            axes.plot(*zip(*own), "_", color=INK, markersize=14, label="ceiling of that size")
+            axes.plot(*zip(*own), "_", color=INK, markersize=14, label="ceiling at that size")
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
             axes.plot([g.intensity for g in gemms], [g.gflops for g in gemms], color=colour,
@@ -169,13 +168,13 @@ def roofline(where, series, peak_gflops, peak_gbytes):
                          100 * g.gflops / roof))  # fmt: skip
     note = (
         f"The roof was measured: {figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s. "
-        "Operations per byte count A and B read once, C read and written once: what no kernel can "
-        "avoid. The slope is that of main memory: "
+        "Operations per byte count A and B read once, C read and written once: the least "
+        "possible. The slope is that of main memory: "
     )
     if any(map(_ceiling, every)):
         note += "a dash is the ceiling of a size by the memory or the cache that holds it."
     else:
-        note += "what lies above it had its matrices in a cache."
+        note += "points above it had their matrices in a cache."
     columns = (("kernel", ""), ("size", "M, N, K"), ("operations per byte", ""), GFLOPS,
                ("roof", "GFLOPS"), ("of the roof", "%"))  # fmt: skip
     return _plot(where, "Roofline", note, columns, rows, paint)
@@ -231,9 +230,7 @@ def _heat(where, title, names, cells, said):
 
     ranked = sorted(cells.values(), key=lambda g: -g.gflops)
     rows = [(said(g), *_rates(g)) for g in ranked]
-    note = (
-        "GFLOPS, the brighter the faster: the best of each. What is empty was not run, or failed."
-    )
+    note = "The best GFLOPS of each; brighter is faster. An empty cell was not run, or failed."
     return _plot(where, title, note, (("", ""), *_RATES), rows, paint)
 
 
@@ -271,7 +268,7 @@ def landscape(where, of, gemms):
     fastest = max(gemms, key=lambda g: g.gflops)
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
     note = (
-        f"{len(gemms)} combinations, each a dash; the line joins the best of each value. "
+        f"{len(gemms)} combinations, each a dash; the line connects the best of each value. "
         f"Fastest: {chosen}, {figures(fastest.gflops)} GFLOPS."
     )
     columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", "GFLOPS"),

@@ -1,4 +1,4 @@
-"""Compare the points with those of a baseline: better, same or worse, and only beyond the noise.
+"""Compare points with those of a baseline: better, same or worse, beyond the noise.
 
 The rule, for the times of all launches: a point is worse (better) when its median time is longer
 (shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
@@ -30,9 +30,9 @@ VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
     f"by more than {LEAST:.0%}. A spread is the distance from the 10th to the 90th percentile of "
-    f"all launches. Fewer than {FEWEST} launches on a side: unsure. What has a worse status than "
-    f"before ({', '.join(SEVERITY)}: the last is the worst) is worse, and what is gone while its "
-    "kernel did not pass elsewhere."
+    f"all launches. With fewer than {FEWEST} launches on a side a point is unsure. A worse status "
+    f"than before is worse; from best to worst: {', '.join(SEVERITY)}. A missing point is gone, or "
+    "worse if its kernel did not pass elsewhere."
 )
 
 

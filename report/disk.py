@@ -1,4 +1,4 @@
-"""Read files that others made, and write whole ones: none that is no file, and none too large."""
+"""Read untrusted files, regular and of a limited size. Write files completely or not at all."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""How plots look, on the page and as files. Matplotlib draws; nothing here knows a record.
+"""Draw plots with Matplotlib, for the page and as files. Nothing here knows a record.
 
 Plots are drawn in the colours of the light page. On the page each colour becomes a variable of the
 style sheet, so that the dark page shows the same plot in its own colours; text stays text.

@@ -1,4 +1,4 @@
-"""What ends a report early, with the exit status of `python -m report`."""
+"""Errors that end a report, with the exit status of `python -m report`."""
 
 REGRESSION = 1
 WRONG_USAGE = 2

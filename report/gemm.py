@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from common.record import LIBRARY
 from report.points import Point
 from report.values import text
 
 BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
 _ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
 _PRECISIONS = ("precision", "arithmetic")
-_NO_CHOICE = {"seed", "local", "size", "peer", "exit_status", *_PRECISIONS}  # by no tuner
+_NO_CHOICE = {"seed", "local", "size", *LIBRARY, "exit_status", *_PRECISIONS}  # by no tuner
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Gemm:
         return precision(self.point.params)
 
     @property
-    def is_peer(self):
-        return self.point.is_peer
+    def is_library(self):
+        return self.point.is_library
 
     @property
     def intensity(self):

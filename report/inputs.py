@@ -64,14 +64,14 @@ def find(paths, unpack_into, notices, all_runs=False):
     sources, named = {}, set()
     for number, path in enumerate(map(Path, paths)):
         if path.is_dir():
-            found = list(_walk(path, notices))
+            found = list(_sources_below(path, notices))
         elif path.is_file() and archive.is_one(path):
             found = list(_of_archive(path, Path(unpack_into, str(number)), notices))
         elif path.is_file():
             found = [Source(path)]
         else:
             files.regular(path) if path.exists() else None
-            raise ReportError(f"{path} is not there")
+            raise ReportError(f"{path} does not exist")
         for source in found:
             sources.setdefault(source.path.resolve(), source)
         if path.is_file() or (path / "plan.json").is_file():
@@ -85,7 +85,7 @@ def find(paths, unpack_into, notices, all_runs=False):
     return list(sources.values())
 
 
-def _walk(top, notices):
+def _sources_below(top, notices):
     for base, folders, names in os.walk(top):
         folder = Path(base)
         others = {REFERENCE} if folder.resolve() == RESULTS else set()

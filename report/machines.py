@@ -1,4 +1,4 @@
-"""On which machine, driver and code the points were measured."""
+"""The machines, drivers and code of the points."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The first look: what did not pass, and boards x samples with their key figures."""
+"""The overview: cases that did not pass, and boards x samples with their key figures."""
 
 import re
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def _cell(points):
                 counts[status] = counts.get(status, 0) + count
     for metric, unit in RATES.items():
         found = [p for p in points
-                 if p.status == "passed" and p.typical(metric) and not p.is_peer]  # fmt: skip
+                 if p.status == "passed" and p.typical(metric) and not p.is_library]  # fmt: skip
         if found:
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)

@@ -1,4 +1,4 @@
-"""One HTML page out of all that was found: nothing in it is loaded from elsewhere."""
+"""Make one self-contained HTML page of all results."""
 
 import base64
 import hashlib
@@ -72,8 +72,8 @@ def stream(contents):
         timeline_plots=timelines,
         machines=machines.machines(points)[:MOST_MACHINES],
         archives=contents.archives,
-        footer="Times are of the device's events, or the host's clock where these hold none. "
-               "A point is all launches of one kernel with the same parameters, code and machine.",
+        footer="Times are from the device's events, or from the host's clock if these have none. "
+               "A point has all launches of one kernel with the same parameters, code and machine.",
         data=map(Markup, rows.data(points)),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A point: what was measured again and again, with its statistics.
+"""A point: repeated measurements of the same thing, with their statistics.
 
 There may be hundreds of thousands: a point keeps what it needs as compactly as can be, and what it
 computes from that is computed anew.
@@ -10,6 +10,7 @@ from functools import cache
 from statistics import median
 
 from common import stats
+from common.record import of_library
 from common.stats import number
 from report.inputs import Source
 from report.values import device_name, interned, measured, parameters, text
@@ -92,9 +93,9 @@ class Point:
         return self.source.run
 
     @property
-    def is_peer(self):
-        """Whether it is a library's, to compare with."""
-        return bool(self.params.get("peer"))
+    def is_library(self):
+        """Whether it is of a baseline library, not of a kernel."""
+        return of_library(self.params)
 
     @property
     def device_name(self):

@@ -1,4 +1,4 @@
-"""Read records, and put those together that are of one point.
+"""Read records, and group them by point.
 
 Records are one point when board, device, driver, code, sample, case, kernel, parameters and the
 settings of the machine (its kernel, governors, versions) are the same. Numbers that the machine

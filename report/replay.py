@@ -1,4 +1,4 @@
-"""The command that repeats what a record says: made from its argv, and safe to paste."""
+"""The command that repeats the run of a record: made from its argv, and safe to paste."""
 
 import re
 import shlex

@@ -1,9 +1,9 @@
-"""Which points belong into which plot of matrix multiplication.
+"""Select the points for each plot of matrix multiplication.
 
 Nothing here knows a sample by name. A point takes part when its records have what is drawn:
 
 GFLOPS over size   metrics.gflops; params.size as n or MxNxK
-ladder             kernels of one size, beside the vendor's library (params.peer)
+kernels            of one size, beside the baseline libraries (params.library)
 roofline           also metrics.peak_gflops and metrics.peak_gbytes_per_s in records of the device
 local sizes        also params.local as 16x4 or [16, 4]
 clocks             also params.pin, in MHz
@@ -12,7 +12,7 @@ tuning             also other parameters, of which many combinations were tried
 
 from report import charts, gemm
 
-FEWEST_STEPS = 3  # of a ladder
+FEWEST_STEPS = 3  # kernels of one size
 FEWEST_TRIED = 8  # combinations of parameters, for a landscape
 MOST_OF_A_KIND = 4  # heat maps, or landscapes, of one sample on one device
 
@@ -38,7 +38,7 @@ def _of_device(where, gemms):
         if len({g.order for g in best}) > 1:
             yield charts.over_size(where, of, _series(best))
         if len(steps := _steps(best)) >= FEWEST_STEPS:
-            yield charts.ladder(where, of, steps)
+            yield charts.kernels(where, of, steps)
         tried = _grouped(own, lambda g: (g.name, g.size)).values()
         yield from (charts.local_sizes(where, of, found) for found in _most(tried, _local_sizes))
         kernels = _grouped(own, lambda g: g.name).values()
@@ -47,11 +47,11 @@ def _of_device(where, gemms):
 
 
 def _steps(best):
-    """Return the kernels of the size that most have, as their names say, and the peers of it."""
-    sizes = _grouped([g for g in best if not g.is_peer], lambda g: g.size)
+    """Return the kernels at the size that most have, by name, then the libraries."""
+    sizes = _grouped([g for g in best if not g.is_library], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
-    peers = [g for g in best if g.is_peer and g.size == size]
-    return [*sorted(steps, key=lambda g: g.name), *sorted(peers, key=lambda g: g.name)]
+    libraries = [g for g in best if g.is_library and g.size == size]
+    return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
 
 
 def _most(groups, pick):

@@ -1,4 +1,4 @@
-"""Where the time of one run went: what the outcomes of its cases and their records say."""
+"""The timeline of a run, from the outcomes of its cases and their records."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -153,9 +153,9 @@ def plot(line):
                ("build, inputs, check", "s"), ("timed launches", "s"), ("queued", "ms"),
                ("wait", "ms"), ("run", "ms"), ("set-up", "%"))  # fmt: skip
     note = (
-        f"{line.wall:.1f} s of wall time, of which {line.set_up_share:.1%} was set-up: all but "
-        f"the timed launches, which took {line.launches:.3g} s. Right: how the time of the "
-        "launches divides, by the device's events."
+        f"{line.wall:.1f} s of wall time, of which {line.set_up_share:.1%} was set-up. The "
+        f"timed launches took {line.launches:.3g} s. Right: the time of the launches, by the "
+        "device's events."
     )
     title = line.run.label
     name, heading = draw.slug("timeline", title), f"Timeline of {title}"

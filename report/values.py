@@ -1,9 +1,10 @@
-"""What records hold, as texts that can be shown: none of it is trusted."""
+"""Values of records as safe texts: none of them is trusted."""
 
 import json
 import sys
 from functools import lru_cache
 
+from common.record import LIBRARY
 from common.stats import number
 from common.text import printable
 
@@ -45,7 +46,7 @@ def parameters(params):
     """Return parameters as words such as size=512, the size first.
 
     Left out are those that are null, and nested ones: these are how a sample names the point to
-    itself. A digest is cut.
+    itself. A digest is truncated.
     """
     if "size" in params:
         params = {"size": None} | params
@@ -80,7 +81,7 @@ def flat_case(params):
 
 def _is_found(name):
     """Whether it is a digest of the code, the version of a library, or how a process ended."""
-    return name in ("peer", "exit_status") or name.endswith("sha256")
+    return name in (*LIBRARY, "exit_status") or name.endswith("sha256")
 
 
 def measured(values, prefix=""):

@@ -40,7 +40,7 @@ def imports(path):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_source_file(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 400, "a file of over 400 lines wants a cut"
+    assert len(text.splitlines()) <= 400, "a file has more than 400 lines: split it"
     where = path.relative_to(ROOT).parts[0]
     if path.suffix == ".py" and where in MAY_IMPORT:
         beside = {p.stem for p in path.parent.glob("*.py")} if where == "samples" else set()

@@ -1,12 +1,12 @@
 """Tools for every sample. Each starts a sample as a program, and reads its records.
 
-python -m tools sweep SAMPLE     run every point of options x values, into a journal
+python -m tools sweep SAMPLE     run every point of options x values, with a journal
 python -m tools tune SAMPLE      search for the best parameters of a kernel
-python -m tools replay FILE:LINE run what a record says again, and compare
-python -m tools inspect SAMPLE   what the compiler made of each kernel: registers, instructions
+python -m tools replay FILE:LINE repeat the run of a record, and compare
+python -m tools inspect SAMPLE   show each kernel's registers and instructions
 python -m tools check SAMPLE     look for data races and out-of-bounds accesses, with Oclgrind
 
-Each has a --help of its own. What stands after -- are options of the sample.
+Each has a --help of its own. Options after -- are passed to the sample.
 """
 
 import importlib
@@ -40,7 +40,7 @@ def main(argv):
         return PASSED
     name = argv[0]
     if name not in COMMANDS:
-        raise UsageError(f"'{name}' is no tool, there is: {', '.join(COMMANDS)}")
+        raise UsageError(f"'{name}' is not a tool: choose from {', '.join(COMMANDS)}")
     return importlib.import_module(f"tools.{name}").main(argv[1:])
 
 

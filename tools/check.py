@@ -1,15 +1,15 @@
-"""Run kernels under Oclgrind, a simulator that sees data races and every access out of bounds.
+"""Run kernels under Oclgrind, a simulator that detects data races and out-of-bounds accesses.
 
 python -m tools check sgemm                                every kernel, small matrices
 python -m tools check gemmbench --axis -f 'SGEMM_*_local' -D ROOM=16     with a macro of the kernel
 python -m tools check mygemm --axis --kernel 6 -- --size 20x21x22
-python -m tools check mygemm --guards pages                without Oclgrind: on a CPU, see below
+python -m tools check mygemm --guards pages                without Oclgrind, on a CPU
 
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
-ones. Oclgrind is a package of Debian and others. With --guards pages, points run on a device of
-this machine, whose buffers end at pages that may not be touched.
+ones. With --guards pages, points run on a CPU device of this machine, with guard pages after their
+buffers.
 
-exit status: 0 all clean; 1 something was found, or a result is wrong; 77 no Oclgrind.
+exit status: 0 nothing found; 1 a finding, or a wrong result; 77 Oclgrind is not installed.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def options():
     add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
         help="a macro for the kernels, such as fewer elements of local memory")  # fmt: skip
     add("--guards", choices=("oclgrind", "pages"), default="oclgrind",
-        help="what finds accesses out of bounds (default %(default)s)")  # fmt: skip
+        help="how out-of-bounds accesses are found (default %(default)s)")  # fmt: skip
     command.add_limit(result, 120)
     return result
 

@@ -1,4 +1,4 @@
-"""Start a sample in a process of its own, under a time limit: a driver may hang or crash."""
+"""Start a sample in a separate process with a time limit: a driver may hang or crash."""
 
 import os
 import signal

@@ -27,7 +27,7 @@ def parser(name, description):
     result = _Parser(
         prog=f"python -m tools {name}", description=description, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="What stands after -- are options of the sample.",
+        epilog="Options after -- are passed to the sample.",
     )  # fmt: skip
     result.add_argument("--debug", action="store_true", help="show where an error came from")
     return result
@@ -43,15 +43,15 @@ def add_axis(result):
     """Add --axis to the help; parse() reads it, for its values may begin with a hyphen."""
     result.add_argument(
         "--axis", action="append", metavar=("NAME", "VALUE"), nargs=2,
-        help="an option of the sample, and the values that it takes, each as a word; repeatable. "
-        "By default those of the sample's sample.toml",
+        help="an option of the sample and its values; repeatable. Default: the axes in the "
+        "sample's sample.toml",
     )  # fmt: skip
 
 
 def add_limit(result, seconds):
     """Add the time limit of a point."""
     result.add_argument("--limit", type=positive, default=seconds, metavar="S",
-                        help="seconds that a point may take (default %(default)s)")  # fmt: skip
+                        help="time limit of a point in seconds (default %(default)s)")  # fmt: skip
 
 
 def positive(text):
@@ -85,7 +85,7 @@ def parse(result, argv):
     own, options = list(argv[:at]), tuple(argv[at + 1 :])
     for word in options:
         if word.partition("=")[0] in _FILES:
-            raise UsageError(f"{word} cannot stand after --: the tool itself gives or reads it")
+            raise UsageError(f"{word} cannot be used after --: the tool sets it")
     words, axes = [], {}
     while own:
         if (word := own.pop(0)) != "--axis":
@@ -110,5 +110,5 @@ def all_axes(found, line):
     own = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
     if twice := [name for name in own if name in given]:
-        raise UsageError(f"{twice[0]} is an axis, and stands after -- as well")
+        raise UsageError(f"{twice[0]} is given twice: as an axis and after --")
     return {**{n: v for n, v in found.tools.axes if n not in given}, **own}

@@ -1,11 +1,11 @@
-"""What the compiler made of each kernel: registers, memory, and counts of its instructions.
+"""Show the compiler's result for each kernel: registers, memory, instruction counts.
 
 python -m tools inspect mygemm                              every kernel, small matrices
 python -m tools inspect mygemm --axis --kernel 6 7 -- --size 512 --precision double
 python -m tools inspect sgemm -- -p nvidia
 
 Each point runs once, with --check-only and --keep. PoCL gives LLVM IR and the machine's code,
-NVIDIA's driver PTX and, with the CUDA tools, SASS; other drivers a binary, which is kept as it is.
+NVIDIA's driver PTX and, with the CUDA tools, SASS. Binaries of other drivers are only kept.
 """
 
 import json
@@ -46,7 +46,7 @@ def options():
     command.add_sample(result)
     command.add_axis(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",
-                        help="where the files go (default SAMPLE-inspect)")  # fmt: skip
+                        help="folder of the files (default SAMPLE-inspect)")  # fmt: skip
     command.add_limit(result, 300)
     return result
 

@@ -1,7 +1,7 @@
-"""The journal of points: their records, a JSON object a line, and where each point stands.
+"""The journal of points: their records, one JSON object per line, and the state of each point.
 
 A point is written when it has ended, in one piece, and reaches the disk before the next one starts.
-So whatever ends a tool, at most the point that was running is lost. A record that was cut off is
+So whatever ends a tool, at most the point that was running is lost. An incomplete record is
 dropped when the journal is opened again; a file that is no journal is left as it is.
 
 The last record of a point says in params.point how it ended. A journal of a million points is
@@ -90,7 +90,7 @@ class Journal:
         good = torn = 0  # bytes up to the last line that is good; of the last one, without an end
         line = b""
         for number, line in enumerate(self._file, 1):
-            if not line.endswith(b"\n") and _cut_off(line):
+            if not line.endswith(b"\n") and _incomplete(line):
                 torn = len(line)
                 break
             self._line(line, number)
@@ -126,7 +126,7 @@ class Journal:
             self._refuse(number, f"params.point cannot be used: {error}")
 
     def _refuse(self, number, reason):
-        raise UsageError(f"{self.path}:{number}: {reason}: mend that line, or give another journal")
+        raise UsageError(f"{self.path}:{number}: {reason}: fix that line, or give another journal")
 
 
 def state_of(point):
@@ -160,7 +160,7 @@ def _open(path):
 
 
 def _lock(file):
-    """Lock the file. A process that a killed tool was about to start may hold it for a moment."""
+    """Lock the file. A process that a killed tool was about to start may hold it briefly."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -171,7 +171,7 @@ def _lock(file):
             time.sleep(0.05)
 
 
-def _cut_off(line):
+def _incomplete(line):
     """Tell whether the line, which has no end, is the first part of a record of ours."""
     if not (line.startswith(_START) or _START.startswith(line)):
         return False

@@ -1,4 +1,4 @@
-"""Counts of the classes of instructions in what compilers write: PTX, SASS, LLVM IR, assembly.
+"""Count instructions by class in the output of compilers: PTX, SASS, LLVM IR, assembly.
 
 The counts are static: an instruction in a loop counts once, one in an unrolled loop as often as it
 was written out. An instruction that loads or stores a vector counts once.

@@ -1,4 +1,4 @@
-"""A point: a sample with options. What makes two points the same, and the points of axes."""
+"""A point: a sample with options. The identity of points, and the points of axes."""
 
 import hashlib
 import json

@@ -1,15 +1,15 @@
-"""Run what a record says again, and say whether the new run agrees with it.
+"""Repeat the run of a record, and report whether the results agree.
 
 python -m tools replay sgemm.jsonl:12               the record in line 12, on the same device
 python -m tools replay sgemm.jsonl:12 -- -p intel   on another device
-python -m tools replay --trust mine.jsonl           a file with one record, whatever its options
+python -m tools replay --trust mine.jsonl           a file with one record, all options
 
-A record may come from somebody else. Its options are used only if its sample says that they choose
-what is run, and neither write nor name a file; --trust uses all of them. They agree if both pass
-and their medians differ by no more than both spreads (10th to 90th percentile) together.
+Records of others are not trusted: only options that sample.toml lists as harmless are used, except
+with --trust. Two results agree if both pass and their medians differ by no more than both spreads
+(10th to 90th percentile) together.
 
-exit status: 0 they agree, or what failed passes now; 1 they differ; 77 inconclusive: another
-device, other code, or fewer than 3 times.
+exit status: 0 they agree, or a failure passes now; 1 they differ; 77 inconclusive: another device,
+other code, or fewer than 3 times.
 """
 
 import itertools
@@ -30,8 +30,8 @@ def options():
     """Return the parser."""
     result = command.parser("replay", __doc__)
     add = result.add_argument
-    add("record", metavar="FILE:LINE", help="a record; only FILE where it holds one")
-    add("--trust", action="store_true", help="use all options of the record: it is your own")
+    add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
+    add("--trust", action="store_true", help="use all options of the record; for your own records")
     add("--json", type=Path, metavar="FILE", help="append the records of the new run to FILE")
     command.add_limit(result, 60)
     return result
@@ -75,7 +75,7 @@ def _options(old, trust, found):
     if not trust and not manifest.only_chooses(found.name, words):
         odd = _odd(found, words)
         raise UsageError(
-            f"the record's option {odd} may name a file, or write one: give --trust if the record "
+            f"the record's option {odd} may name or write a file: give --trust if the record "
             "is your own"
         )
     return words
@@ -201,7 +201,7 @@ def compare(found, old, new):
         if old.status != new.status:
             return f"differ: recorded as {old.status}, now {new.status}", WRONG_RESULT
         if _kind(old.reason) != _kind(new.reason):
-            text = f"differ: it still does not pass ({new.status}), but in another way"
+            text = f"differ: it fails in another way ({new.status})"
             return text, WRONG_RESULT
         return f"agree: it still does not pass ({new.status})", PASSED
     if old.status != "passed":

@@ -1,12 +1,12 @@
-"""Run every point of options x values, each in a process of its own, into a journal.
+"""Run a sample at every point of the axes; write the records to a journal.
 
-python -m tools sweep sgemm                                      the kernels that sample.toml names
+python -m tools sweep sgemm                                      every kernel in sample.toml
 python -m tools sweep sgemm --axis --size 64 256 1024 -- --repeat 9
 python -m tools sweep gemmbench --axis -f SGEMM_NN_4x1 SGEMM_NT_4x1 --axis -lws 4,4 8,8
 python -m tools sweep mygemm --axis --size 256 512 --random 20 --seed 7      20 points of them
 
-Stop it at any time, even with SIGKILL: the same command goes on where it stopped. A point is
-another one when its options, the sample's code, the device or its driver change.
+You can stop it at any time, even with SIGKILL: the same command continues. A point is run again if
+its options, the sample's code, the device or the driver changed.
 """
 
 from array import array
@@ -25,7 +25,7 @@ def options():
     command.add_axis(result)
     add = result.add_argument
     add("--random", type=command.count, metavar="N", help="only N of the points, drawn by --seed")
-    add("--seed", type=command.seed, default=0, help="of --random (default %(default)s)")
+    add("--seed", type=command.seed, default=0, help="seed of --random (default %(default)s)")
     add_journal(result)
     command.add_limit(result, 60)
     return result
@@ -35,7 +35,7 @@ def add_journal(result):
     """Add the option that names the journal."""
     result.add_argument(
         "--journal", type=Path, metavar="FILE",
-        help="where the records go, and what is not run again (default SAMPLE.jsonl)",
+        help="file of records; its points are not run again (default SAMPLE.jsonl)",
     )  # fmt: skip
 
 

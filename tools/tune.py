@@ -1,13 +1,13 @@
-"""Search for the best parameters of a kernel, and store them where the sample finds them.
+"""Search for the best parameters of a kernel, and store them for the sample.
 
-python -m tools tune mygemm --kernel 6                  every choice that its constraints allow
+python -m tools tune mygemm --kernel 6                  every legal combination
 python -m tools tune mygemm --kernel 6 --budget 50      50 of them
 python -m tools tune mygemm --kernel 12 -- --size 512 --precision double --KC 64     KC is given
 python -m tools tune gemm_intel --kernel nt -- -s 1024
 
-Each choice runs as a point of a sweep does: in a process of its own, checked before it is timed,
-and recorded in the journal. So the same command goes on where it was stopped. Then the best five
-and the default are run again, interleaved. The one with the best ratio to the default wins.
+Each combination is a point, as in a sweep: it runs in a process of its own, is checked, then timed,
+and recorded in the journal. So the same command continues after a stop. Then the best five and the
+default are run again, interleaved. The one with the best ratio to the default wins.
 """
 
 import random
@@ -33,10 +33,10 @@ def options():
     add = result.add_argument
     add("--kernel", metavar="NAME", help="name of the kernel, or the value that its option takes")
     add("--budget", type=command.count, metavar="N",
-        help="choices that are tried, drawn by --seed (default: all)")  # fmt: skip
-    add("--seed", type=command.seed, default=0, help="of --budget (default %(default)s)")
+        help="number of combinations to try, drawn by --seed (default: all)")  # fmt: skip
+    add("--seed", type=command.seed, default=0, help="seed of --budget (default %(default)s)")
     add("--rounds", type=command.count, default=5, metavar="N",
-        help="of the best, at the end (default %(default)s)")  # fmt: skip
+        help="interleaved rounds of the best at the end (default %(default)s)")  # fmt: skip
     add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
         "sample looks for it)")  # fmt: skip
     sweep.add_journal(result)
@@ -48,7 +48,7 @@ def main(argv):
     """Search, run the best again, store the winner; return the exit status."""
     line = command.parse(options(), argv)
     if line.axes:
-        raise UsageError("tune has no --axis: it goes through the parameters of one kernel")
+        raise UsageError("tune has no --axis: it varies the parameters of one kernel")
     args, found = line.args, manifest.read(line.args.sample)
     given = (*sweep.usual(found, line.options), *line.options)
     described = child.describe(found.name, given, args.limit)
@@ -56,16 +56,16 @@ def main(argv):
     journal = Journal(args.journal or Path(f"{found.name}.jsonl"))
     plan = search.plan(args.budget, args.seed)
     where = f"{search.name} on {described.device['name']}"
-    print(f"{where}: {len(plan)} choices of its parameters", flush=True)
+    print(f"{where}: {len(plan)} combinations of its parameters", flush=True)
     results = []
     with Progress(len(plan)) as progress:
         for point, result in engine.run(found, plan, args.limit, journal):
             progress.step(f"{point.label}: {engine.line(found, result)}")
             if result.state.metric is not None:
                 results.append((result.state.metric, point))
-    print(f"{len(results)} of {len(plan)} choices passed: records in {journal.path}")
+    print(f"{len(results)} of {len(plan)} combinations passed: records in {journal.path}")
     if not results:
-        raise OpenCLFailure(f"{search.name}: no choice passed and was timed")
+        raise OpenCLFailure(f"{search.name}: no combination passed")
     results.sort(key=lambda pair: -pair[0])
     best = [point for _, point in results[:_FINALISTS]]
     finalists = list(dict.fromkeys([plan[0], *best, *search.sample_choice()]))
@@ -109,7 +109,9 @@ class Search:
         """Return the Points to try: the default first. `budget` of them are drawn, if given."""
         legal = list(islice(constraints.legal(self._space, self._known, self._fixed), _MOST + 1))
         if len(legal) > _MOST:
-            raise UsageError(f"{self.name} has more than {_MOST} choices: fix a parameter after --")
+            raise UsageError(
+                f"{self.name} has more than {_MOST} combinations: fix a parameter after --"
+            )
         first = constraints.choose(self._space, self._fixed, self._known, self.name).params
         rest = [params for params in legal if params != first]
         if budget is not None and budget - 1 < len(rest):
@@ -145,7 +147,7 @@ def pick(kernels, wanted):
 
 
 class Contest:
-    """Points that are run again in turn, round after round; ratios are to the first of them."""
+    """Points that are run again in interleaved rounds; ratios are to the first of them."""
 
     def __init__(self, found, finalists, rounds, limit_s):
         """Run them. Raises OpenCLFailure where none can be compared with the first."""
@@ -190,7 +192,7 @@ def _store(found, search, described, contest, args):
     order = contest.order()
     winner = next((point for point in order if point in search.params), None)
     if winner is None:
-        raise OpenCLFailure(f"{search.name}: no choice could be timed again")
+        raise OpenCLFailure(f"{search.name}: no combination could be timed again")
     print(f"best: {winner.label}")
     folder = args.tuned or (found.tools.tuned and found.folder / found.tools.tuned)
     if not folder:

@@ -1,4 +1,4 @@
-"""How large the caches of this machine's cores are, as Linux tells; OpenCL does not."""
+"""The sizes of the caches of this machine's cores, from Linux; OpenCL does not give them."""
 
 from pathlib import Path
 

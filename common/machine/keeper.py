@@ -1,4 +1,4 @@
-"""Put settings back when whoever changed them is gone. Started by common/machine/settings.py.
+"""Restore settings when the process that changed them ends. Started by common/machine/settings.py.
 
 It reads one line, a JSON list of [path, text], says `ready`, and waits for the end of its input.
 That end comes when its parent closes the pipe, and just the same when the parent is killed or

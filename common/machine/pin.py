@@ -22,9 +22,9 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS):
     """
     clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
     if not clocks:
-        raise UsageError("--pin: this machine shows no clock that can be set; leave it out")
+        raise UsageError("--pin: this machine has no clock that can be set")
     if hz is not None and kind not in {clock.kind for clock in clocks}:
-        raise UsageError(f"--pin: this machine shows no {kind} clock that can be set")
+        raise UsageError(f"--pin: this machine has no {kind} clock that can be set")
     with held(tree, "--pin") as hold:
         changes = []
         for clock in clocks:

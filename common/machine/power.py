@@ -1,4 +1,4 @@
-"""Energy of a kernel: power sensors read while it repeats, and the idle power taken off.
+"""Energy of a kernel: power sensors are read while it repeats; idle power is subtracted.
 
 A sensor shows a new value now and then, an INA231 every 0.26 s, and the old one in between. So only
 values that are new count, each until the next one comes, and a mean of fewer than FRESH of them is
@@ -141,7 +141,7 @@ def _energy(idle, active, seconds):
 def lines(energies):
     """Return a line on each sensor's energy, as measure() returned it; one where there is none."""
     if not energies:
-        return ["this machine shows no power sensor that can be read"]
+        return ["this machine has no readable power sensor"]
     texts = []
     for name, e in energies.items():
         if e["joules"] is None:

@@ -1,4 +1,4 @@
-"""Change settings of the machine for a while; whatever happens, they are put back.
+"""Change settings of the machine temporarily; they are always restored.
 
 Before the first change a process of its own, common/machine/keeper.py, is told what there was. It
 restores when this process closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a
@@ -52,7 +52,7 @@ def held(folder, why):
         deadline = time.monotonic() + _PATIENCE
         while not _lock(descriptor):
             if time.monotonic() > deadline:
-                raise UsageError(f"{why}: another program holds the settings, wait for its end")
+                raise UsageError(f"{why}: another program uses these settings: wait until it ends")
             time.sleep(0.05)
         yield descriptor
     finally:
@@ -83,7 +83,7 @@ def changed(changes, why, holds=()):
         guard.stdin.write(json.dumps(back) + "\n")
         guard.stdin.flush()
         if guard.stdout.readline() != "ready\n":
-            raise SampleError(f"{why}: what restores the settings does not start")
+            raise SampleError(f"{why}: the process that restores the settings does not start")
         for each in changes:
             if each.value is not None:
                 _write(each, why)
@@ -97,7 +97,7 @@ def _write(change, why):
         change.path.write_text(change.value, encoding="utf-8")
     except PermissionError as error:
         raise UsageError(
-            f"{why} needs the right to write {change.path}: run it as root, or leave it out"
+            f"{why} needs permission to write {change.path}: run it as root, or omit the option"
         ) from error
     except OSError as error:
         problem = f"cannot write {change.value} to {change.path}: {error.strerror}"

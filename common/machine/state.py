@@ -1,4 +1,4 @@
-"""What the machine is and what state it is in."""
+"""The machine and its state."""
 
 import os
 import platform
@@ -103,4 +103,4 @@ def line(state):
     parts = [f"{name} {mhz(hz)}" for name, hz in state["clocks_hz"].items() if hz is not None]
     parts += [f"{name} {value:.0f} degrees" for name, value in state["temperatures_c"].items()]
     parts += [f"{name} {watts:.3g} W" for name, watts in state["power_w"].items()]
-    return ", ".join(parts) or "this machine shows no clocks, temperatures or power"
+    return ", ".join(parts) or "this machine reports no clocks, temperatures or power"

@@ -1,4 +1,4 @@
-"""What `fab provision` made for the samples on this board, and wrote down in environment.json.
+"""The environment that `fab provision` made on this board, described in environment.json.
 
 envs/N/              packages, in a virtual environment where this Python can make one
 vendors/             ICD files, where the system has none for the vendor's library

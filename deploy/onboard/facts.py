@@ -1,4 +1,4 @@
-"""What the doctor asks a board. Changes nothing there.
+"""Collect the facts about a board that the doctor needs. Changes nothing.
 
 What may crash or hang, a driver above all, is asked in a process of its own.
 """
@@ -188,7 +188,7 @@ def unpack(modules, folder):
 
 def survey(modules, scratch, env, python, beat):
     """Look at the drivers as the samples do: with their modules, in a folder of our own."""
-    nowhere = {"ok": False, "text": "there is no room for a file in the folder for temporary ones"}
+    nowhere = {"ok": False, "text": "the folder for temporary files is full"}
     if not scratch:
         return nowhere
     try:

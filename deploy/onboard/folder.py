@@ -1,4 +1,4 @@
-"""The remote folder: what is ours in it, and who is at work there.
+"""The remote folder: its files, and its lock.
 
 suite.json           marks the folder as ours: nothing is deleted from a folder without it
 lock                 held while a deploy, a run or a clean is going on; says by whom
@@ -39,7 +39,7 @@ def locked(folder, holder):
             not os.path.exists(lock.name)
             or os.stat(lock.name).st_ino != os.fstat(lock.fileno()).st_ino
         ):
-            raise Refused("the board was cleaned this moment: try again")
+            raise Refused("the board was just cleaned: try again")
         lock.seek(0)
         lock.truncate()
         lock.write("%s, process %d on the board" % (holder, os.getpid()))

@@ -1,4 +1,4 @@
-"""What may come from a board, and how long it may take. Both ends know these limits.
+"""Limits on the data from a board, and on the time. Host and board use the same limits.
 
 A board may be broken, or controlled by others. The board's programs keep to these limits, and fab
 holds every board to them: what is larger, longer or later costs that board. fab itself stays below
@@ -17,7 +17,7 @@ LARGEST_CONVERSATION = 2048 * MIB  # all that comes in one: four of the largest 
 UNREAD = 16 * MIB  # what may wait inside this process; an SSH server that obeys sends 4 MiB
 LARGEST_PACKET = 256 * KIB  # of SSH; OpenSSH sends no larger one
 
-# A case. What is more is cut off, or left on the board.
+# A case. Anything beyond them is dropped, or stays on the board.
 LOG = 4 * MIB  # what it prints: more ends the case
 FIRST_RECORDS = 256 * KIB  # records that are sent as it ends, to be shown; all come with the run
 LONGEST_PRINTED = 32 * KIB  # a longer line is passed on in parts: one takes six times that in JSON

@@ -1,4 +1,4 @@
-"""Say what a board has for `fab provision` to decide by, and make what it decided."""
+"""Report the facts that `fab provision` needs for its plan, and execute the plan."""
 
 import glob
 import hashlib
@@ -80,7 +80,7 @@ def apt(wanted):
         return dict(about, problem="the board has none")
     of_system = os.path.realpath(sys.executable) == os.path.realpath("/usr/bin/python3")
     if sys.prefix != sys.base_prefix or not of_system:
-        return dict(about, problem="%s is not the Python it installs for" % sys.executable)
+        return dict(about, problem="%s is not the Python that apt installs for" % sys.executable)
     command = ["apt-get", "install", "--simulate", "--no-install-recommends"] + wanted
     try:
         done = subprocess.run(
@@ -154,7 +154,7 @@ def make(wire, request):
     require_free(folder)
     payload = io.BytesIO(wire.take(request["bytes"]))
     if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
-        raise Refused("the packages broke off on their way: provision again")
+        raise Refused("the packages arrived incomplete: provision again")
     os.makedirs(place(folder), exist_ok=True)
     with locked(folder, request["holder"]):
         write_json(place(folder, MARKER), {"layout": 1})

@@ -1,4 +1,4 @@
-"""Run cases one by one, and hand their results over."""
+"""Run cases one by one, and send their results."""
 
 import os
 import shutil

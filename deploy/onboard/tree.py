@@ -37,7 +37,7 @@ def require_free(folder):
     if os.path.exists(place(folder, MARKER)) or not os.path.isdir(path):
         return
     if set(os.listdir(path)) - {"lock"}:
-        raise Refused("%s holds other files: name a folder of its own in boards.toml" % path)
+        raise Refused("%s has other files: name an empty folder in boards.toml" % path)
 
 
 def hashes(tree):
@@ -88,7 +88,7 @@ def unpack(wire, target, wanted):
             for member in archive:
                 # Names are compared, never trusted: a member that was not asked for ends it.
                 if member.name not in wanted or not member.isfile():
-                    raise Refused("the copy holds a file that was not asked for: " + member.name)
+                    raise Refused("the copy has an unexpected file: " + member.name)
                 path = os.path.join(target, member.name)
                 with open(path, "wb") as file:
                     shutil.copyfileobj(archive.extractfile(member), file)

@@ -1,1 +1,1 @@
-"""Odd inputs for every program of the suite: `make fuzz`."""
+"""Invalid inputs for every program of the suite: `make fuzz`."""

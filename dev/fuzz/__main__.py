@@ -1,4 +1,4 @@
-"""Give the programs of this suite inputs that nobody would, and see that each ends as documented.
+"""Run the programs of this suite with invalid inputs, and check that each ends as documented.
 
 python -m dev.fuzz                           10,000 inputs, the same for the same --seed
 python -m dev.fuzz --inputs 300              a short one, as in CI

@@ -48,14 +48,14 @@ def takes_long(argv):
 
 @st.composite
 def mutated(draw, data):
-    """Draw bytes that differ from `data`: some changed, cut off, repeated or put in."""
+    """Draw bytes that differ from `data`: some changed, truncated, repeated or put in."""
     data = bytearray(data)
     for _ in range(draw(st.integers(1, 6))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))
-        kind = draw(st.sampled_from(["set", "cut", "put", "repeat", "extreme"]))
+        kind = draw(st.sampled_from(["set", "truncate", "put", "repeat", "extreme"]))
         if kind == "set" and data:
             data[at] = draw(st.integers(0, 255))
-        elif kind == "cut":
+        elif kind == "truncate":
             del data[at : at + draw(st.integers(1, 64))]
         elif kind == "put":
             data[at:at] = draw(st.binary(max_size=16))

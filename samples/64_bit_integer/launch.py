@@ -1,4 +1,4 @@
-"""How the kernels are launched: whether 64-bit atomics work, the work-groups, and the walk."""
+"""How the kernels are launched: 64-bit atomics or not, work-groups, access pattern."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from common.errors import OpenCLFailure
 from common.program import build
 
 WORK_GROUPS = [2**n for n in range(11)]
-VECTOR = 64  # pixels that a step of a walk reads
+VECTOR = 64  # pixels that a work-item reads in a step
 _FOLDER = Path(__file__).with_name("kernels")
 _ATOMICS = "cl_khr_int64_base_atomics"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
@@ -22,15 +22,15 @@ _SUMS = 16  # bytes that a work-item keeps in local memory
 
 
 class Shape(NamedTuple):
-    """An NDRange of one dimension, and the walk over the image."""
+    """An NDRange of one dimension, and the access pattern."""
 
     groups: int
     local: int
-    contiguous: bool | None  # None where there is no walk
+    contiguous: bool | None  # None where there is no choice
 
     def __str__(self):
-        walk = {True: ", contiguous walk", False: ", interleaved walk", None: ""}
-        return f"{self.groups} work-groups of {self.local}{walk[self.contiguous]}"
+        access = {True: ", contiguous access", False: ", interleaved access", None: ""}
+        return f"{self.groups} work-groups of {self.local}{access[self.contiguous]}"
 
     def ndrange(self):
         """Return the global size and the local size."""
@@ -84,8 +84,8 @@ def built(queue, path, name, shape):
     return kernel, shape.fit(kernel.get_work_group_info(info, device))
 
 
-def shape(chosen, limits, count, local=None, walk=None):
-    """Return the Shape for an image of `count` pixels; `local` and `walk` overrule its choice.
+def shape(chosen, limits, count, local=None, access=None):
+    """Return the Shape for an image of `count` pixels; `local` and `access` overrule its choice.
 
     A CPU runs the work-items of a core one after the other: one per group, a few groups per core,
     each with a stretch of memory of its own. A GPU runs them side by side: neighbours must read
@@ -98,7 +98,7 @@ def shape(chosen, limits, count, local=None, walk=None):
     local = min(local or usual, 1 << (most.bit_length() - 1))
     groups = chosen.max_compute_units * (4 if on_cpu else 16)
     groups = max(1, min(groups, -(-count // (VECTOR * local))))
-    return Shape(groups, local, on_cpu if walk is None else walk == "contiguous")
+    return Shape(groups, local, on_cpu if access is None else access == "contiguous")
 
 
 def per_pixels(chosen, limits, count, pixels):

@@ -1,4 +1,4 @@
-"""Images as the kernels want them: one byte of luma per pixel, uint8 of height x width."""
+"""Images for the kernels: one byte of luma per pixel, uint8 of height x width."""
 
 import argparse
 import warnings

@@ -43,7 +43,7 @@ def options():
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")  # fmt: skip
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")  # fmt: skip
-    parser.add_argument("--walk", choices=("contiguous", "interleaved"))
+    parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"))
     return parser
 
 
@@ -81,7 +81,7 @@ def main(args):
             continue
 
         # Build the kernel. Its sums are two numbers; without atomics, two for each work-group.
-        shape = launch.shape(chosen, limits, image.size, args.work_group, args.walk)
+        shape = launch.shape(chosen, limits, image.size, args.work_group, args.access)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
         kernel, shape = launch.built(queue, KERNELS[name], name, shape)

@@ -1,4 +1,4 @@
-"""The two sums on the host: exact, timed, and held against those of a kernel."""
+"""The two sums on the host: exact, timed, and compared with a kernel's."""
 
 from dataclasses import dataclass
 from statistics import median

@@ -5,7 +5,7 @@
  *              K |  B  |   |
  *                |     v   |  k              A: M x K    B: K x N    C: M x N
  *        K       +---------+
- *     +------+   +---------+                 The sum over k walks along a row of A, with lda
+ *     +------+   +---------+                 The sum over k runs along a row of A, with lda
  *     |      |   |         |                 elements between neighbours, and down a column of B,
  *   M | A -> |   |  o   C  |                 where they are neighbours in memory.
  *     |      |   |         |
@@ -72,7 +72,7 @@ void gemm_nn(int K, T alpha, __global const T *restrict A, ulong lda,
         for (int i = 0; i < TILE_SIZE_M; i++)
             sums[j][i] = 0;
 
-    /* TILE_SIZE_K columns of A at a time: they stay in registers while j walks over the columns of
+    /* TILE_SIZE_K columns of A at a time: they stay in registers while j runs over the columns of
      * the tile, and a sum is fetched and put back once for TILE_SIZE_K products. The loops over j
      * and l are unrolled, so that no sum is indexed by a variable and each can live in a register;
      * the loop over i is left to the compiler as a loop that it may vectorise. */

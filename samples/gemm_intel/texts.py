@@ -1,8 +1,8 @@
-"""What gemm_intel prints, in the words of the original where it has them."""
+"""The output of gemm_intel, in the format of the original."""
 
 from statistics import median
 
-from common import device
+from common import device, stats
 from common.text import printable
 
 UNCHECKED = "Nothing was checked: --validation compares the result with a float64 reference"
@@ -58,7 +58,7 @@ def summary(times, gflop, verbose):
     if not times.host_s:
         return ["Summary: no iterations, so nothing was run"]
     middle, best = gflop / median(times.host_s), gflop / min(times.host_s)
-    spread = (best - gflop / max(times.host_s)) / middle
+    spread = stats.spread([gflop / seconds for seconds in times.host_s]).relative
     counts = f"{len(times.host_s)} iterations after {times.warmup} to warm up"
     line = f"Summary: median {middle:.6g} GFLOPS, best {best:.6g}, spread {spread:.1%}, {counts}"
     return [line, *(times.lines(verbose) if verbose else [])]

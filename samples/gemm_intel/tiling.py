@@ -1,4 +1,4 @@
-"""Tiles and work-groups of gemm_intel: which are legal, which would be, and the padding they need.
+"""Tiles and work-groups of gemm_intel: which are legal, the nearest legal ones, and their padding.
 
 A work-item makes size_m x size_n elements of C, and a work-group has group_m x group_n work-items.
 gemm_nn goes through k in steps of size_k; for gemm_nt, size_k is 1.

@@ -1,4 +1,4 @@
-"""A kernel's .json file: what it says of the .cl file, and what follows from it for a launch.
+"""A kernel's .json file: it describes the .cl file and determines the launch.
 
     {"name": "SGEMM_NT_4x1", "file": "SGEMM_NT_4x1.cl", "type": "S",
      "transA": "N", "transB": "T", "dj": 4, "di": 1}

@@ -1,4 +1,4 @@
-"""Why the validation failed in the GEMMbench paper: two causes, each reproduced and kept apart.
+"""Why the validation failed in the GEMMbench paper: two causes, each reproduced separately.
 
 python samples/gemmbench/run.py paper
 python samples/gemmbench/run.py paper --orders 64,96,128
@@ -139,7 +139,7 @@ def supported(limits):
         try:
             meta.require_support(limits)
         except Unsupported as lack:
-            print(f"left out: {lack}")
+            print(f"skipped: {lack}")
             continue
         yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
 

@@ -1,4 +1,4 @@
-"""GEMM kernels as data: each is checked, measured, and recorded with all that a reader may ask.
+"""GEMM kernels as data: each is checked, measured, and completely recorded.
 
 python samples/gemmbench/run.py                                   one point, as the original does
 python samples/gemmbench/run.py -f SGEMM_NT_4x2 -n 512 -lws 8,8
@@ -78,12 +78,12 @@ def options():
         help="folder of the kernels (default: the one beside run.py)")  # fmt: skip
     add("--data", choices=["drawn", "integer"], default="drawn", help="integer: exact results")
     add("-eps", "--eps", type=cli.positive, metavar="E",
-        help="largest error of any element; without it each has a bound of its own")  # fmt: skip
+        help="largest error of any element (default: a bound for each element)")  # fmt: skip
     add("--pin", nargs="?", const="max", type=frequency, metavar="MHZ", help="hold all clocks at "
         "their maximum, the device's at MHZ if given; restored at the end")  # fmt: skip
     add("--energy", action="store_true", help="measure the energy of a launch as well")
-    add("--sysfs", type=folder, metavar="DIR", default=sysfs.SYSFS, help="to use in place of /sys")
-    add("--no-fence", action="store_true", help="no effect: --guards took its place")
+    add("--sysfs", type=folder, metavar="DIR", default=sysfs.SYSFS, help="used in place of /sys")
+    add("--no-fence", action="store_true", help="no effect: replaced by --guards")
     return parser
 
 
@@ -292,11 +292,13 @@ def verdict(bench, meta, check, outside):
 def refuse_command(word):
     """Raise UsageError for a word that names no command, or one that stands in the wrong place."""
     if word in MOVED:
-        raise UsageError(f"{word} became a tool for all samples: python -m tools {MOVED[word]}")
+        raise UsageError(f"{word} is now a tool for all samples: python -m tools {MOVED[word]}")
     if word == "paper":
         raise UsageError("paper must come first: run.py paper ...")
     if word is not None:
-        raise UsageError(f"'{printable(word)}' is no command, there is paper; -f names a kernel")
+        raise UsageError(
+            f"'{printable(word)}' is not a command: the only one is paper; -f names a kernel"
+        )
 
 
 def frequency(text):

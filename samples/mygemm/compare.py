@@ -1,4 +1,4 @@
-"""What became of each kernel, beside the libraries that are here: status, ratios, record, table."""
+"""The results of kernels and baseline libraries: status, ratios, records, tables."""
 
 import time
 from argparse import SUPPRESS
@@ -35,11 +35,11 @@ def add_options(parser):
         metavar="NAMES", help=f"{names} between commas, all (default) or none")  # fmt: skip
     add("tool", nargs="?", type=_moved, help=SUPPRESS)
     add("--blas", metavar="FILE",
-        help="a further library, with the interface CBLAS: libopenblas.so.0, ...")  # fmt: skip
+        help="one more library with the CBLAS interface: libopenblas.so.0, ...")  # fmt: skip
     add("--in-flight", type=cli.count(1, 10_000), metavar="N",
-        help="launches back to back for each time taken (default: several short ones)")  # fmt: skip
+        help="launches back to back for each sample (default: several short ones)")  # fmt: skip
     add("--queues", type=cli.count(1, 64), metavar="N",
-        help="command queues for these (default: 1, but on a CPU one a core, up to 8)")  # fmt: skip
+        help="command queues for these (default: 1; on a CPU one per core, up to 8)")  # fmt: skip
 
 
 def _moved(word):
@@ -131,7 +131,7 @@ class Result:
             params |= self.built.plan.params
             params["local"] = "x".join(map(str, self.built.plan.local_size))
         if self.version:
-            params["peer"] = self.version
+            params["library"] = self.version
         timing, metrics = {}, {}
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
@@ -275,7 +275,7 @@ def table(results, args):
         notes = [
             f"* {best.version}, the best library here",
             f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the host's.",
-            "Ratios are by the host's, which counts launching as well: medians over the rounds.",
+            "Ratios are medians over the rounds, by the host's clock, which includes launching.",
         ]
     return [*columns(head, rows), *notes, *_batches(timed)]
 

@@ -1,4 +1,4 @@
-"""The fourteen kernels as data: their parameters, what these must keep, and their NDRange.
+"""The fourteen kernels as data: parameters, constraints, and NDRange.
 
 An expression such as "TSM // WPTM" stands for a number that follows from the parameters; see
 common/constraints.py. Dimension 0 of every NDRange goes along the columns of C, dimension 1 along
@@ -336,7 +336,7 @@ def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
     selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
-                        help="where best finds the parameters that a search found")  # fmt: skip
+                        help="folder in which best finds tuned parameters")  # fmt: skip
 
 
 def named(args):

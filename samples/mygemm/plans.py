@@ -1,4 +1,4 @@
-"""From a kernel and its parameters to what is built and launched: NDRange, and copies around it.
+"""From a kernel and its parameters to build options, NDRange, and copies of the matrices.
 
 A kernel that wants whole tiles gets copies where the matrices have none: pad.cl and transpose.cl
 make them before it, and take C out of its copy again.

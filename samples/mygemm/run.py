@@ -1,4 +1,4 @@
-"""myGEMM: one kernel after the other, each with one idea more, checked, timed, side by side.
+"""myGEMM: numbered kernels, each with one more idea; checked, timed, and compared.
 
 python samples/mygemm/run.py                                      order 1024, the best kernel here
 python samples/mygemm/run.py --kernel all                         all kernels, the naive one first

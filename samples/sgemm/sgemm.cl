@@ -5,7 +5,7 @@
  *                   |   |         |
  *                 K |   | B       |              A: M x K    B: K x N    C: M x N
  *                   |   |         |
- *          K        +---v---------+              The sum over k walks along a row of A,
+ *          K        +---v---------+              The sum over k runs along a row of A,
  *     +---------+   +-------------+              where neighbours are neighbours in memory,
  *     |         |   |             |              and down a column of B, where they are
  *   M |---------> A |---o         | C            N floats apart.

@@ -21,7 +21,7 @@ BAD = {
     "no such type here": (["-t", "acc"], 2, "no device of type acc"),
     "unknown kernel": (["--kernel", "fast"], 2, "invalid choice: 'fast'"),
     "unknown option": (["--sise", "4"], 2, "unrecognized arguments: --sise 4"),
-    "an option cut short": (["--siz", "4"], 2, "unrecognized arguments"),
+    "an abbreviated option": (["--siz", "4"], 2, "unrecognized arguments"),
     "repeat 0": (["--repeat", "0"], 2, "'0' is not a whole number from 1 to"),
     "warmup -1": (["--warmup", "-1"], 2, "'-1' is not a whole number from 0 to"),
     "seed 2^32": (["--seed", "4294967296"], 2, "from 0 to 4294967295"),

@@ -155,7 +155,7 @@ def test_older_records_have_no_code():
         ('metric = 3', "metric must be a string"),
         ('axes = {"--x" = []}', "axes of --x: no value"),
         ('axes = {"--x" = "*.none"}', "there is no '\\*.none'"),
-        ('axes = {"--x" = "/etc/*"}', "leads out of the sample's folder"),
+        ('axes = {"--x" = "/etc/*"}', "is outside the sample's folder"),
         ('axes = 3', "sample.toml"),
         ("more = 3", "unknown key more"),
     ],

@@ -100,7 +100,7 @@ def test_cblas_is_not_asked_for_half_precision(queue):
     library = libraries.Cblas("libblis", "libblis.so.4", None)
     found, reasons = libraries.find((), queue.device, inputs, library)
     assert found == []
-    assert reasons == {"libblis": "CBLAS is asked for single and double precision only"}
+    assert reasons == {"libblis": "CBLAS has single and double precision only"}
 
 
 class Torch(SimpleNamespace):
@@ -139,7 +139,7 @@ class Torch(SimpleNamespace):
     ("available", "gpus", "reason"),
     [
         (True, 1, None),
-        (True, 2, "CUDA sees 2 GPUs: leave one with CUDA_VISIBLE_DEVICES"),
+        (True, 2, "CUDA sees 2 GPUs: select one with CUDA_VISIBLE_DEVICES"),
         (False, 0, "PyTorch is built without CUDA, or finds no GPU"),
     ],
 )

@@ -145,3 +145,9 @@ def test_a_number_that_is_none_costs_its_record_only(tmp_path, number):
     assert len(records) == 2
     assert len(errors) == 1
     assert errors[0].startswith(f"{path}:2: ")
+
+
+@pytest.mark.parametrize("key", ["library", "peer"])
+def test_a_record_of_a_library_by_its_present_and_its_older_name(key):
+    assert record.of_library({key: "OpenBLAS 0.3"})
+    assert not record.of_library({key: None, "size": "8"})

@@ -20,7 +20,7 @@ def test_the_profiling_block_is_the_sdks():
     ]
 
 
-def test_median_and_spread():
+def test_median_and_range():
     times = Timing([0] * 3, [0] * 3, [2.0, 1.0, 4.0], [9.0] * 3, 1)
     assert times.rate(8.0) == (4.0, 2.0, 8.0)
     assert times.rate_line("GFLOPS", 8.0) == "GFLOPS:         4 (median of 3, 2 to 8)"

@@ -119,8 +119,8 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
         (GOOD.replace("= 5", "= 0.5"), "timeout must be a whole number"),
         (GOOD.replace('["run.py"]', '"run.py"'), "files must be a list of strings"),
         (GOOD.replace("run.py", "nope.cl"), "there is no 'nope.cl'"),
-        (GOOD.replace("run.py", "/etc/passwd"), "leads out of the sample's folder"),
-        (GOOD.replace("run.py", "../x"), "leads out of the sample's folder"),
+        (GOOD.replace("run.py", "/etc/passwd"), "is outside the sample's folder"),
+        (GOOD.replace("run.py", "../x"), "is outside the sample's folder"),
         ("files = []\n", "lacks cases"),
         ("x = " + "[" * 4000, r"samples/s/sample\.toml: its values are nested too deeply"),
         (

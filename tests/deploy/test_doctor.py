@@ -95,7 +95,7 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
             "OpenCL",
             "-p forces it",
         ),
-        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "leave it out"),
+        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "exclude it"),
         (
             {"devices": two_platforms(name="rusticl", devices=[])},
             "FAIL",

@@ -92,7 +92,7 @@ def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results, c
         waiting(c={"jsonl": Record("s", f"other{number}", "passed").to_line() + "\n"})
         (row,) = runs.collect(board)
         assert row.record.variant == f"other{number}"
-        assert f"came home before and stays as it is: what has its name now is in {results}" in (
+        assert f"is already here and is not changed: the new run of that name is in {results}" in (
             capsys.readouterr().out
         )
         assert board.fetched == [results / f"{RUN}-{number}"]
@@ -108,7 +108,7 @@ def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
         runs.collect(board)
         assert not folder.exists()
     assert [path.name for path in results.iterdir()] == [RUN]
-    assert "came home before" not in capsys.readouterr().out
+    assert "is already here" not in capsys.readouterr().out
 
 
 def test_a_name_has_so_many_runs_and_no_more(waiting, board, results, monkeypatch):
@@ -155,7 +155,7 @@ def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, 
     ]))  # fmt: skip
     rows = runs.collect(board)
     assert [(row.case, row.record.status) for row in rows] == [(n, "passed") for n in "cde"]
-    assert "left on the board, since too large: 1 file of 1.95 KiB (s/c.log)" in (
+    assert "too large, stays on the board: 1 file of 1.95 KiB (s/c.log)" in (
         capsys.readouterr().out
     )
     assert not (results / RUN / "s" / "c.log").exists()
@@ -190,7 +190,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
     left = home.Left(("s/c.jsonl",), 1, 10**7)
     (case,) = home.complete(board, session, tmp_path, True, True, left)
     assert case.records[0].reason == (
-        "ended with status 0 and left no record; files that were too large are left on the board"
+        "ended with status 0 and left no record; files that were too large stay on the board"
     )
 
 
@@ -202,7 +202,7 @@ def test_a_time_that_cannot_be_shown(tmp_path, seconds):
     (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')
     outcome = {"reason": None, "exit_status": 0, "seconds": seconds, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
-    with pytest.raises(BoardError, match="it sends what makes no sense"):
+    with pytest.raises(BoardError, match="it sends invalid data"):
         home.complete(board, session, tmp_path, True, True, None)
 
 

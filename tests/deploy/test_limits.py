@@ -84,7 +84,7 @@ FLOODS = {
     ),
     "lines without a word": (
         "for _ in itertools.count(): o.write(b'\\n')",
-        "it sends without end: 100 lines that say nothing",
+        "it sends without end: 100 lines that are not messages",
     ),
     "JSON that is deep": (
         "for _ in itertools.count(): o.write(b'[' * 500000 + b'\\n')",
@@ -93,21 +93,21 @@ FLOODS = {
     "JSON that is large in memory": (
         'for _ in itertools.count(): o.write(b\'{"event": "run", "run": [\' + '
         "b'[],' * 170000 + b'[]]}\\n')",
-        "it sends what makes no sense",
+        "it sends invalid data",
     ),
     "signs of life": (
         "for _ in itertools.count(): say('beat')",
-        "it was not done within 2 s",
+        "it did not finish within 2 s",
     ),
     "signs of life, much faster": (
         'line = b\'{"event": "beat"}\\n\' * 4000\nfor _ in itertools.count(): o.write(line)',
-        "it was not done within 2 s|without end",
+        "it did not finish within 2 s|without end",
     ),
     "a byte now and then": (
         "for _ in itertools.count(): o.write(b'x'); o.flush(); time.sleep(0.2)",
-        "it was not done within 2 s",
+        "it did not finish within 2 s",
     ),
-    "nothing": ("o.flush(); time.sleep(20)", "lost: not a word for 1 s"),
+    "nothing": ("o.flush(); time.sleep(20)", "lost: no data for 1 s"),
     "files without end": (
         "say('run', run=RUN, complete=True)\n"
         "for n in itertools.count(): send('s/c%d.log' % n, b'')",
@@ -141,7 +141,7 @@ FLOODS = {
     ),
     "cases that nobody asked for": (
         "for n in itertools.count(): say('end', sample='s', case='c%d' % n, records=[])",
-        "it sends what makes no sense: .*it was not asked for",
+        "it sends invalid data: .*it was not asked for",
     ),
 }
 
@@ -184,7 +184,7 @@ def test_a_program_that_reads_nothing(tmp_path, monkeypatch):
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
     start = time.monotonic()
-    with pytest.raises(BoardError, match="lost: not a word for 1 s"):
+    with pytest.raises(BoardError, match="lost: no data for 1 s"):
         link.LocalLink(str(python)).start("facts", {"x": "x" * 10**6}, 60)
     assert time.monotonic() - start < 20
 
@@ -202,7 +202,7 @@ def test_a_run_that_makes_no_sense_does_not_block_those_behind_it(fake, tmp_path
     assert [row.record.reason for row in rows] == [
         "run 20250101T000000.000Z: it names a sample or case '../c'. It stays on the board",
         "run 20250102T000000.000Z: its plan has 1001 cases. It stays on the board",
-        "not run: the run was cut off",
+        "not run: the run was interrupted",
     ]
     assert [path.name for path in (tmp_path / "results" / "test").iterdir()] == [RUN]
 
@@ -219,7 +219,7 @@ def test_runs_are_summed_up_together(fake, monkeypatch):
     ))  # fmt: skip
     assert [row.record.status for row in rows] == [*["passed"] * 5, "error", "error"]
     assert [row.record.reason for row in rows[5:]] == [
-        f"{more} records more are in its files, and not in this summary" for more in (3, 4)
+        f"{more} more records are in its files" for more in (3, 4)
     ]
 
 
@@ -234,7 +234,7 @@ def test_runs_are_summed_up_together(fake, monkeypatch):
     ],
 )
 def test_answers_that_make_no_sense(fake, work, code):
-    with pytest.raises(BoardError, match="it sends what makes no sense"):
+    with pytest.raises(BoardError, match="it sends invalid data"):
         work(fake(code))
 
 
@@ -341,7 +341,7 @@ def test_the_other_boards_are_served(hostile, odroid, stub, project):
     code = "for _ in itertools.count(): say('beat')"
     done = hostile(code, "-H", "local,odroid", "deploy", "run-all", COPY=2)
     assert done.status == 3
-    assert "fab: error: local: it was not done within 2 s\n" in done.err
+    assert "fab: error: local: it did not finish within 2 s\n" in done.err
     assert records(project, "odroid")["one", "only"][0].status == "passed"
 
 

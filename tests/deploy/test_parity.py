@@ -158,5 +158,5 @@ def test_a_skip_that_no_sample_knows(fab, odroid, stub, boards_toml):
     )
     boards_toml('[odroid]\nskip = ["only"]\n')
     done = fab("run-all", "--host", "odroid")
-    assert "left out, as boards.toml says: only" in done.stdout
+    assert "skipped, as boards.toml says: only" in done.stdout
     assert "one only" not in done.stdout

@@ -100,7 +100,7 @@ def test_lines_in_another_order():
     assert printed.difference(TEXT, LOG.replace(rows, back, 1)) is not None
 
 
-def test_a_log_that_is_cut_off_empty_or_no_text():
+def test_a_log_that_is_truncated_empty_or_no_text():
     for end in range(0, LOG.rindex("0.7"), 3):
         assert printed.difference(TEXT, LOG[:end]) is not None
     assert printed.difference(TEXT, "").endswith("is not printed, and nothing like it is")

@@ -276,7 +276,7 @@ def test_an_end_that_makes_no_sense_costs_one_board(bad):
     board = Board()
     board.view, board.running = progress.Brief(board, [("s", "c")], "results"), True
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
-    with pytest.raises(runs.BoardError, match="it sends what makes no sense") as caught:
+    with pytest.raises(runs.BoardError, match="it sends invalid data") as caught:
         runs._Talk(board, session, False, [("s", "c")], "run").follow()
     assert len(str(caught.value)) < 1000
 

@@ -202,7 +202,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     dry = fab("provision", "--host", "odroid", "--dry-run", env=index)
     assert dry.returncode == 0, dry.stdout + dry.stderr
     assert "wheels numpy, pyopencl, Pillow for CPython" in dry.stdout
-    assert "a dry run: nothing was changed" in dry.stdout
+    assert "dry run: nothing was changed" in dry.stdout
     assert everything_in(bare.home) == before
 
     done = fab("provision", "--host", "odroid", env=index)

@@ -92,12 +92,12 @@ except OSError as error:
     assert fab("deploy", "--host", "odroid").returncode == 0
     done = fab("run-all", "--host", "odroid")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the board cannot go on: No space left on device" in done.stdout
+    assert "the board cannot continue: No space left on device" in done.stdout
     came = records(project, "odroid")
     assert came["a_before", "only"][0].status == "passed"
     full = "No space left on device"
-    assert came["b_fills", "only"][0].reason == f"the run was cut off while it ran: {full}"
-    assert came["c_after", "only"][0].reason == f"not run: the run was cut off: {full}"
+    assert came["b_fills", "only"][0].reason == f"the run was interrupted while it ran: {full}"
+    assert came["c_after", "only"][0].reason == f"not run: the run was interrupted: {full}"
 
     (home_of(odroid) / "big").unlink()
     again = fab("run", "c_after", "--host", "odroid")

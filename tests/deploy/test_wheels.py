@@ -47,7 +47,7 @@ def test_a_c_library_of_an_absurd_version(libc):
 )
 def test_a_board_that_cannot_be(odd):
     found = {**FOUND, **BARE, **odd}
-    with pytest.raises(BoardError, match="it sends what makes no sense"), sense(found):
+    with pytest.raises(BoardError, match="it sends invalid data"), sense(found):
         make_plan(found, "there", system=False)
 
 

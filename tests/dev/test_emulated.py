@@ -1,6 +1,6 @@
 """The README's way to a board, command by command, on an emulated one: make test-arm64.
 
-The tests are the steps of one walk, in their order.
+The tests are the steps of one walk-through, in their order.
 """
 
 import contextlib
@@ -57,13 +57,13 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def emulated(walk_through, home):
-    """The board of the walk; it ends with these tests, whatever happened."""
+    """The board of the walk-through; it ends with these tests, whatever happened."""
     board = Emulated(ARCH, walk_through / ".emulated")
     yield board
     board.stop()
 
 
-def test_the_walk_is_in_the_readme():
+def test_the_walk_through_is_in_the_readme():
     assert EMULATED[0] == "make board"
     assert EMULATED[-1] == "make board-stop"
     assert len(EMULATED) == 6
@@ -137,7 +137,7 @@ def test_power_that_fails_while_a_sample_runs(emulated, walk_through, home):
     for command in (for_this_arch("make board"), f"fab collect --host {ALIAS}"):
         done = shell(command, walk_through, home)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the run was cut off" in done.stdout
+    assert "the run was interrupted" in done.stdout
     again = shell(f"fab run sgemm --case golden --host {ALIAS}", walk_through, home)
     assert again.returncode == 0, again.stdout + again.stderr
 

@@ -21,8 +21,8 @@ def test_the_pictures_of_the_readme_are_those_of_the_command():
             assert picture.size == (width, height)
         assert (folder / f"{name}.png").stat().st_size < MOST
     records = (ROOT / "results" / "reference").glob("*.jsonl")
-    ladders = {f"ladder-{path.stem}" for path in records}
-    assert {re.sub(r"-\d$", "", path.stem) for path in folder.glob("*.svg")} == ladders
+    plots = {f"kernels-{path.stem}" for path in records}
+    assert {re.sub(r"-\d$", "", path.stem) for path in folder.glob("*.svg")} == plots
 
 
 @pytest.mark.skipif(bool(missing()), reason=str(missing()))
@@ -33,7 +33,7 @@ def test_pictures_of_other_results(tmp_path, monkeypatch):
     with Image.open(tmp_path / "report-phone.png") as picture:
         assert picture.size == (390, 844)
         assert len(picture.convert("RGB").getcolors()) > 20  # there is something on it
-    assert (tmp_path / "ladder-results.svg").stat().st_size > 1000
+    assert (tmp_path / "kernels-results.svg").stat().st_size > 1000
 
 
 def test_without_results(tmp_path, monkeypatch, capsys):
@@ -42,4 +42,4 @@ def test_without_results(tmp_path, monkeypatch, capsys):
         screenshots.main([])
     assert "name results" in capsys.readouterr().err
     assert screenshots.main([str(tmp_path / "nowhere")]) == 3
-    assert "nowhere is not there" in capsys.readouterr().err
+    assert "nowhere does not exist" in capsys.readouterr().err

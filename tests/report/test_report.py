@@ -172,7 +172,7 @@ def test_records_in_a_file_of_another_name(report, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["nowhere"], "nowhere is not there"),
+        (["nowhere"], "nowhere does not exist"),
         (["{tmp}"], "no records in .*fab deploy run-all"),
         (["{tmp}/broken.txt"], "no records in .*broken.txt:1: not a JSON"),
         (["{tmp}/broken.zip"], "broken.zip is refused: File is not a zip file"),
@@ -257,7 +257,7 @@ def test_every_plot_has_its_numbers_and_a_file(report, tmp_path, monkeypatch):
     done = report(tmp_path / "r", "--figures", tmp_path / "figures")
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "page.html").read_text()
-    titles = ("GFLOPS over size", "The ladder at 512", "Roofline", "Local sizes of wide at",
+    titles = ("GFLOPS over size", "Kernels at 512", "Roofline", "Local sizes of wide at",
               "Tuning of wide at", "Timeline of odroid")  # fmt: skip
     for title in titles:
         assert f"<strong>{title}" in page
@@ -273,15 +273,15 @@ def test_every_plot_has_its_numbers_and_a_file(report, tmp_path, monkeypatch):
     assert page.count("_naive<!--") + page.count(">_naive<") + page.count("> _naive<") > 2
 
 
-def test_the_ladder_is_relative_to_the_library(tmp_path):
+def test_kernels_are_relative_to_the_library(tmp_path):
     # Not to one that is faster, but was timed in another run.
-    later = item("libmkl", times=(0.001,) * 3, params={"size": "512", "peer": "MKL"})
+    later = item("libmkl", times=(0.001,) * 3, params={"size": "512", "library": "MKL"})
     write(tmp_path / "sweep.jsonl", *many(), later)
     plots = {plot.title: plot for plot in selection.plots(collect(tmp_path).points)}
-    rows = plots["The ladder at 512"].rows
+    rows = plots["Kernels at 512"].rows
     assert [row[0] for row in rows] == ["$tiled$", "_naive", "wide", "cublas", "libmkl"]
-    assert plots["The ladder at 512"].columns[-1] == ("of cublas", "%")
-    # Not by the rates, which are by two clocks: nothing is said of what was not timed beside it.
+    assert plots["Kernels at 512"].columns[-1] == ("of cublas", "%")
+    # Not by the rates, which are by two clocks: nothing is said of what was not in its rounds.
     assert [row[-1] for row in rows] == [pytest.approx(200), None, pytest.approx(300), 100, None]
     roof = plots["Roofline"].rows
     # Order 64: 2*64^3 + 3*64^2 operations, 4 * 4 * 64^2 bytes, 10 GB/s.
@@ -305,7 +305,7 @@ def test_the_roof_is_that_of_the_records_own_size(report, tmp_path, own, roof):
     assert row[4:] == pytest.approx((roof, 100 * 85 / roof))
     assert ("above it had its matrices in a cache" in plots["Roofline"].note) == (not own)
     assert report(file).returncode == 0
-    assert ("ceiling of that size" in (tmp_path / "page.html").read_text()) == bool(own)
+    assert ("ceiling at that size" in (tmp_path / "page.html").read_text()) == bool(own)
 
 
 def test_what_the_machine_did_meanwhile(tmp_path):

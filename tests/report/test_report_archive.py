@@ -91,8 +91,8 @@ def test_a_command_of_others_that_writes_is_not_offered(tmp_path, more):
     folder = make_run(tmp_path / "r", item(argv=argv), item("row4", argv=[*argv, more, ".bashrc"]))
     archive.pack(folder, "odroid", tmp_path / "run.zip")
     loose = write(tmp_path / "loose.jsonl", item(argv=[*argv, more, ".bashrc"]))
-    fence = item(argv=["samples/gemmbench/fence.py"])
-    write(loose, fence)
+    other = item(argv=["samples/gemmbench/other.py"])
+    write(loose, other)
     for path, known in ((folder, 2), (tmp_path / "run.zip", 1), (loose, 0)):
         points = reading.collect([path], tmp_path / "unpacked").points
         assert sum(replay.command(point) is not None for point in points) == known
@@ -259,10 +259,10 @@ def test_an_encrypted_or_oddly_compressed_file_is_refused(packed, tmp_path):
     assert "compressed in a way" in refused(tmp_path / "odd.zip", tmp_path)
 
 
-@pytest.mark.parametrize("cut", [10, 400, -10])
-def test_an_archive_that_was_cut_off_is_refused(packed, tmp_path, cut):
-    (tmp_path / "cut.zip").write_bytes(packed[1].read_bytes()[:cut])
-    assert "is refused: " in refused(tmp_path / "cut.zip", tmp_path)
+@pytest.mark.parametrize("end", [10, 400, -10])
+def test_a_truncated_archive_is_refused(packed, tmp_path, end):
+    (tmp_path / "short.zip").write_bytes(packed[1].read_bytes()[:end])
+    assert "is refused: " in refused(tmp_path / "short.zip", tmp_path)
 
 
 def test_every_byte_that_is_changed_is_seen(packed, tmp_path):

@@ -105,7 +105,7 @@ MYGEMM = {"precision": "single", "alpha": 1.0, "beta": 0.0, "data": "sdk", "seed
 BUILT = {"TS": 32, "WPT": 8, "local": "32x4"}
 POINT = {"kernel": "dot4", "kernel_sha256": "a", "size": "512", "lws": "8,8", "repeat": 4}
 BENCH = {"kernel": "dot4", "kernel_sha256": "a", "precision": "float32", "size": "512", "pin": None}
-RAN = {"global": [64, 64], "local": [8, 8], "alpha": "1", "beta": "2", "trap_pages": "clean"}
+RAN = {"global": [64, 64], "local": [8, 8], "alpha": "1", "beta": "2", "guard_pages": "clean"}
 
 
 @pytest.mark.parametrize(

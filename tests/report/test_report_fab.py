@@ -82,7 +82,7 @@ def test_export_names_the_run(fab, project):
     [
         (("export",), 2, "no run of local is in results/local"),
         (("-H", "odroid,firefly", "export"), 2, "no run of odroid is in results/odroid"),
-        (("-H", "odroid", "report"), 2, "results/odroid is not there"),
+        (("-H", "odroid", "report"), 2, "results/odroid does not exist"),
         (("report",), 2, "there are no results yet: `fab deploy run-all`"),
         (("report", "--host", "../x"), 2, "is not a host"),
         (("report", "--fail-on-regression"), 2, "needs --baseline"),

@@ -67,7 +67,7 @@ def test_a_removed_barrier_is_a_race(under_oclgrind, project, kernel):
 
 
 @pytest.mark.parametrize("kernel", ["09_prefetch", "10_any_size"])
-def test_a_ladder_without_its_last_barrier_is_a_race(under_oclgrind, project, kernel):
+def test_a_kernel_without_its_last_barrier_is_a_race(under_oclgrind, project, kernel):
     path = project / "samples/mygemm/kernels" / f"{kernel}.cl"
     head, _, tail = path.read_text().rpartition("barrier(CLK_LOCAL_MEM_FENCE);")
     path.write_text(head + tail)

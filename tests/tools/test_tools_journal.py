@@ -1,4 +1,4 @@
-"""The journal of the tools: what was cut off is redone, what is no journal is left alone."""
+"""The journal of the tools: incomplete lines are redone, other files are left alone."""
 
 import fcntl
 import json
@@ -29,7 +29,7 @@ def line_of(key="0" * 32, **point):
     return record.Record("stub", "k", "passed", params={"point": table}).to_line()
 
 
-def test_a_line_that_was_cut_off_is_redone(stub):
+def test_an_incomplete_line_is_redone(stub):
     stub.sweep(*SIZES, *ONE)
     whole = stub.journal.read_bytes()
     for cut in (2, 20, 300):
@@ -74,7 +74,7 @@ def test_a_point_that_cannot_be_used_is_named(stub, point):
     stub.journal.write_text(line_of(**point) + "\n")
     status, _, errors = stub.sweep(*ONE)
     assert status == 2
-    assert re.search(r"journal\.jsonl:1: .*: mend that line, or give another journal\n", errors)
+    assert re.search(r"journal\.jsonl:1: .*: fix that line, or give another journal\n", errors)
     assert errors.count("\n") == 1
 
 

@@ -204,7 +204,7 @@ def test_a_sample_that_is_not_there(stub):
     assert status == 2
     assert "argument SAMPLE: invalid choice: 'nonesuch'" in errors
     assert stub("nonesuch")[2] == (
-        "tools: error: 'nonesuch' is no tool, there is: sweep, tune, replay, inspect, check\n"
+        "tools: error: 'nonesuch' is not a tool: choose from sweep, tune, replay, inspect, check\n"
     )
     assert stub()[0] == 0
 

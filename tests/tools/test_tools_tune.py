@@ -64,7 +64,7 @@ def test_given_parameters_stay(stub):
 
 def test_a_choice_that_fails_never_wins(stub):
     status, out, errors = tune(stub, "--kernel", "1", "--", "--do", "wrong")
-    assert (status, errors) == (3, "tools: error: 01_k: no choice passed and was timed\n")
+    assert (status, errors) == (3, "tools: error: 01_k: no combination passed\n")
     assert "0 of 6 choices passed" in out
     assert {item.status for item in record.read(stub.journal)} == {"failed"}
     assert not (stub.folder / "tuned").exists()

@@ -6,8 +6,8 @@
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
  *                                                          own, which its prefetcher can follow
  *
- * NDRange: one dimension, any number of work-items. Each walks over its
- * vectors; `contiguous` (0 or 1) chooses the walk. `count` may be any number of pixels from 1 to
+ * NDRange: one dimension, any number of work-items. Each reads its
+ * vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
  * 2^32 - 1; what no whole vector covers is the first work-item's. `pixels` must lie on a multiple
  * of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *

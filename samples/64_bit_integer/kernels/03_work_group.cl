@@ -14,7 +14,7 @@
  *               | s |
  *
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
- * walks over its vectors; `contiguous` (0 or 1) chooses the walk. `count` may be any number of pixels
+ * reads its vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
  * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
  * `pixels` must lie on a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *

@@ -10,7 +10,7 @@
  *   stage 2, the host    adds up the rows of `sums`
  *
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
- * walks over its vectors; `contiguous` (0 or 1) chooses the walk. `count` may be any number of pixels
+ * reads its vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
  * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
  * `pixels` must lie on a multiple of 16 bytes. `sums` has a row per work-group: the low and the high
  * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.

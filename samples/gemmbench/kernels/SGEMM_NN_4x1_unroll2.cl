@@ -3,7 +3,7 @@
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
  *                  n |   |   B   |
- *                    |   v       |        The sum over k walks along a row of A, where
+ *                    |   v       |        The sum over k runs along a row of A, where
  *            n       +-----------+        neighbours are neighbours in memory, and down B,
  *      +-----------+ +-----------+        whose rows lie n elements apart.
  *    n | --> A     | |   o   C   |

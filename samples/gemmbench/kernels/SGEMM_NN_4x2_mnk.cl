@@ -4,7 +4,7 @@
  *                    +-----------+        leading dimension ld is at [row * ld + column]
  *                  K |   |   B   |
  *                    |   v       |        A: M x K    B: K x N    C: M x N
- *            K       +-----------+        The sum over k walks along a row of A, where
+ *            K       +-----------+        The sum over k runs along a row of A, where
  *      +-----------+ +-----------+        neighbours are neighbours in memory, and down B,
  *    M | --> A     | |   o   C   |        whose rows lie ldb elements apart.
  *      +-----------+ +-----------+

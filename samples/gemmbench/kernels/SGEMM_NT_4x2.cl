@@ -3,7 +3,7 @@
  *                          n              element (row, column) of a matrix is at
  *                    +-----------+        [row * n + column]
  *                  n | --> B     |
- *                    |           |        The sum over k walks along a row of A and along
+ *                    |           |        The sum over k runs along a row of A and along
  *            n       +-----------+        a row of B: in both, neighbours in k are
  *      +-----------+ +-----------+        neighbours in memory. Row j of B makes column j
  *    n | --> A     | |   o   C   |        of C.

@@ -4,7 +4,7 @@
  *                    +-----------+        leading dimension ld is at [row * ld + column]
  *                  N | --> B     |
  *                    |           |        A: M x K    B: N x K    C: M x N
- *            K       +-----------+        The sum over k walks along a row of A and along
+ *            K       +-----------+        The sum over k runs along a row of A and along
  *      +-----------+ +-----------+        a row of B: in both, neighbours in k are
  *    M | --> A     | |   o   C   |        neighbours in memory. Row j of B makes column j
  *      +-----------+ +-----------+        of C.

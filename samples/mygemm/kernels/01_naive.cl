@@ -4,7 +4,7 @@
  *             +---------+
  *           K |  B  |   |              A: M x K    B: K x N    C: M x N
  *             |     v   |
- *      K      +---------+              A work-item makes one element of C. It walks along a row
+ *      K      +---------+              A work-item makes one element of C. It runs along a row
  *   +-----+   +---------+              of A and down a column of B.
  *   |     |   |         |
  * M | A-> |   |  o   C  |

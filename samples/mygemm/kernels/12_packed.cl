@@ -81,7 +81,7 @@
 #define PREFETCH_WRITE(p)
 #endif
 
-/* Cut `total` into `parts`, as even as whole units allow; return the size of the largest. */
+/* Divide `total` into `parts`, as even as whole units allow; return the size of the largest. */
 int share(int total, int parts, int unit)
 {
     return (total + parts * unit - 1) / (parts * unit) * unit;

@@ -29,7 +29,7 @@
  *
  * The idea: three products by a unit that is many times as fast.
  *
- * The error: big and small keep 22 or 23 bits of 24. The unit cuts sums off where it should round
+ * The error: big and small keep 22 or 23 bits of 24. The unit truncates sums where it should round
  * them, which adds up over K: it sums up two steps of 16, ordinary additions the rest. An element
  * below 2^-28 of the largest one of its line loses bits. That is accepted as long as it costs no
  * more than a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line with

@@ -64,7 +64,7 @@ def test_what_it_prints_for_its_own_image(sample):
 
 def test_the_record_tells_what_was_run(sample):
     _, (item,) = sample("--size", "64x32", "--repeat", 3, "--warmup", 2, "--kernel", "work_group",
-        "--work-group", 8, "--walk", "interleaved")  # fmt: skip
+        "--work-group", 8, "--access", "interleaved")  # fmt: skip
     assert (item.sample, item.variant, item.status) == (NAME, "work_group", "passed")
     assert item.params["image"] == "noise, 64x32 pixels"
     assert item.params["atomics"] == "work"
@@ -131,11 +131,11 @@ def test_any_size_with_every_kernel(sample, size):
     assert [(r.variant, r.status) for r in records] == [(name, "passed") for name in KERNELS]
 
 
-@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
+@pytest.mark.parametrize("access", ["contiguous", "interleaved"])
 @pytest.mark.parametrize("local", exhaustive_but([64], [1, 2, 64, 256]))
 @pytest.mark.parametrize("size", exhaustive_but(["401x997"], ["13x7", "401x997"]))
-def test_both_walks_and_every_work_group(sample, walk, local, size):
-    args = ("--walk", walk, "--work-group", local, "--repeat", 1, "--warmup", 0)
+def test_both_access_patterns_and_every_work_group(sample, access, local, size):
+    args = ("--access", access, "--work-group", local, "--repeat", 1, "--warmup", 0)
     done, records = sample("--size", size, "--kernel", "all", *args)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(records) == 4
@@ -151,7 +151,7 @@ def test_no_accumulator_can_overflow_at_any_size():
         stretch = int(source.split("#define STRETCH ")[1].split()[0])
         assert stretch * (255 + 255) < 2**16  # half a lane of `pixels`
         assert 16 * stretch * 4 * 255**2 < 2**32  # the sum over the lanes
-        # Positions: the last step of a walk may pass the end by a stretch of all work-items.
+        # Positions: the last step of a work-item may pass the end by a stretch of all work-items.
         vectors, items = MOST // 64, 2**20
         assert vectors + (stretch + 1) * items < 2**32
     source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
@@ -195,11 +195,11 @@ def test_16384_x_16384_white(sample):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("walk", ["contiguous", "interleaved"])
-def test_a_long_walk_of_white(sample, walk):
+@pytest.mark.parametrize("access", ["contiguous", "interleaved"])
+def test_many_white_pixels(sample, access):
     """One work-group of one: tens of thousands of vectors in one work-item."""
-    done, _ = sample("--size", "4096x2048", "--data", "white", "--kernel", "all", "--walk", walk,
-        "--limits", "mali-t628", "--repeat", 1)  # fmt: skip
+    done, _ = sample("--size", "4096x2048", "--data", "white", "--kernel", "all",
+        "--access", access, "--limits", "mali-t628", "--repeat", 1)  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 
@@ -279,7 +279,7 @@ MUTANTS = {
     "work_group stops early": ("work_group", "get_local_size(0) / 2;", "get_local_size(0) / 4;"),
     "work_group counts the rest twice": ("work_group", "if (item == 0)", "if (item <= 1)"),
     "two_stages loses the carry": ("two_stages", "sum.y += sum.x < b.x;", ""),
-    "two_stages walks over half": ("two_stages", "all = count / 16", "all = count / 32"),
+    "two_stages reads half": ("two_stages", "all = count / 16", "all = count / 32"),
     "two_stages drops a group": ("two_stages", "if (local_item == 0)",
         "if (local_item == 0 && get_group_id(0) != 1)"),
 }  # fmt: skip

@@ -238,7 +238,7 @@ def test_sgemm_in_stated_groups(queue, size, name, rows):
 @pytest.mark.parametrize(
     "defines", [{"WORK_GROUP": 16}, {"WORK_GROUP": 16, "GROUP_X": 16}], ids=str
 )
-def test_two_stages_in_any_walk(queue, defines, count, white):
+def test_two_stages_with_any_access_pattern(queue, defines, count, white):
     """White pixels fill the 32-bit sums of a stretch as far as they may be filled."""
     file = SAMPLES / "64_bit_integer" / "kernels" / "04_two_stages.cl"
     kernel = cl.Kernel(build(queue.context, file, defines), "two_stages")

@@ -126,7 +126,7 @@ def test_the_cases_give_what_expected_json_says(mygemm, case):
     done, records = mygemm(*CASES[case].args)
     assert done.returncode in (0, 77), done.stdout
     assert right(records)
-    kernels = [item.variant for item in records if not item.params.get("peer")]
+    kernels = [item.variant for item in records if not item.params.get("library")]
     assert kernels == [name for name in LABELS if name in kernels]
     assert len(kernels) > (4 if case == "speed" else 10)
     for item in (item for item in records if item.status == "passed"):
@@ -159,7 +159,7 @@ def test_the_table_and_the_records(mygemm):
     assert [name for name in columns if name in head] == columns
     assert any(re.match(r"06_registers, alone: transpose A \S+ ms, pad B \S+ ms, gemm", line)
                for line in lines)  # fmt: skip
-    assert "numpy" in by_name["numpy"].params["peer"]
+    assert "numpy" in by_name["numpy"].params["library"]
     for item in records:
         assert item.status == "passed"
         assert len(item.timing["host_s"]) == 3
@@ -205,7 +205,7 @@ def test_clblast_takes_part_where_it_is_installed(mygemm):
     )
     if ctypes.util.find_library("clblast"):
         assert records[1].status == "passed", done.stdout
-        assert re.fullmatch(r"CLBlast [\d.]+", records[1].params["peer"])
+        assert re.fullmatch(r"CLBlast [\d.]+", records[1].params["library"])
         assert records[0].metrics["ratios"]["clblast"] > 0
     else:
         assert "no clblast: libclblast is not installed (Debian: libclblast1)" in done.stdout
@@ -221,7 +221,7 @@ def test_a_library_of_ones_own_takes_part(mygemm):
     kernel, library = records
     assert library.status == "passed", done.stdout
     assert kernel.metrics["ratios"][library.variant] > 0
-    assert f"* {library.params['peer']}, the best library here" in done.stdout
+    assert f"* {library.params['library']}, the best library here" in done.stdout
     assert f"  to 12  to {library.variant}" in done.stdout
 
 

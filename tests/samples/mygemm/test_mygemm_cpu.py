@@ -228,7 +228,7 @@ def test_gpus_are_not_asked_to_prefetch(plan):
         (Size(64, 64, 64), 8, 1, (1, 1)),  # not worth waking another core for
         (Size(128, 128, 128), 8, 1, (2, 1)),
         (Size(2048, 2048, 2048), 1, 1, (1, 1)),
-        (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: cut across it
+        (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: divided across it
         (Size(40, 10000, 500), 4, 1, (4, 1)),
         (Size(2048, 2048, 2048), 2, 1, (2, 1)),  # B is what costs more to copy
         (Size(2048, 2048, 2048), 4, 4, (8, 2)),  # ... and those as wide as a block of B

@@ -165,7 +165,7 @@ MUTANTS = {
     "10 has no end of K": (10, "k < K ? columns : 0", "columns"),
     "11 mixes up k": (11, "a.each[k] * b[k]", "a.each[k] * b[0]"),
     "pad leaves rubbish": (2, "i < P && j < Q ?", "i < P && j <= Q ?", "pad"),
-    "pad cuts too little": (2, "i < R && j < S", "i < R && j <= S", "pad"),
+    "unpad copies too much": (2, "i < R && j < S", "i < R && j <= S", "pad"),
     "transpose forgets zeros": (6, "row < P && column < Q ?", "row < P ?", "transpose"),
 }  # fmt: skip
 
