@@ -158,7 +158,7 @@ def test_a_board_that_sends_without_end(fake, flood, monkeypatch, tmp_path):
     code, reason = FLOODS[flood]
     for name, value in SMALL.items():
         monkeypatch.setattr(limits, name, value)
-    if "not done within" not in reason:
+    if "did not finish within" not in reason:
         monkeypatch.setattr(limits, "FETCH", 60)
     start = time.monotonic()
     with pytest.raises(BoardError, match=reason):
@@ -173,7 +173,7 @@ def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
     python.write_text("#!/bin/sh\nexec 0<&- 1>&- 2>&-\nexec sleep 60\n")
     python.chmod(0o755)
     start = time.monotonic()
-    with pytest.raises(BoardError, match="closed its output, and does not end"):
+    with pytest.raises(BoardError, match="closed its output but does not end"):
         link.LocalLink(str(python)).start("facts", {}, 60)
     assert time.monotonic() - start < 20
 
@@ -351,16 +351,16 @@ def test_the_documented_limits_are_those_that_hold():
     mib, minutes = limits.MIB, 60
     for words in (
         f"| one message of a board | {limits.LONGEST_LINE // limits.KIB} KiB |",
-        f"(a login script prints) | {limits.MOST_NOISE:,} |",
-        f"| all that comes in one task | {limits.LARGEST_CONVERSATION // (1024 * mib)} GiB |",
-        f"| no byte, in either direction | {limits.SILENCE} s |",
-        f"each look of `fab provision` | {limits.PROBES // minutes} minutes |",
+        f"such as output of a login script | {limits.MOST_NOISE:,} |",
+        f"| all data received in one task | {limits.LARGEST_CONVERSATION // (1024 * mib)} GiB |",
+        f"| silence in both directions | {limits.SILENCE} s |",
+        f"each check of `fab provision` | {limits.PROBES // minutes} minutes |",
         f"| `fab deploy` | {limits.COPY // minutes} minutes |",
         f"the cases, {limits.CASE_MARGIN} s for each case, and one hour to fetch |",
         f"one hour, {limits.MOST_RUNS} runs |",
         f"| {3 * limits.APT // minutes} minutes; one hour |",
         f"| `fab clean` | {limits.CLEAN // minutes} minutes |",
-        f"| what a case prints | {limits.LOG // mib} MiB: more ends the case |",
+        f"| output of a case | {limits.LOG // mib} MiB; the case is stopped beyond that |",
         f"| {limits.RECORDS // mib} MiB, each {limits.LONGEST_RECORD // limits.KIB} KiB |",
         f"for `fab parity` | {limits.ARRAYS // mib} MiB |",
         f"| a run | {limits.LARGEST_RUN // mib} MiB, {limits.MOST_CASES} cases; "

@@ -60,9 +60,7 @@ def test_the_distributions_packages_come_first_where_they_are_allowed():
     assert "apt install libblas3, python3-numpy" in text(made)
     made = plan(**numpy)
     assert (made.apt, made.wheels) == ([], ["numpy"])
-    assert "skip apt-get: it could install libblas3, python3-numpy: --system allows it" in text(
-        made
-    )
+    assert "skip apt-get: it could install libblas3, python3-numpy with --system" in text(made)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +348,7 @@ class TestWithDebiansPython:
     def test_apt_installs_only_with_system(self, fab, apt_board, index):
         log = apt_board("echo Setting up; rm {hidden}/numpy.py")
         dry = fab("provision", "--host", "odroid", "--dry-run", env=index)
-        assert "it could install libblas3, python3-numpy: --system allows it" in dry.stdout
+        assert "it could install libblas3, python3-numpy with --system" in dry.stdout
         assert all("--simulate" in line for line in log.read_text().splitlines())
 
         done = fab("provision", "--host", "odroid", "--system", env=index)

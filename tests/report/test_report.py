@@ -303,7 +303,7 @@ def test_the_roof_is_that_of_the_records_own_size(report, tmp_path, own, roof):
     plots = {plot.title: plot for plot in selection.plots(collect(file).points)}
     (row,) = plots["Roofline"].rows
     assert row[4:] == pytest.approx((roof, 100 * 85 / roof))
-    assert ("above it had its matrices in a cache" in plots["Roofline"].note) == (not own)
+    assert ("above it had their matrices in a cache" in plots["Roofline"].note) == (not own)
     assert report(file).returncode == 0
     assert ("ceiling at that size" in (tmp_path / "page.html").read_text()) == bool(own)
 

@@ -34,7 +34,7 @@ def test_a_machine_that_shows_nothing(tmp_path):
     now = state.now(tmp_path)
     assert now == {"clocks_hz": {}, "temperatures_c": {}, "power_w": {}, "energy_j": {}}
     assert state.moved([now, now]) == []
-    assert "shows no clocks" in state.line(now)
+    assert "reports no clocks" in state.line(now)
     assert state.environment(tmp_path)["governors"] == {}
 
 
