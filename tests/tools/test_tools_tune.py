@@ -28,7 +28,7 @@ def test_the_best_is_found_run_again_and_stored(stub):
     again = stub.runs()[6:]
     assert len(again) == 2 * 5  # the default is one of the best five
     assert again[:5] == again[:4:-1]  # the second round the other way round
-    assert "6 of 6 choices passed" in out
+    assert "6 of 6 combinations passed" in out
     assert "best: --TS 8 --WPT 1\n" in out
     (path,) = (stub.folder / "tuned").glob("*.json")
     assert path.name == "a-device-a-platform.json"
@@ -43,7 +43,7 @@ def test_it_goes_on_where_it_stopped(stub):
     assert before == 3
     _, out, _ = tune(stub, "--kernel", "01_k")
     assert len(stub.records()) == 6
-    assert "6 of 6 choices passed" in out
+    assert "6 of 6 combinations passed" in out
 
 
 def test_a_budget_draws_by_a_seed_and_takes_the_default_first(stub):
@@ -65,7 +65,7 @@ def test_given_parameters_stay(stub):
 def test_a_choice_that_fails_never_wins(stub):
     status, out, errors = tune(stub, "--kernel", "1", "--", "--do", "wrong")
     assert (status, errors) == (3, "tools: error: 01_k: no combination passed\n")
-    assert "0 of 6 choices passed" in out
+    assert "0 of 6 combinations passed" in out
     assert {item.status for item in record.read(stub.journal)} == {"failed"}
     assert not (stub.folder / "tuned").exists()
 

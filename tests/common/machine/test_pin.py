@@ -171,7 +171,7 @@ def test_who_pins_next_waits_until_all_is_restored(tree, monkeypatch):
     )
     assert process.stdout.readline() == "pinned\n"
     with (
-        pytest.raises(UsageError, match="--pin: another program holds the settings"),
+        pytest.raises(UsageError, match="--pin: another program uses these settings"),
         pinned("gpu", tree=tree),
     ):
         pass
@@ -221,7 +221,7 @@ def test_without_the_rights_nothing_is_changed(tree, monkeypatch):
 
     monkeypatch.setattr(settings.Path, "write_text", refuse)
     with (
-        pytest.raises(UsageError, match=r"--pin needs the right to write .*gpu/governor: run it"),
+        pytest.raises(UsageError, match=r"--pin needs permission to write .*gpu/governor: run it"),
         pinned("gpu", tree=tree),
     ):
         pass
