@@ -129,7 +129,7 @@ def test_a_revoked_key_that_cannot_be_read_trusts_none(known):
     ):  # fmt: skip
         found = known(f"board {OTHER}", f"@revoked * {broken}")
         assert not trusts(found, KEYS[1]), broken
-        assert "known_hosts:2 revokes a key" in found.fatal
+        assert "known_hosts:2 revokes an unreadable key" in found.fatal
         assert trusts(known(f"board {OTHER}", f"@revoked desk {broken}"), KEYS[1])
     # A board cannot come with a key of a type that paramiko has not.
     assert trusts(known(f"board {OTHER}", f"@revoked * {UNKNOWN} {blob(UNKNOWN)}"), KEYS[1])
@@ -140,15 +140,15 @@ def test_a_revoked_key_that_cannot_be_read_trusts_none(known):
     [
         (f"@cert-authority * {AUTHORITY}", "known_hosts:2 trusts a certificate authority"),
         (f"@cert-authority board {MINE}", "known_hosts:2 trusts a certificate authority"),
-        (f"@new board {MINE}", "known_hosts:2 has the marker @new"),
+        (f"@new board {MINE}", "known_hosts:2 has the unknown marker @new"),
         ("@revoked", "known_hosts:2 names no host"),
-        ("board", "known_hosts:2 holds no key"),
-        ("board ssh-rsa", "known_hosts:2 holds no key"),
-        ("board ssh-rsa %%%", "known_hosts:2 holds no key"),
-        ("board ssh-rsa AAAAB3NzaC1yc2E=", "known_hosts:2 holds no key"),
-        (f"board {MINE.replace('nistp256', 'nistp384', 1)}", "known_hosts:2 holds no key"),
-        (f"board {MINE[:-60]}", "known_hosts:2 holds no key"),
-        (f"board {UNKNOWN} {blob(UNKNOWN)}", f"known_hosts:2 holds a key of the type {UNKNOWN}"),
+        ("board", "known_hosts:2 has no readable key"),
+        ("board ssh-rsa", "known_hosts:2 has no readable key"),
+        ("board ssh-rsa %%%", "known_hosts:2 has no readable key"),
+        ("board ssh-rsa AAAAB3NzaC1yc2E=", "known_hosts:2 has no readable key"),
+        (f"board {MINE.replace('nistp256', 'nistp384', 1)}", "known_hosts:2 has no readable key"),
+        (f"board {MINE[:-60]}", "known_hosts:2 has no readable key"),
+        (f"board {UNKNOWN} {blob(UNKNOWN)}", f"has a key of the unknown type {UNKNOWN}"),
     ],
 )
 def test_a_line_that_is_not_understood_trusts_no_key_and_costs_no_other(known, line, why):
@@ -163,7 +163,7 @@ def test_a_line_that_is_not_understood_trusts_no_key_and_costs_no_other(known, l
 
 def test_bytes_that_are_not_utf_8(known):
     assert trusts(known("b\udcff\udc80 \udcff \udcfe", "\0\x01", "", f"board {MINE}"), KEYS[0])
-    assert "holds no key" in known("board \udcff \udcfe").trouble[0]
+    assert "has no readable key" in known("board \udcff \udcfe").trouble[0]
 
 
 @pytest.mark.parametrize("names", ["host{0},10.0.0.{0}", "|1|{1}|{1}", "*.lan{0},!bad.lan{0}"])

@@ -1,4 +1,4 @@
-"""Samples under Oclgrind: no data races, no access out of bounds, no value that was never written.
+"""Samples under Oclgrind: no data races, out-of-bounds accesses or uninitialised values.
 
 And each of these would be seen.
 """
