@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import OpenCLFailure, Unsupported, UsageError
+from common.files import regular
 from common.interleaved import Contender, finish
 
 NAMES = ("numpy", "clblast", "cublas")
@@ -239,6 +240,8 @@ def cblas(file):
     """Return the Cblas of a path, or of a name that the linker finds. Raises UsageError."""
     # MKL looks beside itself for its other parts, and a link has none beside it.
     path = os.path.realpath(file) if os.sep in file else file
+    if os.path.exists(path):
+        regular(path)  # the linker would wait for a FIFO
     try:
         path.encode()  # ctypes stumbles later over a name that is no UTF-8
         handle = ctypes.CDLL(path)

@@ -17,7 +17,7 @@ _END = struct.Struct("<20s4s8xL4xH")  # of a zip file, and the room for another 
 def start(path):
     """Make an .npz file without arrays; what was there is gone. Raises OSError."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError(errno.EINVAL, "it is there, and no file", path)
+        raise OSError(errno.EINVAL, "it exists and is not a file", path)
     zipfile.ZipFile(path, "w").close()
 
 

@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,13 @@ def test_a_library_with_the_interface_cblas(queue, dtype):
     assert result == pytest.approx(product, rel=1e-5)
     assert (inputs[2] < 1).all()  # left as it was
     assert np.isnan(others).all()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_library_that_is_no_file_is_refused_at_once(tmp_path, make):
+    make(tmp_path / "libx.so")
+    with pytest.raises(UsageError, match="not a file"):
+        libraries.cblas(str(tmp_path / "libx.so"))
 
 
 def test_integers_of_cblas_are_as_wide_as_a_register(queue):
