@@ -146,7 +146,7 @@ def test_an_output_goes_to_a_file_only(run, tmp_path, monkeypatch, path):
     code, _, said = run(lambda _: 0, "--output", path)
     assert code == 2
     assert "cannot write the output to" in said
-    with pytest.raises(OSError, match="no file"):
+    with pytest.raises(OSError, match="not a file"):
         outputs.start(path)
 
 
