@@ -199,7 +199,9 @@ def test_closed_streams_go_nowhere(tmp_path, closed):
 
 @pytest.mark.parametrize("platform", [None, "portable"])
 def test_a_home_that_cannot_be_written(run_sample, tmp_path, monkeypatch, platform):
-    monkeypatch.delenv("POCL_CACHE_DIR")
+    if platform and not any("Portable" in found.name for found in drivers.platforms()):
+        pytest.skip("PoCL is not installed")
+    monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
     (tmp_path / "file").touch()
     home = {"HOME": str(tmp_path / "file"), "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path)}
     chosen = [] if platform is None else ["-p", platform]

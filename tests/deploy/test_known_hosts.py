@@ -3,6 +3,7 @@
 import base64
 import os
 import random
+import shutil
 import socket
 import subprocess
 import time
@@ -81,6 +82,7 @@ def test_a_line_names_another_host(known, names, host):
     assert not found.trusted
 
 
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH is not installed")
 def test_patterns_are_those_of_openssh(tmp_path):
     rng = random.Random(7)
     lines = [
