@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,11 @@ def pytest_configure(config):
     global real_stderr
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         real_stderr = os.dup(2)
+    # What starts a suite in the background, or under nohup, has the programs of the tests ignore these.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler),
+                            (signal.SIGHUP, signal.SIG_DFL)):  # fmt: skip
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items):
