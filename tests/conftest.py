@@ -34,7 +34,7 @@ def pytest_configure(config):
     global real_stderr
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         real_stderr = os.dup(2)
-    # What starts a suite in the background, or under nohup, has the programs of the tests ignore these.
+    # A suite that starts in the background, or under nohup, would pass on that these are ignored.
     for number, handler in ((signal.SIGINT, signal.default_int_handler),
                             (signal.SIGHUP, signal.SIG_DFL)):  # fmt: skip
         if signal.getsignal(number) == signal.SIG_IGN:
