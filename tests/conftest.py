@@ -65,10 +65,11 @@ def pytest_timeout_cancel_timer():
 def pytest_runtest_makereport(item):
     """In CI, which installs all that tests need, a test that is skipped has failed.
 
-    The emulated board comes later there.
+    The emulated board comes later there. What one driver lacks, such as half precision, another has.
     """
     report = (yield).get_result()
-    optional = "make test-arm64" in str(report.longrepr)
+    why = str(report.longrepr)
+    optional = "make test-arm64" in why or "the device has no" in why
     if report.skipped and os.environ.get("CI") and not optional:
         report.outcome = "failed"
         report.longrepr = f"skipped, but CI must run it: {report.longrepr}"
