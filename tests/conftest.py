@@ -65,7 +65,7 @@ def pytest_timeout_cancel_timer():
 def pytest_runtest_makereport(item):
     """In CI, which installs all that tests need, a test that is skipped has failed.
 
-    The emulated board comes later there. What one driver lacks, such as half precision, another has.
+    The emulated board comes later there. What one driver lacks, another one has, such as fp16.
     """
     report = (yield).get_result()
     why = str(report.longrepr)
