@@ -159,7 +159,7 @@ def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
     nobody = 65534
     folder = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's folders are closed to others
     try:
-        for part in ("deploy", "common"):
+        for part in ("deploy", "common", "dev"):
             shutil.copytree(walk_through / part, folder / part)
         shutil.chown(folder, nobody, nobody)
         folder.chmod(0o755)
