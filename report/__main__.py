@@ -169,7 +169,7 @@ def write_figures(plots, folder):
     for plot in plots:
         taken[plot.name] += 1
         more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
-        draw.save(draw.drawn(plot), folder / f"{plot.name}{more}")
+        draw.save(plot, folder / f"{plot.name}{more}")
     say(f"{2 * len(plots)} figures in {shown(folder)}")
 
 

@@ -149,7 +149,7 @@ class _Found:
     def _note(self, item):
         words = arguments(item.sample, item.argv)
         if words is not None and len(self.commands) < MOST_COMMANDS:
-            self.commands["python " + " ".join(words)] = None
+            self.commands[f"python {words}"] = None
         machine = [item.device, item.environment.get("host")]
         if item.device and machine != self._last:
             self._last = machine

@@ -74,7 +74,7 @@ def stream(contents):
         archives=contents.archives,
         footer="Times are from the device's events, or from the host's clock if these have none. "
                "A point has all launches of one kernel with the same parameters, code and machine.",
-        data=map(Markup, rows.data(points)),
+        data=rows.packed(points),
     )  # fmt: skip
 
 
@@ -177,7 +177,7 @@ def _numbered(plots, first):
         groups.setdefault(plot.where, []).append({
             "title": plot.title, "note": plot.note, "columns": plot.columns, "wide": plot.wide,
             "rows": plot.rows[:MOST_ROWS], "more": max(0, len(plot.rows) - MOST_ROWS),
-            "svg": Markup(draw.svg_for_page(draw.drawn(plot), number)),
+            "svg": Markup(draw.svg_for_page(plot, number)),
         })  # fmt: skip
     return list(groups.items())
 
