@@ -16,7 +16,8 @@ from PIL import Image
 
 from dev.browser import browser
 from report import __main__ as program
-from report.errors import BROKEN, ReportError
+from common.errors import OPENCL_FAILURE
+from report.errors import ReportError
 
 ROOT = Path(__file__).resolve().parents[1]
 COLOURS = 256  # of a picture: enough for a page, and a third of the bytes

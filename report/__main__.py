@@ -28,10 +28,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from common.errors import UsageError
+from common.errors import OPENCL_FAILURE as BROKEN
+from common.errors import WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import one_line, open_streams, printable
 from report import archive, compare, disk
-from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
+from report.errors import ReportError
 from report.reading import collect
 from report.replay import shown
 
@@ -82,24 +83,21 @@ def main(argv=None, loaded=lambda: None):
         return status
     except ImportError as missing:
         return fail(BROKEN, f"{missing}: `make run` installs what it needs")
-    except stopping.Stopped as stop:
+    except KeyboardInterrupt as stop:
         print(STOPPED, file=sys.stderr)
-        return stop.exit_status
-    except (ReportError, UsageError) as error:
+        return getattr(stop, "exit_status", 130)
+    except UsageError as error:
         return fail(WRONG_USAGE, error)
-    except BrokenPipeError:  # nobody reads on
-        silence()
-        return WRONG_USAGE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else "cannot print: "
-        if not error.filename:
-            silence()
-        return fail(WRONG_USAGE, f"{where}{error.strerror}")
+        if error.filename:
+            return fail(WRONG_USAGE, f"{error.filename}: {error.strerror}")
+        with suppress(OSError, ValueError):  # let all that is still to be printed go nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # nobody reads on
+            return WRONG_USAGE
+        return fail(WRONG_USAGE, f"cannot print: {error.strerror}")
     except MemoryError:
         return fail(BROKEN, "not enough memory: name fewer results")
-    except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
-        return INTERRUPTED
     except Exception as error:
         if "--debug" in (argv or sys.argv):
             raise
@@ -111,12 +109,6 @@ def fail(status, error):
     """Say in one line what is wrong; return the exit status."""
     say(f"report: error: {one_line(error)}", sys.stderr)
     return status
-
-
-def silence():
-    """Let all that is still to be printed go nowhere."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(line, stream=None):
@@ -133,31 +125,25 @@ def make(args):
         raise ReportError("there are no results yet: `fab deploy run-all` makes some")
     output = args.output or ROOT / "results" / "report.html"
     with tempfile.TemporaryDirectory() as unpacked:
-        read = collect(paths, Path(unpacked, "new"), args.all_runs)
-        against = None
+        read = [collect(paths, Path(unpacked, "new"), args.all_runs)]
         if args.baseline:
-            against = collect([args.baseline], Path(unpacked, "old"), args.all_runs)
-        comparisons = compare.compare(read.points, against.points) if against else None
+            read.append(collect([args.baseline], Path(unpacked, "old"), args.all_runs))
+        points = read[0].points
         contents = page.Contents(
-            points=read.points, records=read.records,
-            notices=read.notices + (against.notices if against else []),
-            gemm=list(islice(selection.plots(read.points), page.MOST_PLOTS + 1)),
-            timelines=[timeline.plot(line) for line in timeline.timelines(read.phases)],
-            comparisons=comparisons, baseline=printable(str(args.baseline)),
-            archives=list(dict.fromkeys(
-                read.archives() + (against.archives() if against else []))),
+            points, read[0].records, [line for each in read for line in each.notices],
+            list(islice(selection.plots(points), page.MOST_PLOTS + 1)),
+            [timeline.plot(line) for line in timeline.timelines(read[0].phases)],
+            compare.compare(points, read[1].points) if args.baseline else None,
+            printable(str(args.baseline)),
+            dict.fromkeys(line for each in read for line in each.archives()),
         )  # fmt: skip
-        write(output, page.stream(contents))
+        stream = page.stream(contents)
+        stream.enable_buffering(100)
+        with disk.whole(output) as unfinished, open(unfinished, "wb") as file:
+            stream.dump(file, encoding="utf-8", errors="replace")
     if args.figures:
         write_figures(contents.gemm + contents.timelines, args.figures)
     return tell(contents, output, args.fail_on_regression)
-
-
-def write(path, stream):
-    """Write the text of a stream into a file, whole or not at all."""
-    stream.enable_buffering(100)
-    with disk.whole(path) as unfinished, open(unfinished, "wb") as file:
-        stream.dump(file, encoding="utf-8", errors="replace")
 
 
 def write_figures(plots, folder):
@@ -205,7 +191,7 @@ def tell(contents, output, fail_on_regression):
     for each in contents.comparisons:
         if each.verdict == "worse":
             say(f"worse: {compare.line(each)}")
-    return REGRESSION if fail_on_regression and counts["worse"] else 0
+    return WRONG_RESULT if fail_on_regression and counts["worse"] else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from report.draw import FADED, INK, MUTED, PAPER, Plot, label
 GFLOPS = ("GFLOPS", "")
 _RATES = (GFLOPS, ("10th percentile", "GFLOPS"), ("90th percentile", "GFLOPS"), ("launches", ""))
 _KERNEL, _SIZE, _PARAMETERS = ("kernel", ""), ("size", "M, N, K"), ("parameters", "")
+_BARS = "Medians; bars from the 10th to the 90th percentile of the launches."
 _SHOWN_PARAMETERS = 6  # of a landscape
 _SHOWN_RATES = 60  # of each value of a parameter: a plot of all of them would be a blot
 
@@ -46,8 +47,9 @@ def over_size(where, of, series):
         return figure
 
     rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
-    note = ("Medians; bars from the 10th to the 90th percentile of the launches. The points of a "
-            "line have the same parameters, except those that the sample chose for a size.")  # fmt: skip
+    note = (
+        f"{_BARS} The points of a line have equal parameters, but for those that follow the size."
+    )
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
     columns = (_KERNEL, _SIZE, *_RATES, _PARAMETERS)
@@ -67,12 +69,12 @@ def kernels(where, of, steps):
             sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))  # fmt: skip
         against, shares = best.name, [_ratio(gemm, best) for gemm in steps]
         what = f"percent of {label(against)} at {size}; labels: GFLOPS"
-        note = (f"Percent of {against}: interleaved, by the host's clock. GFLOPS are by the "
-                "device's clock if it has one: do not compare them with those of a library.")  # fmt: skip
+        note = ("interleaved, by the host's clock. GFLOPS are by the device's clock if it has one: "
+                "do not compare them with those of a library.")  # fmt: skip
     else:
         most = max(gemm.gflops for gemm in steps)
         against, shares = "the fastest", [100 * gemm.gflops / most for gemm in steps]
-        what, note = f"GFLOPS at {size}", "Percent of the fastest."
+        what, note = f"GFLOPS at {size}", "by GFLOPS."
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
@@ -94,7 +96,7 @@ def kernels(where, of, steps):
 
     rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
     columns = (_KERNEL, *_RATES, (f"of {against}", "%"), _PARAMETERS)
-    note = f"Each kernel with its fastest parameters. Bars from the 10th to the 90th percentile. {note}"
+    note = f"{_BARS} Each kernel has its fastest parameters. Percent of {against}: {note}"
     return _plot(where, of, f"kernels at {size}", note, columns, rows, paint)
 
 
@@ -139,11 +141,8 @@ def roofline(where, series, peak_gflops, peak_gbytes):
     for name, g, ceiling in every:
         roof = ceiling or min(peak_gflops, g.intensity * peak_gbytes)
         rows.append((name, g.size_text, g.intensity, g.gflops, roof, 100 * g.gflops / roof))
-    last = (
-        "a dash is the ceiling of a size by the memory or the cache that holds it."
-        if own
-        else "points above it had their matrices in a cache."
-    )
+    last = ("a dash is the ceiling of a size by the memory or the cache that holds it." if own
+            else "points above it had their matrices in a cache.")  # fmt: skip
     note = (
         f"The roof was measured: {figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s. "
         "Operations per byte count A and B read once, C read and written once: the least "
@@ -189,8 +188,9 @@ def _heat(where, of, title, names, cell, cells):
         axes.pcolormesh(values, cmap="viridis", edgecolors=PAPER, linewidth=1.5)
         middle = (min(rates.values()) + max(rates.values())) / 2
         for (x, y), rate in rates.items():
+            colour = "black" if rate > middle else "white"
             axes.text(across.index(x) + 0.5, down.index(y) + 0.5, f"{rate:.3g}", ha="center",
-                      va="center", fontsize=9, color="black" if rate > middle else "white")  # fmt: skip
+                      va="center", fontsize=9, color=colour)  # fmt: skip
         axes.set_xticks([i + 0.5 for i in range(len(across))], [f"{x:g}" for x in across])
         axes.set_yticks([i + 0.5 for i in range(len(down))], [f"{y:g}" for y in down])
         axes.tick_params(length=0)

@@ -1,17 +1,9 @@
 """Compare points with those of a baseline: better, same or worse, beyond the noise.
 
-The rule, for the times of all launches: a point is worse (better) when its median time is longer
-(shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
-is the distance from the 10th to the 90th percentile. With fewer than FEWEST launches on a side
-nothing is said. A point whose status is worse than before (passed, unsupported, error, failed: the
-last is the worst) is worse, whatever its times; so is one that passed and is not there any more,
-beside a new point of its kernel that did not pass.
-
-Points of equal parameters belong together. Parameters that a sample chooses while it runs, such as
-tiles, may differ, and are unknown of a kernel that could not be built: where they are all that
-differs, points belong together by the options that were asked for.
-
-Noise from one run to the next shows in a spread only where several runs were pooled.
+RULE has the rule. Points of equal parameters belong together. Parameters that a sample chooses
+itself, such as tiles, may differ, and are unknown of a kernel that could not be built: then points
+belong together by their options. Noise from one run to the next shows in a spread only where
+several runs were pooled.
 """
 
 from collections import Counter
@@ -22,10 +14,13 @@ from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.values import case_of, parameters
+from report.values import case_of
 
 LEAST = 0.03
 FEWEST = 3
+COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
+           ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
+           ("Why", ""), ("Parameters", ""))  # fmt: skip
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
@@ -57,13 +52,6 @@ class Comparison:
     def change(self):
         """The ratio of the median times minus 1: +0.1 is a tenth slower. None without times."""
         return self.times and self.times[0].median / self.times[1].median - 1
-
-    @property
-    def words(self):
-        """The parameters as words, then those of the baseline that differ."""
-        words = self.point.words
-        was = [w for w in parameters(self.old.params) if w not in words] if self.old else []
-        return [*words, "(was", *was[:-1], f"{was[-1]})"] if was else words
 
 
 def compare(points, baseline):
@@ -173,6 +161,20 @@ def _judged_gone(point, broken):
     if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
         return Comparison(None, point, "worse", why=f"gone, {new.status}: {new.reason or ''}")
     return Comparison(None, point, "gone")
+
+
+def rows(comparisons):
+    """Return a row of COLUMNS for each; parameters of the baseline that differ come last."""
+    found = []
+    for c in comparisons:
+        times = [n for t in c.times or () for n in (1e3 * t.median, 100 * t.relative)] or [None] * 4
+        words = c.point.words
+        was = [word for word in c.old.words if word not in words] if c.new and c.old else []
+        words += [f"(was {' '.join(was)})"] if was else []
+        change = c.times and 100 * c.change
+        found.append((c.verdict, change, *times, c.point.sample, c.point.case, c.point.kernel,
+                      c.why, " ".join(words)))  # fmt: skip
+    return found
 
 
 def line(comparison):

@@ -3,9 +3,9 @@
 import base64
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -43,39 +43,39 @@ class Contents:
 
 def stream(contents):
     """Return the page as a stream, which makes its text while it is read: it can be very long."""
-    style, script = (
-        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "table.js")
-    )
-    points = contents.points
+    style, script = map(_source, ("style.css", "table.js"))
+    points, comparisons = contents.points, contents.comparisons
     problems, count = overview.problems(points)
     columns, lines = overview.table(points)
-    boards = sorted({point.board for point in points})
-    gemm = _numbered(contents.gemm[:MOST_PLOTS], 0)
-    timelines = _numbered(contents.timelines, MOST_PLOTS)
-    comparison = _comparison(contents)
+    devices = {point.board: {} for point in points}
+    for point in points:
+        if point.device:
+            devices[point.board][point.device_name] = None
     return _environment().get_template("page.html").stream(
-        title="OpenCL samples: results",
-        subtitle=_subtitle(contents, boards),
+        subtitle=_subtitle(points, sorted(devices)),
         policy=_policy(script),
         style=Markup(style),
         script=Markup(script),
-        sections=_sections(problems, comparison, gemm, timelines),
-        tiles=_tiles(contents, boards),
-        notices=contents.notices[:MOST_NOTICES],
-        more_notices=max(0, len(contents.notices) - MOST_NOTICES),
+        tiles=_tiles(contents, len(devices)),
+        notices=contents.notices, most_notices=MOST_NOTICES,
         problems=problems,
         more_problems=count - len(problems),
-        overview={"columns": columns, "rows": lines, "devices": _devices(points)},
-        comparison=comparison,
-        gemm_plots=gemm,
+        overview={"columns": columns, "rows": lines, "devices": devices},
+        comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
+        baseline=contents.baseline, rule=compare.RULE,
+        verdicts=Counter(each.verdict for each in comparisons or ()),
+        most_rows=MOST_ROWS,
+        gemm=_drawn(contents.gemm[:MOST_PLOTS], 0),
         gemm_full=len(contents.gemm) > MOST_PLOTS,
-        timeline_plots=timelines,
+        timelines=_drawn(contents.timelines, MOST_PLOTS),
         machines=machines.machines(points)[:MOST_MACHINES],
         archives=contents.archives,
-        footer="Times are from the device's events, or from the host's clock if these have none. "
-               "A point has all launches of one kernel with the same parameters, code and machine.",
         data=rows.packed(points),
     )  # fmt: skip
+
+
+def _source(name):
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _environment():
@@ -85,10 +85,7 @@ def _environment():
     )  # fmt: skip
     environment.filters |= {
         "percent": lambda value: f"{100 * value:.{0 if value > 0.0995 else 1}f} %",
-        "signed_percent": lambda value: f"{100 * value:+.1f} %",
         "cell": cell,
-        "median_ms": median_ms,
-        "first_few": first_few,
     }
     return environment
 
@@ -98,19 +95,8 @@ def cell(value):
     if value is None:
         return ""
     if isinstance(value, float):
-        return "0" if value == 0 else figures(value) if value >= 0.001 else f"{value:.2e}"
+        return f"{value:.2e}" if 0 < abs(value) < 0.001 else figures(value)
     return str(value)
-
-
-def median_ms(times):
-    """Return a Spread of times as text: the median, and the spread in brackets."""
-    return f"{times.median * 1e3:.4g} ({times.relative:.1%})" if times else ""
-
-
-def first_few(names, most=12):
-    """Return some of many names as a text."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _policy(script):
@@ -122,71 +108,34 @@ def _policy(script):
     )
 
 
-def _subtitle(contents, boards):
-    days = sorted({p.started[:10] for p in contents.points if _DAY.match(p.started)})
-    when = f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}, page" if days else "Page"
+def _subtitle(points, boards):
+    days = {p.started[:10] for p in points if _DAY.match(p.started)}
+    when = f"Measured {' to '.join(sorted({min(days), max(days)}))}, page" if days else "Page"
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return f"{', '.join(islice(boards, 12))}. {when} made {made}."
+    return f"{', '.join(boards[:12])}. {when} made {made}."
 
 
 def _tiles(contents, boards):
-    counts = dict.fromkeys(SEVERITY, 0)
-    for point in contents.points:
-        counts[point.status] += 1
-    tiles = [("board" if len(boards) == 1 else "boards", len(boards), ""),
-             ("points", len(contents.points), ""), ("records", contents.records, ""),
-             ("passed", counts["passed"], "good")]  # fmt: skip
-    tiles += [(s, counts[s], "bad" if s != "unsupported" else "") for s in SEVERITY[:0:-1]]
-    if throttled := sum(bool(point.throttled) for point in contents.points):
+    """Return (name, number, tone) of each tile."""
+    points, comparisons = contents.points, contents.comparisons
+    counts = Counter(point.status for point in points)
+    tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
+             ("records", contents.records, "")]  # fmt: skip
+    tones = {"passed": "good", "unsupported": ""}
+    tiles += [(status, counts[status], tones.get(status, "bad"))
+              for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]  # fmt: skip
+    if throttled := sum(bool(point.throttled) for point in points):
         tiles.append(("throttled", throttled, "bad"))
-    if contents.comparisons is not None:
-        worse = sum(c.verdict == "worse" for c in contents.comparisons)
+    if comparisons is not None:
+        worse = sum(each.verdict == "worse" for each in comparisons)
         tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
-    return [{"name": name, "value": f"{value:,}".replace(",", " "), "tone": tone}
-            for name, value, tone in tiles if value or name not in SEVERITY]  # fmt: skip
+    return tiles
 
 
-def _devices(points):
-    found = {}
-    for point in points:
-        if point.device:
-            found.setdefault(point.board, {})[point.device_name] = None
-        else:
-            found.setdefault(point.board, {})
-    return found
-
-
-def _comparison(contents):
-    if contents.comparisons is None:
-        return None
-    every = contents.comparisons
-    counts = dict.fromkeys(compare.VERDICTS, 0)
-    for each in every:
-        counts[each.verdict] += 1
-    return {
-        "name": contents.baseline, "rule": compare.RULE,
-        "counts": [(verdict, count) for verdict, count in counts.items() if count],
-        "shown": every[:MOST_ROWS], "more": max(0, len(every) - MOST_ROWS),
-    }  # fmt: skip
-
-
-def _numbered(plots, first):
-    """Return [(where, plots)] for the template, drawn; each figure has names of its own."""
+def _drawn(plots, first):
+    """Return [(where, [(Plot, its <svg>)])]; each figure has names of its own."""
     groups = {}
     for number, plot in enumerate(plots, first):
-        groups.setdefault(plot.where, []).append({
-            "title": plot.title, "note": plot.note, "columns": plot.columns, "wide": plot.wide,
-            "rows": plot.rows[:MOST_ROWS], "more": max(0, len(plot.rows) - MOST_ROWS),
-            "svg": Markup(draw.svg_for_page(plot, number)),
-        })  # fmt: skip
+        svg = Markup(draw.svg_for_page(plot, number))
+        groups.setdefault(plot.where, []).append((plot, svg))
     return list(groups.items())
-
-
-def _sections(problems, comparison, gemm, timelines):
-    there = (
-        ("problems", "Not passed", problems), ("overview", "Overview", True),
-        ("comparison", "Comparison", comparison), ("gemm", "Matrix multiplication", gemm),
-        ("timeline", "Timeline", timelines), ("machines", "Machines", True),
-        ("points", "All points", True),
-    )  # fmt: skip
-    return [(anchor, name) for anchor, name, wanted in there if wanted]

@@ -1,13 +1,6 @@
 """Select the points for each plot of matrix multiplication.
 
-Nothing here knows a sample by name. A point takes part when its records have what is drawn:
-
-GFLOPS over size   metrics.gflops; params.size as n or MxNxK
-kernels            of one size, beside the baseline libraries (params.library)
-roofline           also metrics.peak_gflops and metrics.peak_gbytes_per_s in records of the device
-local sizes        also params.local as 16x4 or [16, 4]
-clocks             also params.pin, in MHz
-tuning             also other parameters, of which many combinations were tried
+Nothing here knows a sample by name: docs/report.md says which values each plot needs.
 """
 
 from itertools import islice

@@ -1,7 +1,7 @@
 """The timeline of a run, from the outcomes of its cases and their records."""
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from matplotlib.patches import Patch
 
@@ -15,8 +15,7 @@ _PHASES = {"python, imports": FADED, "build, inputs, check": SERIES[7], "timed l
 _STAGES = {"queued": SERIES[1], "wait": SERIES[3], "run": SERIES[2]}
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One case of a run, in seconds.
 
     `at` counts from the start of the run. `start_up` is python and its imports; None where it is
@@ -38,13 +37,15 @@ class Case:
         return start_up, self.wall - start_up - self.launches, self.launches
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """The cases of one run in their order, and its wall time in seconds."""
+class Timeline(NamedTuple):
+    """The cases of one run in their order."""
 
     run: object
     cases: list
-    wall: float
+
+    @property
+    def wall(self):
+        return max(case.at + case.wall for case in self.cases)
 
     @property
     def launches(self):
@@ -71,23 +72,20 @@ def timelines(phases):
 
 
 def _timeline(run, sources, phases):
-    outcomes = [(phases[s], f"{s.sample} {s.case}", outcome)
-                for s in sources if (outcome := _outcome(s))]  # fmt: skip
-    if not outcomes:
-        return None
-    clock = "clock" if all("clock" in outcome for *_, outcome in outcomes) else "started"
-    first = min(outcome[clock] for *_, outcome in outcomes)
+    outcomes = [(source, outcome) for source in sources if (outcome := _outcome(source))]
+    clock = "clock" if all("clock" in outcome for _, outcome in outcomes) else "started"
+    first = min((outcome[clock] for _, outcome in outcomes), default=0)
     cases = []
-    for seen, name, outcome in outcomes:
-        wall, stages = outcome["seconds"], dict(seen.stages)
-        launches = min(stages.pop("host_s"), wall)
+    for source, outcome in outcomes:
+        seen, wall = phases[source], outcome["seconds"]
+        launches = min(seen.stages["host_s"], wall)
         start_up = _seconds_between(outcome["started"], seen.started)
         if start_up is not None and not 0 <= start_up <= wall - launches:
             start_up = None
-        stages = {name: stages[f"{name}_s"] for name in _STAGES}
-        cases.append(Case(name, outcome[clock] - first, wall, start_up, launches, stages))
-    cases.sort(key=lambda case: case.at)
-    return Timeline(run, cases, max(case.at + case.wall for case in cases))
+        stages = {name: seen.stages[f"{name}_s"] for name in _STAGES}
+        name, at = f"{source.sample} {source.case}", outcome[clock] - first
+        cases.append(Case(name, at, wall, start_up, launches, stages))
+    return Timeline(run, sorted(cases, key=lambda case: case.at)) if cases else None
 
 
 def _outcome(source):
@@ -140,9 +138,9 @@ def plot(line):
         f"timed launches took {line.launches:.3g} s. Right: the time of the launches, by the "
         "device's events."
     )
-    title = line.run.label
-    name, heading = draw.slug("timeline", title), f"Timeline of {title}"
-    return Plot(name, title, heading, note, columns, rows, paint, wide=True)
+    label = line.run.label
+    return Plot(draw.slug("timeline", label), label, f"Timeline of {label}", note, columns, rows,
+                paint, wide=True)  # fmt: skip
 
 
 def _bar(axes, at, start, lengths, colours):
