@@ -62,7 +62,7 @@ def kernels(where, of, steps):
     With a library, a bar is the interleaved ratio to it, by the host's clock. GFLOPS of a kernel
     are by the device's clock, those of most libraries are not. Without a library a bar is GFLOPS.
     """
-    libraries, size = [gemm for gemm in steps if gemm.is_library], steps[0].size_text
+    libraries, size = [gemm for gemm in steps if gemm.point.is_library], steps[0].size_text
     if libraries:
         # The one in whose rounds most were timed.
         best = max(libraries, key=lambda each: (
@@ -83,7 +83,7 @@ def kernels(where, of, steps):
                              for name in ("low", "median", "high"))  # fmt: skip
         reach = [[m - each for m, each in zip(middle, low)],
                  [each - m for m, each in zip(middle, high)]]  # fmt: skip
-        colours = [draw.SERIES[1 if gemm.is_library else 0] for gemm in steps]
+        colours = [draw.SERIES[1 if gemm.point.is_library else 0] for gemm in steps]
         axes.barh(range(len(steps)), middle, xerr=reach, height=0.66, color=colours,
                   error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})  # fmt: skip
         for at, (gemm, share, end) in enumerate(zip(steps, shares, high)):

@@ -7,7 +7,7 @@ several runs were pooled.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from common.manifest import as_asked
 from common.stats import Spread
@@ -31,8 +31,7 @@ RULE = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A point beside the one of the baseline; None where one side has none.
 
     `times` are the Spreads of both where the verdict is by these; `why` explains one that is not.

@@ -48,10 +48,6 @@ class Gemm:
         return self.point.kernel
 
     @property
-    def is_library(self):
-        return self.point.is_library
-
-    @property
     def intensity(self):
         """Operations per byte, if A and B are read once, C written once, and read if beta is not 0.
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from common import files
 from common.errors import UsageError
@@ -17,16 +16,8 @@ _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "Ope
           "compute units": "compute_units"}  # fmt: skip
 
 
-class Machine(NamedTuple):
-    """A board with one of its devices and its drivers: facts as (name, text)."""
-
-    board: str
-    device: str
-    facts: list
-
-
 def machines(points):
-    """Return the Machines that the points name."""
+    """Return (board, device, [(name, text)]) for each device with its drivers."""
     groups, told = {}, {}
     for point in points:
         if point.device:
@@ -46,7 +37,7 @@ def _machine(points):
             about.setdefault(name, {})[value] = None
     facts += [(name, ", ".join(values)) for name, values in about.items()]
     facts += [("run", _run(run)) for run in dict.fromkeys(p.run for p in points) if run]
-    return Machine(first.board, first.device_name, facts)
+    return first.board, first.device_name, facts
 
 
 def _run(run):

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from typing import NamedTuple
 
 from common import files
 from common.errors import UsageError
@@ -15,29 +14,12 @@ _LOG_BYTES = 16 * 1024
 MOST_PROBLEMS = 100
 
 
-class Problem(NamedTuple):
-    """What did not pass: the first point, and [(reason, kernels)], the commonest first.
-
-    They are of one case, or of all `cases` where a sample is not supported.
-    """
-
-    first: object
-    cases: list
-    reasons: list
-    log: str | None
-
-
-class Cell(NamedTuple):
-    """A sample on a board: how many records have which status, and the fastest that passed."""
-
-    counts: dict
-    key: str | None = None
-    of: str | None = None
-    spread: float | None = None
-
-
 def problems(points):
-    """Return (Problems, how many there are): the worst first, at most MOST_PROBLEMS."""
+    """Return what did not pass, the worst first: (at most MOST_PROBLEMS, how many there are).
+
+    Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
+    of all cases where a sample is not supported.
+    """
     groups = {}
     for point in points:
         if point.status != "passed":
@@ -55,8 +37,8 @@ def _problem(points):
         groups.setdefault(alike, []).append(point)
     ranked = sorted(groups.values(), key=len, reverse=True)
     reasons = [(own[0].reason or "no reason given", [p.kernel for p in own]) for own in ranked]
-    return Problem(points[0], list(dict.fromkeys(p.case for p in points)), reasons,
-                   _tail(points[0].source.log))  # fmt: skip
+    cases = list(dict.fromkeys(p.case for p in points))
+    return points[0], cases, reasons, _tail(points[0].source.log)
 
 
 def _tail(path):
@@ -72,7 +54,11 @@ def _tail(path):
 
 
 def table(points):
-    """Return (columns, [(row, Cells or None)]): boards and samples, the fewer across."""
+    """Return (columns, [(row, cells)]): boards and samples, the fewer across.
+
+    A cell is None, or the number of records by status, and of the fastest point that passed the
+    rate, the name and the spread.
+    """
     groups = {}
     for point in points:
         groups.setdefault((point.board, point.sample), []).append(point)
@@ -94,5 +80,5 @@ def _cell(points):
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)
             of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
-            return Cell(counts, f"{figures(rate.median)} {unit}", of, rate.relative)
-    return Cell(counts)
+            return counts, f"{figures(rate.median)} {unit}", of, rate.relative
+    return counts, None, None, None

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -23,53 +22,35 @@ MOST_MACHINES = 100
 MOST_ROWS = 500  # of a plot's numbers, or of a comparison
 
 
-@dataclass(frozen=True)
-class Contents:
-    """All that the page shows.
+def stream(points, records, notices, gemm, timelines, comparisons, baseline, archives):
+    """Return the page as a stream, which makes its text while it is read: it can be very long.
 
-    `points` are of this report, `comparisons` those with the baseline called `baseline` (or None),
-    `gemm` and `timelines` Plots, `archives` lines on the archives that were read.
+    `gemm` and `timelines` are Plots, `comparisons` those with the baseline of that name (or None),
+    `archives` lines on the archives that were read.
     """
-
-    points: list
-    records: int
-    notices: list
-    gemm: list
-    timelines: list
-    comparisons: list | None = None
-    baseline: str | None = None
-    archives: tuple = ()
-
-
-def stream(contents):
-    """Return the page as a stream, which makes its text while it is read: it can be very long."""
     style, script = map(_source, ("style.css", "table.js"))
-    points, comparisons = contents.points, contents.comparisons
     problems, count = overview.problems(points)
     columns, lines = overview.table(points)
+    verdicts = Counter(each.verdict for each in comparisons or ())
     devices = {point.board: {} for point in points}
     for point in points:
         if point.device:
             devices[point.board][point.device_name] = None
+    tiles = _tiles(points, records, len(devices))
+    if comparisons is not None:
+        worse = verdicts["worse"]
+        tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
     return _environment().get_template("page.html").stream(
-        subtitle=_subtitle(points, sorted(devices)),
-        policy=_policy(script),
-        style=Markup(style),
-        script=Markup(script),
-        tiles=_tiles(contents, len(devices)),
-        notices=contents.notices, most_notices=MOST_NOTICES,
-        problems=problems,
-        more_problems=count - len(problems),
+        subtitle=_subtitle(points, sorted(devices)), policy=_policy(script),
+        style=Markup(style), script=Markup(script), tiles=tiles,
+        notices=notices, most_notices=MOST_NOTICES,
+        problems=problems, more_problems=count - len(problems),
         overview={"columns": columns, "rows": lines, "devices": devices},
         comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
-        baseline=contents.baseline, rule=compare.RULE,
-        verdicts=Counter(each.verdict for each in comparisons or ()),
-        most_rows=MOST_ROWS,
-        gemm=_drawn(contents.gemm[:MOST_PLOTS], 0),
-        gemm_full=len(contents.gemm) > MOST_PLOTS,
-        timelines=_drawn(contents.timelines, MOST_PLOTS),
-        machines=machines.machines(points)[:MOST_MACHINES],
-        archives=contents.archives,
+        baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
+        gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
+        timelines=_drawn(timelines, MOST_PLOTS),
+        machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
         data=rows.packed(points),
     )  # fmt: skip
 
@@ -115,21 +96,15 @@ def _subtitle(points, boards):
     return f"{', '.join(boards[:12])}. {when} made {made}."
 
 
-def _tiles(contents, boards):
+def _tiles(points, records, boards):
     """Return (name, number, tone) of each tile."""
-    points, comparisons = contents.points, contents.comparisons
-    counts = Counter(point.status for point in points)
+    counts, tones = Counter(point.status for point in points), {"passed": "good", "unsupported": ""}
     tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
-             ("records", contents.records, "")]  # fmt: skip
-    tones = {"passed": "good", "unsupported": ""}
+             ("records", records, "")]  # fmt: skip
     tiles += [(status, counts[status], tones.get(status, "bad"))
               for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]  # fmt: skip
-    if throttled := sum(bool(point.throttled) for point in points):
-        tiles.append(("throttled", throttled, "bad"))
-    if comparisons is not None:
-        worse = sum(each.verdict == "worse" for each in comparisons)
-        tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
-    return tiles
+    throttled = sum(bool(point.throttled) for point in points)
+    return [*tiles, ("throttled", throttled, "bad")] if throttled else tiles
 
 
 def _drawn(plots, first):

@@ -90,9 +90,9 @@ def _set_of(gemms):
 
 def _steps(best):
     """Return the kernels at the size that most have, by name, then the libraries."""
-    sizes = _grouped([g for g in best if not g.is_library], lambda g: g.size)
+    sizes = _grouped([g for g in best if not g.point.is_library], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
-    libraries = [g for g in best if g.is_library and g.size == size]
+    libraries = [g for g in best if g.point.is_library and g.size == size]
     return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
 
 

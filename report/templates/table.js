@@ -79,9 +79,8 @@
     const row = $("table").tHead.rows[0];
     row.append(element("th", "Replay", { scope: "col" }));
     for (const column of columns) {
-      const cell = element("th", "", {
-        scope: "col", "aria-sort": "none", "data-name": column.name, class: column.isNumber ? "number" : "",
-      });
+      const cell = element("th", "", { scope: "col", "aria-sort": "none", "data-name": column.name });
+      if (column.isNumber) cell.className = "number";
       const button = element("button", column.title, { type: "button" });
       button.addEventListener("click", () => sortBy(column, cell));
       cell.append(button);
@@ -137,22 +136,10 @@
   }
 
   async function copy(button, text) {
-    const copied = await navigator.clipboard.writeText(text).then(() => true, () => false)
-      || copyFromField(button, text);
-    button.textContent = copied ? "Copied" : "Failed";
-    $("count").textContent = copied ? `Copied: ${text}` : `Could not copy: ${text}`;
+    const copied = await navigator.clipboard?.writeText(text).then(() => "Copied", () => null);
+    button.textContent = copied ?? "Failed";
+    $("count").textContent = `${copied ?? "Could not copy"}: ${text}`;
     setTimeout(() => (button.textContent = "Copy"), 2000);
-  }
-
-  // Where pages from the disk have no access to the clipboard.
-  function copyFromField(button, text) {
-    const field = element("textarea", text);
-    button.after(field);
-    field.select();
-    const copied = document.execCommand("copy");
-    field.remove();
-    button.focus();
-    return copied;
   }
 
   head();
