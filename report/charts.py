@@ -25,7 +25,7 @@ def _words(gemm):
 
 def _plot(where, of, title, *more):
     title = f"{of}{title}" if of else title[0].upper() + title[1:]
-    return Plot(draw.slug(title, where), where, title, *more)
+    return Plot(where, title, *more)
 
 
 def over_size(where, of, series):
@@ -60,25 +60,24 @@ def kernels(where, of, steps):
     """Each kernel at one size as a bar. `steps` are Gemms, the baseline libraries last.
 
     With a library, a bar is the interleaved ratio to it, by the host's clock. GFLOPS of a kernel
-    are by the device's clock, those of most libraries are not. Without a library a bar is GFLOPS.
+    are by the device's clock, those of most libraries are not. Without a library a bar is the
+    share of the fastest kernel's GFLOPS.
     """
     libraries, size = [gemm for gemm in steps if gemm.point.is_library], steps[0].size_text
     if libraries:
         # The one in whose rounds most were timed.
         best = max(libraries, key=lambda each: (
             sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))  # fmt: skip
-        against, shares = best.name, [_ratio(gemm, best) for gemm in steps]
-        what = f"percent of {label(against)} at {size}; labels: GFLOPS"
-        note = ("interleaved, by the host's clock. GFLOPS are by the device's clock if it has one: "
-                "do not compare them with those of a library.")  # fmt: skip
+        shares = [_ratio(gemm, best) for gemm in steps]
+        how = (", interleaved, by the host's clock. GFLOPS are by the device's clock if it has "
+               "one: do not compare them with those of a library.")  # fmt: skip
     else:
-        most = max(gemm.gflops for gemm in steps)
-        against, shares = "the fastest", [100 * gemm.gflops / most for gemm in steps]
-        what, note = f"GFLOPS at {size}", "by GFLOPS."
+        best, how = max(steps, key=lambda gemm: gemm.gflops), ", the fastest."
+        shares = [100 * gemm.gflops / best.gflops for gemm in steps]
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
-        scales = [(share or 0) / g.gflops if libraries else 1 for share, g in zip(shares, steps)]
+        scales = [(share or 0) / gemm.gflops for share, gemm in zip(shares, steps)]
         low, middle, high = ([scale * getattr(g.rate, name) for scale, g in zip(scales, steps)]
                              for name in ("low", "median", "high"))  # fmt: skip
         reach = [[m - each for m, each in zip(middle, low)],
@@ -88,15 +87,16 @@ def kernels(where, of, steps):
                   error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})  # fmt: skip
         for at, (gemm, share, end) in enumerate(zip(steps, shares, high)):
             percent = "not in its rounds" if share is None else f"{share:.0f}%"
-            draw.note(axes, f"{figures(gemm.gflops)} \u00b7 {percent}", (end, at), (6, 0),
-                      va="center")  # fmt: skip
+            text = f"{figures(gemm.gflops)} \u00b7 {percent}"
+            draw.note(axes, text, (end, at), (6, 0), va="center")
         draw.rows(axes, [gemm.name for gemm in steps])
-        axes.set(xlabel=what, xlim=(0, 1.35 * max(high)))
+        axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: GFLOPS",
+                 xlim=(0, 1.35 * max(high)))  # fmt: skip
         return figure
 
     rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
-    columns = (_KERNEL, *_RATES, (f"of {against}", "%"), _PARAMETERS)
-    note = f"{_BARS} Each kernel has its fastest parameters. Percent of {against}: {note}"
+    columns = (_KERNEL, *_RATES, (f"of {best.name}", "%"), _PARAMETERS)
+    note = f"{_BARS} Each kernel has its fastest parameters. Percent of {best.name}{how}"
     return _plot(where, of, f"kernels at {size}", note, columns, rows, paint)
 
 
@@ -164,29 +164,17 @@ def _ceiling(gemm):
     return min(peak, gemm.intensity * near) if peak and near else None
 
 
-def local_sizes(where, of, gemms):
-    """GFLOPS by the two sides of the work-group, as a heat map."""
-    title, names = f"local sizes of {_of(gemms)}", ("work-items in dimension 0", "in dimension 1")
-    return _heat(where, of, title, names, "{0}x{1}", {g.local: g for g in gemms})
-
-
-def clocks(where, of, gemms):
-    """GFLOPS by the order and the clock at which the device was held, as a heat map."""
-    title, names = f"orders and clocks of {gemms[0].name}", ("order n", "clock in MHz")
-    cells = {(g.order, g.clock): g for g in gemms}
-    return _heat(where, of, title, names, "{0:g} at {1} MHz", cells)
-
-
-def _heat(where, of, title, names, cell, cells):
+def heat(where, of, title, names, cell, cells):
     """A heat map of Gemms by (x, y); `cell` is the format of a cell's name in the table."""
     across, down = (sorted({place[side] for place in cells}) for side in (0, 1))
+    ranked = sorted(cells.items(), key=lambda item: -item[1].gflops)
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.36 * len(down))
-        rates = {place: g.gflops for place, g in cells.items()}
+        rates = {place: g.gflops for place, g in ranked}
         values = [[rates.get((x, y), float("nan")) for x in across] for y in down]
         axes.pcolormesh(values, cmap="viridis", edgecolors=PAPER, linewidth=1.5)
-        middle = (min(rates.values()) + max(rates.values())) / 2
+        middle = (ranked[0][1].gflops + ranked[-1][1].gflops) / 2
         for (x, y), rate in rates.items():
             colour = "black" if rate > middle else "white"
             axes.text(across.index(x) + 0.5, down.index(y) + 0.5, f"{rate:.3g}", ha="center",
@@ -198,17 +186,12 @@ def _heat(where, of, title, names, cell, cells):
         axes.set(xlabel=names[0], ylabel=names[1])
         return figure
 
-    ranked = sorted(cells.items(), key=lambda item: -item[1].gflops)
     rows = [(cell.format(*place), *_rates(g), _words(g)) for place, g in ranked]
     note = "The best GFLOPS of each; brighter is faster. An empty cell was not run, or failed."
     return _plot(where, of, title, note, (("", ""), *_RATES, _PARAMETERS), rows, paint)
 
 
-def _of(gemms):
-    return f"{gemms[0].name} at {gemms[0].size_text}"
-
-
-def landscape(where, of, gemms):
+def landscape(where, of, title, gemms):
     """GFLOPS over each parameter that was varied: what was tried, and the best of each value."""
     found = _by_effect(gemms)
     names = list(found)
@@ -242,7 +225,7 @@ def landscape(where, of, gemms):
     )
     columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", "GFLOPS"),
                ("median", "GFLOPS"), ("worst", "GFLOPS"))  # fmt: skip
-    return _plot(where, of, f"tuning of {_of(gemms)}", note, columns, rows, paint)
+    return _plot(where, of, title, note, columns, rows, paint)
 
 
 def _by_effect(gemms):

@@ -45,13 +45,12 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot and its numbers as a table. `draw()` returns the Figure; `name` is that of its file.
+    """A plot and its numbers as a table. `draw()` returns the Figure.
 
     `where` says what it is of: plots of one board and device stand together.
     `columns` are (heading, unit or "") and `rows` have a text or a number for each.
     """
 
-    name: str
     where: str
     title: str
     note: str
@@ -59,6 +58,11 @@ class Plot:
     rows: list
     draw: Callable
     wide: bool = False
+
+    @property
+    def name(self):
+        """The name of its file: small letters, digits and dashes."""
+        return re.sub("[^a-z0-9]+", "-", f"{self.title} {self.where}".lower()).strip("-")[:100]
 
 
 @contextmanager
@@ -80,11 +84,6 @@ def label(name):
     name = printable(name)
     name = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
     return f" {name}" if name.startswith("_") else name
-
-
-def slug(kind, where):
-    """Return the name of a plot's file: small letters, digits and dashes."""
-    return re.sub("[^a-z0-9]+", "-", f"{kind} {where}".lower()).strip("-")[:100]
 
 
 def colour(number):

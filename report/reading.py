@@ -6,8 +6,7 @@ told, such as a temperature, were measured: a point has their range.
 """
 
 import json
-from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 
 from common import record
 from common.errors import UsageError
@@ -47,7 +46,6 @@ class Reader:
         self.notices, self.records, self.phases = [], 0, {}
         self._points = {}
         self._last, self._equal = {}, {}  # so that equal dictionaries become one
-        self._code = lru_cache(None)(code_of)
 
     @property
     def points(self):
@@ -86,7 +84,7 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        code = item.code or self._code(run, item.sample)
+        code = item.code or (run and run.name)  # older records do not tell their code
         same = [board, source.case, item.sample, item.variant, id(device), id(about), code]
         key = blake2b(_encoded([*same, asked(params)]).encode(), digest_size=16).digest()
         if key not in self._points:
@@ -113,19 +111,6 @@ def asked(params):
     if not isinstance(point, dict) or "options" not in point:
         return params
     return {**params, "point": point["options"]}
-
-
-def code_of(run, sample):
-    """Return a digest of the code that a run had for a sample; None where it is not known.
-
-    Newer records have one of their own.
-    """
-    files = run.plan.get("deployed") if run else None
-    if not isinstance(files, dict):
-        return None
-    own = ("common/", f"samples/{sample}/")
-    mine = sorted((path, str(digest)) for path, digest in files.items() if path.startswith(own))
-    return sha256(json.dumps(mine).encode()).hexdigest() if mine else None
 
 
 class Phases:

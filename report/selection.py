@@ -17,16 +17,13 @@ def plots(points):
     devices = _grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        for precision, same in _largest_first(_grouped(gemms, _precision)):
+        groups = _grouped(gemms, lambda g: gemm.precision(g.point.params))
+        for precision, same in _largest_first(groups):
             where = f"{board}: {device}, {precision} precision"
             yield from _of_device(where, same)
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
             if peaks and same[0].intensity:
                 yield charts.roofline(where, series(same), *peaks)
-
-
-def _precision(each):
-    return gemm.precision(each.point.params)
 
 
 def _of_device(where, gemms):
@@ -38,13 +35,16 @@ def _of_device(where, gemms):
             yield charts.over_size(where, of, lines)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
-        tried = _grouped(own, lambda g: (g.name, g.size)).values()
-        kernels = _grouped(own, lambda g: g.name).values()
-        for chart, groups, pick in (
-            (charts.local_sizes, tried, _local_sizes), (charts.clocks, kernels, _clocks),
-            (charts.landscape, tried, _landscape),
-        ):  # fmt: skip
-            yield from (chart(where, of, found) for found in _most(groups, pick))
+        kernels = _grouped(own, lambda g: g.name)
+        at_size = _grouped(own, lambda g: f"{g.name} at {g.size_text}")
+        names, cell = ("work-items in dimension 0", "in dimension 1"), "{0}x{1}"
+        for name, cells in _most(at_size, _by_local_size):
+            yield charts.heat(where, of, f"local sizes of {name}", names, cell, cells)
+        names, cell = ("order n", "clock in MHz"), "{0:g} at {1} MHz"
+        for name, cells in _most(kernels, _by_clock):
+            yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
+        for name, tried in _most(at_size, _landscape):
+            yield charts.landscape(where, of, f"tuning of {name}", tried)
 
 
 def series(gemms):
@@ -97,27 +97,27 @@ def _steps(best):
 
 
 def _most(groups, pick):
-    """Return what `pick` makes of the groups: of each kernel the largest, of equals the fastest."""
-    picked = [found for found in map(pick, groups) if found]
-    picked.sort(key=lambda found: (len(found), _most_gflops(found)), reverse=True)
+    """Return (name, what `pick` makes of the group): of each kernel the largest, then fastest."""
+    picked = [(len(found), _most_gflops(same), name, same[0].name, found)
+              for name, same in groups.items() if (found := pick(same))]  # fmt: skip
     kernels = {}
-    for found in picked:
-        kernels.setdefault(found[0].name, found)
+    for *_, name, kernel, found in sorted(picked, key=lambda each: each[:2], reverse=True):
+        kernels.setdefault(kernel, (name, found))
     return islice(kernels.values(), MOST_OF_A_KIND)
 
 
-def _local_sizes(gemms):
+def _by_local_size(gemms):
     return _area(gemms, lambda g: g.local)
 
 
-def _clocks(gemms):
+def _by_clock(gemms):
     return _area(gemms, lambda g: g.clock and (g.order, g.clock))
 
 
 def _area(gemms, place):
-    """Return the fastest Gemm of each place, where these make an area; else None."""
-    fastest = _fastest((g for g in gemms if place(g)), place)
-    across, down = ({place(g)[side] for g in fastest} for side in (0, 1))
+    """Return the fastest Gemm by place, where these make an area; else None."""
+    fastest = {place(g): g for g in sorted(gemms, key=lambda g: g.gflops) if place(g)}
+    across, down = ({each[side] for each in fastest} for side in (0, 1))
     return fastest if len(across) > 1 and len(down) > 1 else None
 
 

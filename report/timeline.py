@@ -138,9 +138,7 @@ def plot(line):
         f"timed launches took {line.launches:.3g} s. Right: the time of the launches, by the "
         "device's events."
     )
-    label = line.run.label
-    return Plot(draw.slug("timeline", label), label, f"Timeline of {label}", note, columns, rows,
-                paint, wide=True)  # fmt: skip
+    return Plot("", f"Timeline of {line.run.label}", note, columns, rows, paint, wide=True)
 
 
 def _bar(axes, at, start, lengths, colours):

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from report_data import DEVICE, ENVIRONMENT, item, make_run, write
 
-from dev.browser import browser, missing
+from dev.browser import browser, missing, open_page
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
 
@@ -79,8 +79,7 @@ def chromium():
 def opened(chromium, page):
     """The browser with the page freshly loaded. In the end nothing was wrong with it."""
     chromium.get_log("browser")
-    chromium.get(page.as_uri())
-    assert wait(lambda: count(chromium).endswith(" points"))
+    open_page(chromium, page)
     yield chromium
     assert chromium.get_log("browser") == []
     assert chromium.title == "OpenCL samples: results"
@@ -311,8 +310,7 @@ def test_tables_say_what_they_are(opened):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_light_dark_and_a_phone(page, dark, width):
     with browser(width, 800, dark) as driver:
-        driver.get(page.as_uri())
-        assert wait(lambda: count(driver).endswith(" points"))
+        open_page(driver, page)
         wide = driver.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width  # what is wider scrolls in its own frame
         contrasts = driver.execute_script(_CONTRASTS)
