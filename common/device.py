@@ -264,6 +264,8 @@ def summary(about):
     version = about["platform_version"].split("  ")[0]  # PoCL adds how it was built
     kind = f"{about['type']}, {about['compute_units']} compute units"
     profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
+    # Before a sample teaches tiles.
+    no_gain = "  local memory     is global memory here: a tile that is copied into it is no nearer"
     lines = [
         f"Device: {about['name']} ({kind}{profile})",
         f"  platform         {about['platform']}, {version}",
@@ -273,6 +275,7 @@ def summary(about):
         f"  memory           local {size_text(limit['local_mem_size'])},"
         f" global {size_text(limit['global_mem_size'])},"
         f" one allocation {size_text(limit['max_mem_alloc_size'])}",
+        *([no_gain] if limit["local_mem_type"] == "global" else []),
         f"  extensions       {' '.join(have) or 'none of note'}",
         f"  missing          {' '.join(lack) or 'nothing of note'}",
         *(f"  skipped          {text}" for text in about["skipped"]),

@@ -75,10 +75,24 @@ def path():
 
 
 def load(file):
-    """Return the Settings of every board that the file names, and of `local`."""
+    """Return the Settings of every board that the file names, and of `local`.
+
+    A table may be of several boards, with commas between their names.
+    """
     tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
-    return {check_name(name): _settings(file, name, table) for name, table in tables.items()}
+    return {
+        check_name(name): _settings(file, name, _named(table, name))
+        for names, table in tables.items()
+        for name in names.split(",")
+    }
+
+
+def _named(table, board):
+    """Return what a board's table is to be, with the board's name for {board} in texts."""
+    if isinstance(table, dict):
+        return {key: _named(value, board) for key, value in table.items()}
+    return table.replace("{board}", board) if isinstance(table, str) else table
 
 
 def _settings(file, name, table):

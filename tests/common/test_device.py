@@ -197,6 +197,14 @@ def test_a_work_group_is_made_to_fit(queue, local, kernel_limit, fitted):
     assert device.limits(queue.device, "mali-t628").fit(local, kernel_limit) == fitted
 
 
+@pytest.mark.parametrize("kind", ["local", "global"])
+def test_the_summary_says_where_local_memory_is_no_nearer(queue, kind):
+    about = device.describe(queue.device, device.limits(queue.device))
+    about["limits"]["local_mem_type"] = kind
+    said = [line for line in device.summary(about) if line.startswith("  local memory")]
+    assert [("is global memory here" in line) for line in said] == [True] * (kind == "global")
+
+
 def test_the_summary_shows_what_matters(queue):
     text = "\n".join(device.summary(device.describe(queue.device, device.limits(queue.device))))
     for part in (queue.device.name.strip(), "vector widths", "float", "work-group", "cl_khr_fp64"):
