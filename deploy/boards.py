@@ -90,9 +90,10 @@ def load(file):
 
 def _named(table, board):
     """Return what a board's table is to be, with the board's name for {board} in texts."""
-    if isinstance(table, dict):
-        return {key: _named(value, board) for key, value in table.items()}
-    return table.replace("{board}", board) if isinstance(table, str) else table
+    if not isinstance(table, dict):
+        return table
+    texts = {key: value for key, value in table.items() if isinstance(value, str)}
+    return {**table, **{key: text.replace("{board}", board) for key, text in texts.items()}}
 
 
 def _settings(file, name, table):
