@@ -21,6 +21,8 @@ def main():
     parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
     args = parser.parse_args()
+    if (args.do == "run") != bool(args.command):
+        parser.error("give a command to run, as in: run mali-g52 -- uname -m")
     board = Emulated(args.board or "arm64", args.state)
     try:
         if args.do == "start":

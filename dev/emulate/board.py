@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -28,8 +27,8 @@ from dev.emulate.root import ARCHES, BOARDS, GPUS, build, locked
 
 STATE = ROOT / ".emulated"
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
-# The first process that opens the device compiles OpenCL C's built-in functions, and Python's
-# modules: a minute under emulation.
+# The first process that opens the device compiles OpenCL C's built-in functions and Python's
+# modules, which takes a minute under emulation.
 _OPEN = "import PIL.Image, pyopencl; pyopencl.get_platforms()[0].get_devices()"
 _SSHD = """\
 ListenAddress 127.0.0.1:{port}
@@ -96,14 +95,15 @@ class Emulated:
         return root, cache
 
     def _fill(self, root, cache):
-        with tempfile.TemporaryDirectory(dir=cache.parent) as new:
-            there = {"MESA_SHADER_CACHE_DIR": "", "PYTHONPYCACHEPREFIX": "/python"}
-            settings = [f"{name}=/home/board{path}" for name, path in there.items()]
-            command = [*settings, "python3", "-c", _OPEN]
-            done = self._enter("/dev/null", root, new, "", command, capture_output=True)
-            if done.returncode != 0:
-                raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
-            Path(new).rename(cache)
+        new = cache.with_name(f"{cache.name}.partial")  # of a start that was killed
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        caches = ("MESA_SHADER_CACHE_DIR=/home/board", "PYTHONPYCACHEPREFIX=/home/board/python")
+        command = [*caches, "python3", "-c", _OPEN]
+        done = self._enter("/dev/null", root, new, "", command, capture_output=True)
+        if done.returncode != 0:
+            raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
+        new.rename(cache)
 
     def stop(self):
         """End the board and all that runs on it; tell whether it was running."""

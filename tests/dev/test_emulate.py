@@ -14,6 +14,7 @@ from common.profiles import PROFILES
 from deploy import boards
 from deploy.errors import BoardError, UsageError
 from dev.emulate import inside, root
+from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated
 from dev.emulate.inside import birth
 
@@ -212,6 +213,15 @@ def test_a_command_in_place_of_sshd(tmp_path, monkeypatch):
     assert command[2] == "dev.emulate.inside"
     assert command[-2:] == ["uname", "-m"]
     assert {"/usr/bin/env", "PAN_GPU_ID=7402", "RUSTICL_ENABLE=panfrost"} <= {*command}
+
+
+@pytest.mark.parametrize("words", [["run"], ["run", "mali-g52"], ["start", "arm64", "uname"]])
+def test_only_run_takes_a_command(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["emulate", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "give a command to run" in capsys.readouterr().err
 
 
 def test_mesas_cache_is_one_that_nothing_is_added_to(tmp_path):
