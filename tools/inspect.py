@@ -17,10 +17,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import manifest
+from common import manifest, table
 from common.errors import UsageError
 from common.text import printable
-from tools import command, engine, listings, points, table
+from tools import command, engine, listings, points
 from tools.progress import Progress
 
 _POCL = "Portable Computing Language"
