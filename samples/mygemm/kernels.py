@@ -352,7 +352,8 @@ def best(args, problem, about, limits, device):
         candidates.append((PACKED, {}, f"{untuned} CPUs"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
         candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in (MATRIX_UNITS, WARPS)]
-    candidates.append((REGISTERS_ONLY, {}, f"{untuned} every device"))
+    every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
+    candidates += [(each, {}, f"{untuned} every device") for each in every]
     for kernel, params, why in candidates:
         if kernel and set(params) <= set(kernel.space.defaults):
             with suppress(SampleError):

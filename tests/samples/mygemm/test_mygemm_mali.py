@@ -183,3 +183,41 @@ def test_kernels_without_images_do_not_ask_for_them(sample):
         assert sample.plans.plan(by_number[number], {}, problem, limits, chip).local_size == (16, 4)
     with pytest.raises(Unsupported, match="24_mali_images needs images"):
         sample.plans.plan(by_number[24], {}, problem, limits, chip)
+
+
+# Which one is the best.
+
+BEST = [
+    ("Mali-T860", "single", "22_mali_packed", {"M0": 4, "N0": 4, "UNROLL": 16}),
+    ("Mali-G52 r1 (Panfrost)", "single", "24_mali_images", {"M0": 8, "N0": 4}),
+    ("Mali-G57", "single", "24_mali_images", {"M0": 4, "N0": 4}),
+    ("Mali-G610 (Panfrost)", "single", "24_mali_images", {"M0": 4, "N0": 4}),
+    ("Mali-G725", "single", "24_mali_images", {"M0": 4, "N0": 4}),
+    ("Mali-LODX", "single", "24_mali_images", {"M0": 4, "N0": 4}),  # by its vendor
+    ("Mali-G31", "half", "25_mali_half", {"CHAIN": 64}),
+    ("Mali-G57", "int8", "26_mali_int8", {"M0": 4}),
+    ("Mali-G57", "double", "11_registers_only", {}),
+    ("GeForce", "int8", "26_mali_int8", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "precision", "label", "params"), BEST)
+def test_the_best_on_a_mali(sample, queue, capsys, name, precision, label, params):
+    limits = device.limits(queue.device)
+    about = {**device.describe(queue.device, limits), "name": name, "type": "gpu"}
+    about["vendor"] = "ARM" if "Mali" in name else "NVIDIA"
+    args = SimpleNamespace(tuned=sample.kernels.TUNED, precision=precision)
+    problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(gemm.PRECISIONS[precision]), 64, 64, 64)
+    ((kernel, given),) = sample.kernels.best(args, problem, about, limits, queue.device)
+    assert kernel.label == label
+    assert params.items() <= given.items()
+    assert ("chosen by a static model" in capsys.readouterr().out) == bool(params)
+
+
+def test_the_best_on_a_mali_without_images(sample, queue):
+    limits, chip = device.limits(queue.device), SimpleNamespace(image_support=False)
+    about = {**device.describe(queue.device, limits), "name": "Mali-G52", "type": "gpu"}
+    args = SimpleNamespace(tuned=sample.kernels.TUNED, precision="single")
+    problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
+    ((kernel, _),) = sample.kernels.best(args, problem, about, limits, chip)
+    assert kernel.label == "22_mali_packed"
