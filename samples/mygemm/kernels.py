@@ -364,9 +364,10 @@ def best(args, problem, about, limits, device):
 
 
 def described(named, problem, limits, device):
-    """Return what cli.describe() tells of the kernels that are named, or of all."""
+    """Return what cli.describe() tells of the kernels that are named, or of the precision's."""
     found = []
-    for kernel in [kernel for kernel, _ in named] or KERNELS:
+    ours = [kernel for kernel in KERNELS if problem.precision in kernel.precisions]
+    for kernel in [kernel for kernel, _ in named] or ours:
         space = plans.space_of(kernel, {}, problem, limits, device)
         if kernel.local_least:  # more than a reader of the device's limits would know of
             most = plans.facts_of(kernel, problem, limits)["local_mem_size"]
