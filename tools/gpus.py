@@ -62,5 +62,7 @@ def _row(item, gpu, keep, axes):
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
                 f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]  # fmt: skip
-    chosen = [f"{axis} {n}" for axis in axes if (n := item.params.get(axis.strip("-"))) is not None]
-    return [" ".join((item.variant, *chosen)), gpu, *(figures.get(name, "-") for name in _NAMED), *told]
+    chosen = [f"{axis} {item.params[name]}" for axis in axes
+              if (name := axis.strip("-")) in item.params]  # fmt: skip
+    label = " ".join((item.variant, *chosen))
+    return [label, gpu, *(figures.get(name, "-") for name in _NAMED), *told]
