@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from common import table
 from common.text import printable
-from tools import child, command, engine, mali, points, table
+from tools import child, command, engine, mali, points
 from tools.progress import Progress
 
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
@@ -40,7 +41,7 @@ def inspect(line, found, folder):
             summary.add(point, result.state)
             for item in result.records:
                 if item.status == "built":
-                    rows.append(_row(item, gpu, keep))
+                    rows.append(_row(item, gpu, keep, axes))
                 elif item.variant or len(result.records) == 1:
                     notes.append(f"{item.variant or label}: {gpu}: {item.status}: {item.reason}")
             shutil.copytree(keep, folder / gpu, dirs_exist_ok=True)
@@ -53,12 +54,15 @@ def inspect(line, found, folder):
     return summary.status()
 
 
-def _row(item, gpu, keep):
-    """Return a row of the table, from a Record and its files."""
+def _row(item, gpu, keep, axes):
+    """Return a row of the table, from a Record and its files; parameters on axes are named."""
     figures = item.metrics.get("compiler", {})
     cost = figures and mali.cost((keep / figures["listing"]).read_text(encoding="utf-8"), figures)
     told = ["-"] * 5
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
                 f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]  # fmt: skip
-    return [item.variant, gpu, *(figures.get(name, "-") for name in _NAMED), *told]
+    chosen = [f"{axis} {item.params[name]}" for axis in axes
+              if (name := axis.strip("-")) in item.params]  # fmt: skip
+    label = " ".join((item.variant, *chosen))
+    return [label, gpu, *(figures.get(name, "-") for name in _NAMED), *told]
