@@ -28,7 +28,7 @@ def main():
         if args.do == "start":
             _start(board)
         elif args.do == "run":
-            return board.run(args.command, _note)
+            board.run(args.command, _note)
         else:
             _stop([board] if args.board else [Emulated(name, args.state) for name in BOARDS])
     except UsageError as error:

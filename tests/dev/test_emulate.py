@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -206,10 +205,10 @@ def test_a_command_in_place_of_sshd(tmp_path, monkeypatch):
     monkeypatch.setattr(board, "_build", lambda say: ("root", "cache"))
     monkeypatch.setattr("dev.emulate.board.shutil.which", lambda name: name)
     begun = []
-    ended = SimpleNamespace(returncode=7)
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: begun.append(command) or ended)
-    assert board.run(["uname", "-m"], print) == 7
-    (command,) = begun
+    monkeypatch.setattr(os, "execve", lambda *args: begun.append(args))
+    board.run(["uname", "-m"], print)
+    ((program, command, _),) = begun
+    assert program == command[0] == sys.executable
     assert command[2] == "dev.emulate.inside"
     assert command[-2:] == ["uname", "-m"]
     assert {"/usr/bin/env", "PAN_GPU_ID=7402", "RUSTICL_ENABLE=panfrost"} <= {*command}
