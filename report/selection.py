@@ -19,20 +19,18 @@ def plots(points):
         gemms = [g for g in map(gemm.of_point, own) if g]
         groups = _grouped(gemms, lambda g: gemm.precision(g.point.params))
         for precision, same in _largest_first(groups):
-            where = f"{board}: {device}, {precision} precision"
-            yield from _of_device(where, same)
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
-            if peaks and same[0].intensity:
-                yield charts.roofline(where, series(same), *peaks)
+            yield from _of_device(f"{board}: {device}, {precision} precision", same, peaks)
 
 
-def _of_device(where, gemms):
-    samples = _grouped(gemms, lambda g: g.point.sample)
+def _of_device(where, gemms, peaks):
+    samples, lines = _grouped(gemms, lambda g: g.point.sample), []
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
-        lines = series(own)
-        if any(len(same) > 1 for _, same in lines):
-            yield charts.over_size(where, of, lines)
+        series = _series(own)
+        lines += [(f"{of}{name}", same) for name, same in series]
+        if any(len(same) > 1 for _, same in series):
+            yield charts.over_size(where, of, series)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
         kernels = _grouped(own, lambda g: g.name)
@@ -45,25 +43,28 @@ def _of_device(where, gemms):
             yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
         for name, tried in _most(at_size, _landscape):
             yield charts.landscape(where, of, f"tuning of {name}", tried)
+    if peaks and gemms[0].intensity:
+        yield charts.roofline(where, _ranked(lines), *peaks)
 
 
-def series(gemms):
+def _series(gemms):
     """Return (name, Gemms by size) for each kernel, the fastest first: these have colours.
 
     The Gemms have one set of parameters, and the name has those that other sets lack. Of several
     sets it is the one of most sizes, of equals the fastest.
     """
-    kernels = _grouped(gemms, lambda g: (g.name, g.point.sample))
-    names = [name for name, _ in kernels]
     found = []
-    for (name, sample), own in kernels.items():
+    for name, own in _grouped(gemms, lambda g: g.name).items():
         sets = _grouped(own, _set_of(own))
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
-        apart = ["=".join(pair) for pair in best if not all(pair in other for other in sets)]
-        full = name if names.count(name) == 1 else f"{sample} {name}"
-        found.append((" ".join([full, *apart]), sorted(same, key=lambda g: g.order)))
-    return sorted(found, key=lambda line: -_most_gflops(line[1]))
+        apart = map("=".join, sorted(best - frozenset.intersection(*sets)))
+        found.append((" ".join([name, *apart]), sorted(same, key=lambda g: g.order)))
+    return _ranked(found)
+
+
+def _ranked(lines):
+    return sorted(lines, key=lambda line: -_most_gflops(line[1]))
 
 
 def _most_gflops(gemms):
@@ -85,7 +86,7 @@ def _set_of(gemms):
         if 1 < len(same) == len({g.size for g in same}):
             every = list(map(params, same))
             follow |= {name for name in every[0] if len({p.get(name) for p in every}) > 1}
-    return lambda each: tuple(kv for kv in sorted(params(each).items()) if kv[0] not in follow)
+    return lambda each: frozenset(kv for kv in params(each).items() if kv[0] not in follow)
 
 
 def _steps(best):
