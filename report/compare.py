@@ -14,7 +14,7 @@ from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.values import case_of
+from report.values import case_of, grouped
 
 LEAST = 0.03
 FEWEST = 3
@@ -117,9 +117,7 @@ def _paired(points, baseline, boards):
 
     def take(key):
         """Pair points of an equal key that is not None; of several in the baseline the newest."""
-        known = {}
-        for point in sorted(left[1], key=lambda p: p.started):
-            known.setdefault(key(point), []).append(point)
+        known = grouped(sorted(left[1], key=lambda p: p.started), key)
         found = [(p, same.pop()) for p in left[0] if (of := key(p)) and (same := known.get(of))]
         pairs.extend(found)
         used = {id(point) for pair in found for point in pair}

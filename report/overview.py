@@ -8,6 +8,7 @@ from common.errors import UsageError
 from common.text import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
+from report.values import grouped
 
 LOG_TAIL = 40  # lines
 _LOG_BYTES = 16 * 1024
@@ -20,22 +21,16 @@ def problems(points):
     Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
     of all cases where a sample is not supported.
     """
-    groups = {}
-    for point in points:
-        if point.status != "passed":
-            case = None if point.status == "unsupported" else point.case
-            groups.setdefault((point.board, point.sample, case, point.status), []).append(point)
+    groups = grouped((p for p in points if p.status != "passed"), lambda p: (
+        p.board, p.sample, p.status, p.status == "unsupported" or p.case))  # fmt: skip
     worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))
     return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)
 
 
 def _problem(points):
-    groups = {}
-    for point in points:
-        # Reasons that differ in names and numbers only are one.
-        alike = re.sub(r"\d+", "#", (point.reason or "").replace(point.kernel, "#"))
-        groups.setdefault(alike, []).append(point)
-    ranked = sorted(groups.values(), key=len, reverse=True)
+    # Reasons that differ in names and numbers only are one.
+    alike = grouped(points, lambda p: re.sub(r"\d+", "#", (p.reason or "").replace(p.kernel, "#")))
+    ranked = sorted(alike.values(), key=len, reverse=True)
     reasons = [(own[0].reason or "no reason given", [p.kernel for p in own]) for own in ranked]
     cases = list(dict.fromkeys(p.case for p in points))
     return points[0], cases, reasons, _tail(points[0].source.log)
@@ -59,9 +54,7 @@ def table(points):
     A cell is None, or the number of records by status, and of the fastest point that passed the
     rate, the name and the spread.
     """
-    groups = {}
-    for point in points:
-        groups.setdefault((point.board, point.sample), []).append(point)
+    groups = grouped(points, lambda p: (p.board, p.sample))
     cells = {key: _cell(own) for key, own in groups.items()}
     boards, samples = (sorted({key[side] for key in cells}) for side in (0, 1))
     if len(boards) > len(samples):

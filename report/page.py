@@ -13,6 +13,7 @@ from markupsafe import Markup
 from common.text import figures
 from report import compare, draw, machines, overview, rows
 from report.points import SEVERITY
+from report.values import grouped
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -109,8 +110,5 @@ def _tiles(points, records, boards):
 
 def _drawn(plots, first):
     """Return [(where, [(Plot, its <svg>)])]; each figure has names of its own."""
-    groups = {}
-    for number, plot in enumerate(plots, first):
-        svg = Markup(draw.svg_for_page(plot, number))
-        groups.setdefault(plot.where, []).append((plot, svg))
-    return list(groups.items())
+    drawn = [(plot, Markup(draw.svg_for_page(plot, n))) for n, plot in enumerate(plots, first)]
+    return list(grouped(drawn, lambda each: each[0].where).items())

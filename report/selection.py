@@ -6,6 +6,7 @@ Nothing here knows a sample by name: docs/report.md says which values each plot 
 from itertools import islice
 
 from report import charts, gemm
+from report.values import grouped
 
 FEWEST_STEPS = 3  # kernels of one size
 FEWEST_TRIED = 8  # combinations of parameters, for a landscape
@@ -14,17 +15,17 @@ MOST_OF_A_KIND = 4  # heat maps, or landscapes, of one sample on one device
 
 def plots(points):
     """Yield the Plots of every device, those of one device together."""
-    devices = _grouped(points, lambda p: (p.board, p.device_name))
+    devices = grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        groups = _grouped(gemms, lambda g: gemm.precision(g.point.params))
+        groups = grouped(gemms, lambda g: gemm.precision(g.point.params))
         for precision, same in _largest_first(groups):
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
             yield from _of_device(f"{board}: {device}, {precision} precision", same, peaks)
 
 
 def _of_device(where, gemms, peaks):
-    samples, lines = _grouped(gemms, lambda g: g.point.sample), []
+    samples, lines = grouped(gemms, lambda g: g.point.sample), []
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
         series = _series(own)
@@ -33,8 +34,8 @@ def _of_device(where, gemms, peaks):
             yield charts.over_size(where, of, series)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
-        kernels = _grouped(own, lambda g: g.name)
-        at_size = _grouped(own, lambda g: f"{g.name} at {g.size_text}")
+        kernels = grouped(own, lambda g: g.name)
+        at_size = grouped(own, lambda g: f"{g.name} at {g.size_text}")
         names, cell = ("work-items in dimension 0", "in dimension 1"), "{0}x{1}"
         for name, cells in _most(at_size, _by_local_size):
             yield charts.heat(where, of, f"local sizes of {name}", names, cell, cells)
@@ -54,8 +55,8 @@ def _series(gemms):
     sets it is the one of most sizes, of equals the fastest.
     """
     found = []
-    for name, own in _grouped(gemms, lambda g: g.name).items():
-        sets = _grouped(own, _set_of(own))
+    for name, own in grouped(gemms, lambda g: g.name).items():
+        sets = grouped(own, _set_of(own))
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
         apart = map("=".join, sorted(best - frozenset.intersection(*sets)))
@@ -82,7 +83,7 @@ def _set_of(gemms):
         return {**each.choices, "local": str(each.point.params.get("local"))}
 
     follow = set()
-    for same in _grouped(gemms, lambda g: g.asked).values():
+    for same in grouped(gemms, lambda g: g.asked).values():
         if 1 < len(same) == len({g.size for g in same}):
             every = list(map(params, same))
             follow |= {name for name in every[0] if len({p.get(name) for p in every}) > 1}
@@ -91,7 +92,7 @@ def _set_of(gemms):
 
 def _steps(best):
     """Return the kernels at the size that most have, by name, then the libraries."""
-    sizes = _grouped([g for g in best if not g.point.is_library], lambda g: g.size)
+    sizes = grouped([g for g in best if not g.point.is_library], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
     libraries = [g for g in best if g.point.is_library and g.size == size]
     return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
@@ -151,10 +152,3 @@ def _fastest(gemms, key):
 def _largest_first(groups):
     """Return the (key, items) of groups: what was measured most is what a person looks for."""
     return sorted(groups.items(), key=lambda item: -len(item[1]))
-
-
-def _grouped(items, key):
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
