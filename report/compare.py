@@ -10,6 +10,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from common.manifest import as_asked
+from common.record import GOOD
 from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
@@ -58,7 +59,7 @@ def compare(points, baseline):
     pairs, new, old = _paired(points, baseline, _boards(points, baseline))
     found = [_judged(*pair) for pair in pairs]
     # What ended early does not say which points are missing for it.
-    broken = {_case(p): p for p in new if p.status != "passed"}
+    broken = {_case(p): p for p in new if p.status not in GOOD}
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
     lost = [_judged_gone(point, broken) for point in old]
     if not pairs and not any(each.verdict == "worse" for each in lost):

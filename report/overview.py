@@ -5,6 +5,7 @@ from collections import Counter
 
 from common import files
 from common.errors import UsageError
+from common.record import GOOD
 from common.text import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
@@ -21,7 +22,7 @@ def problems(points):
     Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
     of all cases where a sample is not supported.
     """
-    groups = grouped((p for p in points if p.status != "passed"), lambda p: (
+    groups = grouped((p for p in points if p.status not in GOOD), lambda p: (
         p.board, p.sample, p.status, p.status == "unsupported" or p.case))  # fmt: skip
     worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))
     return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from common.text import figures
-from report import compare, draw, machines, overview, rows
+from report import builds, compare, draw, machines, overview, rows
 from report.points import SEVERITY
 from report.values import grouped
 
@@ -52,7 +52,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),
         machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
-        data=rows.packed(points),
+        builds=builds.table(points), builds_note=builds.NOTE, data=rows.packed(points),
     )  # fmt: skip
 
 
@@ -99,7 +99,8 @@ def _subtitle(points, boards):
 
 def _tiles(points, records, boards):
     """Return (name, number, tone) of each tile."""
-    counts, tones = Counter(point.status for point in points), {"passed": "good", "unsupported": ""}
+    counts = Counter(point.status for point in points)
+    tones = {"passed": "good", "built": "", "unsupported": ""}
     tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
              ("records", records, "")]  # fmt: skip
     tiles += [(status, counts[status], tones.get(status, "bad"))
