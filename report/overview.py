@@ -7,7 +7,6 @@ from common import files
 from common.errors import UsageError
 from common.record import GOOD
 from common.text import figures
-from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
 from report.values import grouped
 
@@ -52,27 +51,28 @@ def _tail(path):
 def table(points):
     """Return (columns, [(row, cells)]): boards and samples, the fewer across.
 
-    A cell is None, or the number of records by status, and of the fastest point that passed the
-    rate, the name and the spread.
+    A cell is ([(status, its badge)], the rate of the fastest point that passed, which that is).
     """
     groups = grouped(points, lambda p: (p.board, p.sample))
     cells = {key: _cell(own) for key, own in groups.items()}
     boards, samples = (sorted({key[side] for key in cells}) for side in (0, 1))
+    empty = (), None, "not run"
     if len(boards) > len(samples):
-        return samples, [(b, [cells.get((b, s)) for s in samples]) for b in boards]
-    return boards, [(s, [cells.get((b, s)) for b in boards]) for s in samples]
+        return samples, [(b, [cells.get((b, s), empty) for s in samples]) for b in boards]
+    return boards, [(s, [cells.get((b, s), empty) for b in boards]) for s in samples]
 
 
 def _cell(points):
     counts = Counter()
     for point in points:
         counts.update(dict(zip(SEVERITY, point.counts)))
-    counts = {status: count for status, count in counts.items() if count}
+    badges = [(status, f"{count} {status}") for status, count in counts.items() if count]
     passed = [p for p in points if p.status == "passed" and not p.is_library]
     for metric, unit in RATES.items():
         if found := [p for p in passed if p.typical(metric)]:
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)
-            of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
-            return counts, f"{figures(rate.median)} {unit}", of, rate.relative
-    return counts, None, None, None
+            named = ", ".join(filter(None, (point.kernel, point.case)))
+            spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
+            return badges, f"{figures(rate.median)} {unit}", f"{named}, spread {spread}"
+    return badges, None, ""
