@@ -86,8 +86,9 @@ class Gemm:
     @property
     def asked(self):
         """The options, as given, without the size."""
-        words = map(str, as_asked(self.point.argv[1:]))
-        return tuple(w for w in words if parse_size(w.rpartition("=")[2]) != self.size)
+        words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
+        return tuple(w for w in words if first not in w or
+                     parse_size(w.rpartition("=")[2]) != self.size)  # fmt: skip
 
 
 def of_point(point):
