@@ -26,7 +26,7 @@ def inspect(line, found, folder):
     whole = () if axes or {*found.tools.all} & given else found.tools.all
     if not (axes or whole):
         axes = command.all_axes(found, line)
-    plan = [(gpu, points.words(points.pair(tuple(axes.items()), number)))
+    plan = [(gpu, points.words(points.pair(axes, number)))
             for gpu in line.args.gpu for number in range(points.size(axes))]  # fmt: skip
     summary, rows, notes, listings = engine.Summary(found), [], [], []
     with Progress(len(plan)) as progress, child.shared_folder() as shared:
