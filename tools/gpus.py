@@ -32,7 +32,7 @@ def inspect(line, found, folder):
     with Progress(len(plan)) as progress, child.shared_folder() as shared:
         for gpu, words in plan:
             keep = Path(tempfile.mkdtemp(dir=shared))
-            asked = (*whole, *line.options, *words)
+            asked = (*whole, "--limits", gpu, *line.options, *words)
             options = (*asked, "--build-only", "--keep", child.on_board(keep))
             label = " ".join((gpu, *words))
             ((point, result),) = engine.run(found, [points.Point(options, "0" * 32, label)],
