@@ -183,10 +183,9 @@ def test_all_are_those_of_the_precision(recorded):
     assert "no ceiling: it is measured for floating-point numbers only" in done.stdout
 
 
-def test_kernels_without_images_do_not_ask_for_them(sample):
+def test_kernels_without_images_do_not_ask_for_them(sample, queue):
     problem = gemm.Problem(gemm.Size(8, 8, 8), np.dtype(np.float32), 8, 8, 8)
-    limits = device.Limits("device", 256, (256,) * 3, 2**15, 2**30, 2**30, frozenset())
-    chip = SimpleNamespace(image_support=False)
+    limits, chip = device.limits(queue.device), SimpleNamespace(image_support=False)
     by_number = {each.number: each for each in sample.kernels.KERNELS}
     for number in (21, 22):
         assert sample.plans.plan(by_number[number], {}, problem, limits, chip).local_size == (16, 4)
