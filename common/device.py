@@ -192,7 +192,10 @@ def _pick(items, wanted, what):
 
 
 def open_queue(device):
-    """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
+    """Return a queue on `device`, in a context of its own, that takes the times of its commands.
+
+    With --build-only there are none, and a device that runs nothing cannot take them.
+    """
     profiling = 0 if program.builds_only() else cl.command_queue_properties.PROFILING_ENABLE
     context = cl.Context([device])
     _contexts.append(context)
@@ -280,12 +283,12 @@ def summary(about):
     return list(map(printable, lines))
 
 
-def survey():
+def survey(tried=True):
     """Return all drivers with what is wrong with each, checked again: plain data.
 
     A list of {"name", "version", "problem", "devices"}, of platforms in the order of -p, then of
-    ICD files whose driver cannot be loaded. A device is {"name", "type", "problem"}. A problem is
-    None where there is none.
+    ICD files whose driver cannot be loaded. A device is {"name", "type", "driver", "problem"}. A
+    problem is None where there is none, and where the devices are not to be `tried`.
     """
     found = []
     left_out = drivers.unloadable(anew=True)
@@ -299,7 +302,8 @@ def survey():
             {
                 "name": item.name.strip(),
                 "type": type_of(item),
-                "problem": drivers.problem(item, anew=True),
+                "driver": item.driver_version.strip(),
+                "problem": drivers.problem(item, anew=True) if tried else None,
             }
             for item in here
         ]

@@ -183,6 +183,12 @@ def test_the_type_of_local_memory_is_described(queue):
     assert about["limits"]["local_mem_type"] == kind.lower()
 
 
+def test_a_device_that_runs_nothing_is_not_tried(monkeypatch):
+    monkeypatch.setattr(device.drivers, "problem", lambda *_, **__: pytest.fail("it was tried"))
+    listed = [each for about in device.survey(tried=False) for each in about["devices"]]
+    assert all(each["problem"] is None and each["driver"] for each in listed)
+
+
 @pytest.mark.parametrize(
     ("local", "kernel_limit", "fitted"),
     [((16, 4), 256, (16, 4)), ((16, 4), 32, (8, 4)), ((16, 16), 1, (1, 1)), ((512,), 512, (256,))],
