@@ -65,7 +65,7 @@ def run(sample, queue):
 
 TILES = [{}, {"M0": 8}, {"N0": 8}, {"M0": 8, "N0": 8, "UNROLL": 1}, {"UNROLL": 16}]
 CHOICES = [
-    *((21, tile) for tile in ({}, {"M0": 2}, {"M0": 2, "N0": 8}, {"M0": 1, "precision": "double"})),
+    *((21, tile) for tile in ({}, {"M0": 2}, {"M0": 3, "N0": 8}, {"M0": 1, "precision": "double"})),
     *((number, tile) for number in (22, 23, 24) for tile in TILES),
     (22, {"precision": "double"}),
     (22, {"precision": "half"}),
