@@ -28,14 +28,9 @@ from dev.emulate.root import ARCHES, BOARDS, GPUS, build, locked
 
 STATE = ROOT / ".emulated"
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
-# The first process that opens the device compiles OpenCL C's built-in functions.
-_OPEN = """
-import ctypes
-cl, platform, device = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
-cl.clGetPlatformIDs(1, ctypes.byref(platform), None)
-raise SystemExit(cl.clGetDeviceIDs(platform, ctypes.c_ulong(0xFFFFFFFF), 1, ctypes.byref(device),
-                                   None))
-"""
+# The first process that opens the device compiles OpenCL C's built-in functions, and Python's
+# modules: a minute under emulation.
+_OPEN = "import PIL.Image, pyopencl; pyopencl.get_platforms()[0].get_devices()"
 _SSHD = """\
 ListenAddress 127.0.0.1:{port}
 HostKey /home/board/.ssh/host_key
@@ -89,7 +84,7 @@ class Emulated:
         return self._enter("/dev/null", root, home, cache, command).returncode
 
     def _build(self, say):
-        """Return its file system and the folder with Mesa's shader cache, empty without Mesa."""
+        """Return its file system and the folder with its caches, empty without Mesa."""
         root = build(self.arch, say)
         if self.arch not in GPUS.values():
             return root, ""
@@ -102,11 +97,13 @@ class Emulated:
 
     def _fill(self, root, cache):
         with tempfile.TemporaryDirectory(dir=cache.parent) as new:
-            command = ["MESA_SHADER_CACHE_DIR=/home/board", "python3", "-c", _OPEN]
+            there = {"MESA_SHADER_CACHE_DIR": "", "PYTHONPYCACHEPREFIX": "/python"}
+            settings = [f"{name}=/home/board{path}" for name, path in there.items()]
+            command = [*settings, "python3", "-c", _OPEN]
             done = self._enter("/dev/null", root, new, "", command, capture_output=True)
             if done.returncode != 0:
                 raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
-            Path(new, "mesa_shader_cache").rename(cache)
+            Path(new).rename(cache)
 
     def stop(self):
         """End the board and all that runs on it; tell whether it was running."""
