@@ -223,7 +223,8 @@ def code_digest(name, also=(), root=None):
     try:
         text = read_text(folder / "sample.toml", MOST_BYTES)
         own = _matches(folder, json.loads(_FILES.search(text)[1]))
-        own = [path for path in own if path.name not in _NEVER_RUN]
+        # What a search stores must not make the search start anew.
+        own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
         files |= {Path(path).name: Path(path) for path in also}
         sha = hashlib.sha256()

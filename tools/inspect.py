@@ -20,10 +20,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import manifest
+from common import manifest, table
 from common.errors import UsageError
 from common.text import printable
-from tools import command, engine, gpus, listings, points, table
+from tools import command, engine, gpus, listings, points
 from tools.progress import Progress
 
 _POCL = "Portable Computing Language"
