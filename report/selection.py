@@ -118,7 +118,7 @@ def _by_clock(gemms):
 
 def _area(gemms, place):
     """Return the fastest Gemm by place, where these make an area; else None."""
-    fastest = {place(g): g for g in sorted(gemms, key=lambda g: g.gflops) if place(g)}
+    fastest = {at: g for g in sorted(gemms, key=lambda g: g.gflops) if (at := place(g))}
     across, down = ({each[side] for each in fastest} for side in (0, 1))
     return fastest if len(across) > 1 and len(down) > 1 else None
 
