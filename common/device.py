@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common import drivers, program
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
 from common.text import printable, size_text
@@ -135,7 +135,8 @@ def choose(platform=None, device=None, type_name=None):
     if device is not None:
         return _pick(candidates, device, "device")
     candidates.sort(key=_rank)
-    return candidates[0] if platform is not None else _first_that_works(candidates)
+    untried = platform is not None or program.builds_only()  # a trial runs a kernel
+    return candidates[0] if untried else _first_that_works(candidates)
 
 
 def _devices_or_none(platform, type_name, only):

@@ -1,13 +1,16 @@
 """Build a .cl file. A failed build shows the compiler's log with the source lines it names.
 
-With --keep, what the driver makes of each file is kept in a folder, for tools/inspect.
+With --keep, what the driver makes of each file is kept in a folder, for tools/inspect. With
+--build-only nothing is enqueued, and a compiler that takes too long is ended.
 """
 
 import itertools
 import json
 import os
 import re
+import signal
 import sys
+import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +18,8 @@ from pathlib import Path
 import pyopencl as cl
 
 from common import files
-from common.errors import OpenCLFailure, UsageError
+from common.errors import WRONG_RESULT, OpenCLFailure, UsageError
+from common.text import size_text
 
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
@@ -26,22 +30,31 @@ _ASKED = {
     "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
     "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
 }
-_kept = {"folder": None}  # of keep_in()
+# What a build may take with --build-only: a signal, its timer, and seconds, of the processors for a
+# compiler that never ends (the machine may be busy), of the clock for one that waits.
+LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
+_asked = {"keep": None, "build_only": False}
+_seconds = {}  # that a build took, by the program
 
 
-def keep_in(folder):
-    """Let every later build() keep what the driver makes of the program in `folder`, if not None.
+def ask(keep, build_only):
+    """Take over the options --keep and --build-only, for every later build().
 
-    Of each program: its binary (.bin), the compiler's log (.log), and the build options and what
-    OpenCL says of each kernel (.json; memory in bytes). Raises UsageError where there is no such
-    folder and none can be made.
+    With a folder to keep in, of each program: its binary (.bin), the compiler's log (.log), and the
+    build options and what OpenCL says of each kernel (.json; memory in bytes). Raises UsageError
+    where there is no such folder and none can be made.
     """
-    if folder is not None:
+    if keep is not None:
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(keep).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"--keep {folder}: {error.strerror}") from error
-    _kept["folder"] = folder
+            raise UsageError(f"--keep {keep}: {error.strerror}") from error
+    _asked.update(keep=keep, build_only=build_only)
+
+
+def builds_only():
+    """Return whether nothing may be enqueued: the option --build-only."""
+    return _asked["build_only"]
 
 
 def build(context, path, defines=None, options=()):
@@ -59,13 +72,14 @@ def build(context, path, defines=None, options=()):
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)
-    folder = _kept["folder"]
+    folder = _asked["keep"]
     if folder and "cl_nv_compiler_options" in context.devices[0].extensions:
         options = [*options, "-cl-nv-verbose"]  # NVIDIA's log then has registers and spills
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
-            with _quiet_driver():
+            started = time.perf_counter()
+            with _quiet_driver(), _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
@@ -73,7 +87,10 @@ def build(context, path, defines=None, options=()):
                 raise
             failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
             failure.log = _with_source(str(error), source)
+            if builds_only():  # it is the result that was asked for
+                failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
             raise failure from error
+    _seconds[program.int_ptr] = time.perf_counter() - started
     program = cl.Program(program)
     if folder:
         _keep(program, context.devices[0], folder, path, defines or {}, options)
@@ -112,6 +129,20 @@ def _numbers(kernel, device):
     return numbers
 
 
+def report(name, kernel):
+    """Print what the driver made of a kernel, for --build-only; return it as groups of a record."""
+    (device,) = kernel.context.devices
+    numbers, seconds = _numbers(kernel, device), _seconds[kernel.program.int_ptr]
+    said = {
+        "private": "{} of private memory", "local": "{} of local memory",
+        "limit": "work-groups up to {}", "multiple": "multiple {}",
+    }  # fmt: skip
+    texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
+             for key, text in said.items() if numbers[key] is not None]  # fmt: skip
+    print(f"{name}: built in {seconds:.3g} s: {', '.join(texts)}", flush=True)
+    return {"timing": {"build_s": seconds}, "metrics": {"kernel": numbers}}
+
+
 def flags(defines):
     """Return the build options that define each of `defines`."""
     return [f"-D{name}={value}" for name, value in defines.items()]
@@ -129,6 +160,22 @@ def _first_error(log):
 
 def _error_place(line):
     return _PLACE.search(line) if "error" in line.lower() else None
+
+
+@contextmanager
+def _limited():
+    """Let the kernel end this process where a build takes too long: isolation goes on in another.
+
+    A handler in Python would wait for the compiler.
+    """
+    if not builds_only():
+        yield
+        return
+    for timer, seconds in LIMITS.values():
+        signal.setitimer(timer, seconds)
+    yield
+    for timer, _ in LIMITS.values():
+        signal.setitimer(timer, 0)
 
 
 @contextmanager

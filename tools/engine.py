@@ -10,7 +10,7 @@ from common.text import figures
 from tools import child
 from tools.journal import State
 
-_GRAVITY = ("passed", "unsupported", "refused", "error", "failed")  # the worst comes last
+_GRAVITY = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
 _NONE_PASSED = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "refused": WRONG_USAGE,
                 "unsupported": UNSUPPORTED}  # fmt: skip
 
@@ -136,7 +136,7 @@ class Summary:
         for name in ("failed", "error"):
             if self._counts[name]:
                 return _NONE_PASSED[name]
-        if self._counts["passed"]:
+        if self._counts["passed"] or self._counts["built"]:
             return PASSED
         return next(
             (_NONE_PASSED[n] for n in ("refused", "unsupported") if self._counts[n]), PASSED

@@ -8,6 +8,7 @@ from functools import partial
 from statistics import median
 
 import numpy as np
+import plans
 import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, record
@@ -20,6 +21,7 @@ from common.errors import (
     outcome,
     worst,
 )
+from common.program import report
 from common.record import Record
 from common.timing import figures
 
@@ -62,7 +64,7 @@ class Result:
         self._progress, self._unit = progress, (name, str(problem.size))
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.batch = interleaved.Batch(1, 1)
+        self.batch, self.made = interleaved.Batch(1, 1), {}
         self._crashed = self._recorded = self._unit in progress.crashed
         if self._crashed:
             self.status, self.reason = "error", progress.crashed[self._unit]
@@ -132,7 +134,7 @@ class Result:
             params["local"] = "x".join(map(str, self.built.plan.local_size))
         if self.version:
             params["library"] = self.version
-        timing, metrics = {}, {}
+        timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
             metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
@@ -155,6 +157,20 @@ def started(args, problem, picked):
     if len(picked) == len(args.size) == 1:
         args.progress.single()
     return picked, [Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+
+
+def build_only(args, queue, limits, about, results, picked):
+    """Build each (kernel, parameters) of `picked`; record what the driver made of it."""
+    for result, (kernel, given) in zip(results, picked):
+        if result.status == "passed":
+            with result.going_on(len(results) == 1, queue):
+                result.at("building")
+                result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
+                result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
+                result.status = "built"
+        if result.reason:
+            print(f"{result.name}: {result.status}: {result.reason}", flush=True)
+        result.save_checked(args, None, about)
 
 
 def prepare(args):

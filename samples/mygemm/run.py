@@ -51,7 +51,7 @@ def main(args):
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
-    blas = None if args.check_only else compare.prepare(args)
+    blas = None if args.check_only or args.build_only else compare.prepare(args)
 
     results = []
     for problem in problems:
@@ -74,6 +74,10 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     for result, (kernel, given) in zip(results, picked):
         with result.going_on(alone):
             plans.choose(kernel, given, problem, limits, queue.device)
+
+    if args.build_only:
+        compare.build_only(args, queue, limits, about, results, picked)
+        return results
 
     # Make the inputs, and what they must give.
     expected = gemm.Expected(*problem[:2], args.data, args.seed, args.alpha, args.beta)
