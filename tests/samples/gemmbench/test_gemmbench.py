@@ -218,7 +218,7 @@ def test_what_the_device_lacks_is_recorded_and_the_rest_runs(point):
         (("explore", "--orders", 4), "is now a tool for all samples: python -m tools sweep"),
         (("replay", "a.jsonl:1"), "is now a tool for all samples: python -m tools replay FILE"),
         (("check", "-D", "ROOM=16"), "is now a tool for all samples: python -m tools check"),
-        (("--kernel", "x"), "unrecognized arguments: --kernel"),
+        (("--kernel", "x"), "; -f names a kernel"),
         (("-n", 200000,), "choose a smaller size"),
     ],
 )  # fmt: skip
