@@ -208,7 +208,7 @@ def _pick(items, wanted, what):
 
 def open_queue(device):
     """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
-    profiling = cl.command_queue_properties.PROFILING_ENABLE
+    profiling = 0 if program.builds_only() else cl.command_queue_properties.PROFILING_ENABLE
     context = cl.Context([device])
     _contexts.append(context)
     return cl.CommandQueue(context, properties=profiling)

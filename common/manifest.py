@@ -27,7 +27,7 @@ TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "tuned"}
+_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "all", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -58,9 +58,10 @@ class Tools:
     `metric` is the key of a record's metrics that tools compare; more is better. `small` are the
     options of a run that a simulator can finish. `point` are those of every run of a tool: the
     result is checked, and nothing runs beside the kernel. `axes` has for options the values that
-    are run where nobody names others. `best` are the options that let the sample choose its kernel
-    and parameters, and `tuned` is the folder that it reads tuned parameters from; both are empty
-    for a sample that reads none. `ignored` are kinds of what Oclgrind finds that are mistakes here.
+    are run where nobody names others; `all` are the options that run every kernel in one process.
+    `best` are the options that let the sample choose its kernel and parameters, and `tuned` is the
+    folder that it reads tuned parameters from; both are empty for a sample that reads none.
+    `ignored` are kinds of what Oclgrind finds that are mistakes here.
     """
 
     metric: str = "gflops"
@@ -68,6 +69,7 @@ class Tools:
     point: tuple = ()
     axes: tuple = ()
     best: tuple = ()
+    all: tuple = ()
     tuned: str = ""
     ignored: tuple = ()
 
@@ -141,9 +143,9 @@ def _tools(folder, table):
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best", "ignored")]
-    small, point, best, ignored = words
-    return Tools(metric, small, point, axes, best, tuned, ignored)
+    names = ("small", "point", "best", "all", "ignored")
+    small, point, best, every, ignored = (_strings(table.get(name, []), name) for name in names)
+    return Tools(metric, small, point, axes, best, every, tuned, ignored)
 
 
 def _axis(folder, option, value):
@@ -221,7 +223,8 @@ def code_digest(name, also=(), root=None):
     try:
         text = read_text(folder / "sample.toml", MOST_BYTES)
         own = _matches(folder, json.loads(_FILES.search(text)[1]))
-        own = [path for path in own if path.name not in _NEVER_RUN]
+        # What a search stores must not make the search start anew.
+        own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
         files |= {Path(path).name: Path(path) for path in also}
         sha = hashlib.sha256()

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import files
+from common import files, mesa
 from common.errors import WRONG_RESULT, OpenCLFailure, UsageError
 from common.text import size_text
 
@@ -34,15 +35,16 @@ _ASKED = {
 # compiler that never ends (the machine may be busy), of the clock for one that waits.
 LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
 _asked = {"keep": None, "build_only": False}
-_seconds = {}  # that a build took, by the program
+_made = {}  # by the program: the seconds that the build took, and what Mesa said of its kernels
+_MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
 def ask(keep, build_only):
     """Take over the options --keep and --build-only, for every later build().
 
-    With a folder to keep in, of each program: its binary (.bin), the compiler's log (.log), and the
-    build options and what OpenCL says of each kernel (.json; memory in bytes). Raises UsageError
-    where there is no such folder and none can be made.
+    With a folder to keep in, of each program: its binary (.bin), the compiler's log (.log), the
+    build options and what OpenCL says of each kernel (.json; memory in bytes), and of each kernel
+    Mesa's disassembly (.isa). Raises UsageError where there is no such folder and none can be made.
     """
     if keep is not None:
         try:
@@ -50,6 +52,8 @@ def ask(keep, build_only):
         except OSError as error:
             raise UsageError(f"--keep {keep}: {error.strerror}") from error
     _asked.update(keep=keep, build_only=build_only)
+    if build_only:
+        mesa.listen()
 
 
 def builds_only():
@@ -79,22 +83,31 @@ def build(context, path, defines=None, options=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             started = time.perf_counter()
-            with _quiet_driver(), _limited():
+            with _quiet_driver() as said, _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
-            failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
-            failure.log = _with_source(str(error), source)
-            if builds_only():  # it is the result that was asked for
-                failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
-            raise failure from error
-    _seconds[program.int_ptr] = time.perf_counter() - started
+            why = f"does not build: {_first_error(str(error))}"
+            raise _failure(path, why, _with_source(str(error), source)) from error
+    made = mesa.kernels(said[0])
+    if wrong := mesa.error(said[0]):
+        raise _failure(path, wrong, None)
+    _made[program.int_ptr] = time.perf_counter() - started, made
     program = cl.Program(program)
     if folder:
         _keep(program, context.devices[0], folder, path, defines or {}, options)
     return program
+
+
+def _failure(path, why, log):
+    """Return the OpenCLFailure of a build: with --build-only it is the result."""
+    failure = OpenCLFailure(f"{path.name} {why}")
+    failure.log = log
+    if builds_only():
+        failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
+    return failure
 
 
 def _keep(program, device, folder, path, defines, options):
@@ -114,6 +127,9 @@ def _keep(program, device, folder, path, defines, options):
         base.with_suffix(".bin").write_bytes(binary)
         base.with_suffix(".log").write_text(log, encoding="utf-8", errors="replace")
         base.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
+        for name, (figures, disassembly) in _made[program.int_ptr][1].items():
+            figures["listing"] = f"{base.name}-{name}.isa"
+            base.with_name(figures["listing"]).write_text(disassembly, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -132,15 +148,17 @@ def _numbers(kernel, device):
 def report(name, kernel):
     """Print what the driver made of a kernel, for --build-only; return it as groups of a record."""
     (device,) = kernel.context.devices
-    numbers, seconds = _numbers(kernel, device), _seconds[kernel.program.int_ptr]
+    numbers, (seconds, made) = _numbers(kernel, device), _made[kernel.program.int_ptr]
+    figures, _ = made.get(kernel.function_name, ({}, None))
     said = {
         "private": "{} of private memory", "local": "{} of local memory",
         "limit": "work-groups up to {}", "multiple": "multiple {}",
     }  # fmt: skip
     texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
              for key, text in said.items() if numbers[key] is not None]  # fmt: skip
-    print(f"{name}: built in {seconds:.3g} s: {', '.join(texts)}", flush=True)
-    return {"timing": {"build_s": seconds}, "metrics": {"kernel": numbers}}
+    print(f"{name}: built in {seconds:.3g} s: {', '.join(texts + mesa.texts(figures))}", flush=True)
+    metrics = {"kernel": numbers, **({"compiler": figures} if figures else {})}
+    return {"timing": {"build_s": seconds}, "metrics": metrics}
 
 
 def flags(defines):
@@ -180,16 +198,21 @@ def _limited():
 
 @contextmanager
 def _quiet_driver():
-    """Keep what a driver itself writes to stderr away: the log that it returns says it again."""
+    """Keep away what a driver itself writes to stderr: the log that it returns says it again.
+
+    Yield a list that holds it afterwards, with --build-only: some say nothing in the log.
+    """
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+    kept, said = os.dup(2), []
+    with tempfile.TemporaryFile() if builds_only() else open(os.devnull, "r+b") as file:
+        try:
+            os.dup2(file.fileno(), 2)
+            yield said
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            said.append(file.read(_MOST_SAID).decode(errors="replace"))
 
 
 def _with_source(log, source):

@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from common import record
 from common.text import figures, printable
 from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened
 
-STYLE = {"passed": "green", "unsupported": "yellow", "failed": "bold red", "error": "bold red"}
+STYLE = {"passed": "green", "built": "green", "unsupported": "yellow", "failed": "bold red",
+         "error": "bold red"}  # fmt: skip
 
 MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
@@ -27,7 +29,7 @@ def brief(rows, failures, folders):
     records and logs of these rows.
     """
     several = len({row.board for row in rows}) > 1
-    bad = [row for row in rows if row.record.status != "passed"]
+    bad = [row for row in rows if row.record.status not in record.GOOD]
     groups = grouped(bad, lambda row: (row.record.status, row.record.reason))
     lines = []
     for status in ("unsupported", "failed", "error"):
@@ -44,14 +46,18 @@ def brief(rows, failures, folders):
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
         lines.append(f"next: `fab run {case} --verbose` shows the output of the first failed case")
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
-    counts = Counter(row.record.status for row in rows)
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
-    text = f"{counts['passed']} of {len(rows)} passed"
-    for status in ("unsupported", "failed", "error"):
-        text += f", {counts[status]} {status}" if counts[status] else ""
-    lines.append(f"{text} ({cases} {'case' if cases == 1 else 'cases'})")
+    lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
+
+
+def _count(rows):
+    """Return how many records there are of each status, such as `3 of 4 passed, 1 failed`."""
+    counts = Counter(row.record.status for row in rows)
+    first = "built" if counts["built"] and not counts["passed"] else "passed"
+    others = [f"{counts[each]} {each}" for each in STYLE if each != first and counts[each]]
+    return ", ".join([f"{counts[first]} of {len(rows)} {first}", *others])
 
 
 def _can_run(row):
@@ -96,12 +102,11 @@ def show(rows, failures):
         )  # fmt: skip
     put(table)
     for row in rows:
-        if row.record.status != "passed":
+        if row.record.status not in record.GOOD:
             where = f"{row.board}: {row.record.sample} {row.case}"
             line(f"{where}: {row.record.status}: {row.record.reason}")
     devices(rows)
-    passed = sum(row.record.status == "passed" for row in rows)
-    line(f"{passed} of {len(rows)} passed")
+    line(_count(rows))
     for board, reason in failures.items():
         line(f"no results of {board}: {reason}")
 

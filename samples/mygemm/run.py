@@ -119,7 +119,7 @@ def check(built, alpha, stream, expected):
     for beta, wanted, bound in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
         A, B, C = expected.inputs
-        stream.write(A, B, C if beta else np.nan)
+        stream.write(A, B, C if beta else expected.unread)
         enqueuer(built, alpha, beta, stream)()[-1].wait()
         product = stream.C.read()
         verdict = gemm.check(product, wanted, bound, stream.intact())
@@ -135,12 +135,12 @@ def enqueuer(built, alpha, beta, stream):
     A, B, C, before, after = plans.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
-    (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.dtype.type
+    (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
     arguments = [
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
         *(real(beta), C.device, np.int32(C.ld)),
     ]
-    before += plans.split(built, stream, arguments)
+    before += plans.passes(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
     launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)

@@ -160,3 +160,10 @@ def test_a_skip_that_no_sample_knows(fab, odroid, stub, boards_toml):
     done = fab("run-all", "--host", "odroid")
     assert "skipped, as boards.toml says: only" in done.stdout
     assert "one only" not in done.stdout
+
+
+def test_a_board_that_runs_nothing_has_nothing_to_compare(fab, odroid, boards_toml):
+    boards_toml("[odroid]\nbuild_only = true\n")
+    done = fab("parity", "--host", "odroid")
+    assert done.returncode == 2
+    assert "parity compares results: odroid compiles and runs nothing" in done.stderr
