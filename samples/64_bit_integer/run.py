@@ -111,22 +111,21 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
-        times, metrics = None, {}
-        if reason is None and not args.check_only:
+        timed = {}
+        if not (reason or args.check_only):
             times = timing.measure(enqueue, args.repeat, args.warmup)
-            print("\n".join(times.lines(args.verbose)))
-            print(times.rate_line("GB/s", image.size / 1e9))
-            rate = times.rate(image.size / 1e9)[0]
-            metrics = {"gbytes_per_s": rate}
+            rate = times.rate_line("GB/s", image.size / 1e9)
+            print(*times.lines(args.verbose), rate, sep="\n")
+            metrics = {"gbytes_per_s": times.rate(image.size / 1e9)[0]}
+            timed = {"timing": asdict(times), "metrics": metrics}
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
-        print("PASSED: both are the host's sums" if reason is None else f"FAILED: {reason}")
+        print(f"FAILED: {reason}" if reason else "PASSED: both are the host's sums")
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params=params | shape._asdict(), device=about, environment=cli.environment(),
-            timing=asdict(times) if times else {}, metrics=metrics,
-            check=found.values(expected, image),
+            params | shape._asdict(), about, cli.environment(),
+            check=found.values(expected, image), **timed,
         ), found.array())  # fmt: skip
     if args.kernel == "all" and passes:
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)

@@ -6,14 +6,14 @@
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
  *                                                          own, which its prefetcher can follow
  *
- * NDRange: one dimension, any number of work-items. Each reads its
- * vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
- * 2^32 - 1; what no whole vector covers is the first work-item's. `pixels` must lie on a multiple
- * of 64 bytes. `sums` (squares, pixels) must be 0 before.
+ * NDRange: one dimension, any number of work-items. `contiguous` (0 or 1) chooses the access pattern.
+ * `count` may be any number of pixels from 1 to 2^32 - 1; the first work-item adds up the rest, which
+ * is no whole vector. `pixels` must lie on a multiple of 64 bytes. `sums` (squares, pixels) must be 0
+ * before.
  *
- * The idea: an addition in a register costs next to nothing, an atomic one a journey to the memory.
- * So a work-item first adds up all of its vectors by itself, in 16-bit lanes while they can hold
- * the sums and in 64-bit integers beyond, and only then adds its two sums to those of the others.
+ * The idea: an addition in a register costs next to nothing, an atomic one an access to memory. So a
+ * work-item first adds up all of its vectors by itself, in 16-bit lanes while they can hold the sums
+ * and in 64-bit integers beyond, and only then adds its two sums to those of the others.
  * What it costs: still two atomic additions per work-item, and a GPU wants thousands of those. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 

@@ -13,13 +13,13 @@
  *               | . | . |
  *               | s |
  *
- * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
- * reads its vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
- * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
+ * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP.
+ * `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
+ * 2^32 - 1; the first work-item adds up the rest, which is no whole vector.
  * `pixels` must lie on a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *
- * The idea: local memory is near, and the work-items of a group can wait for each other. They add
- * up their sums there, and one pair of atomic additions goes out per work-group. */
+ * The idea: local memory is near, and the work-items of a group can wait for each other. They add up
+ * their sums there, so each work-group needs only one pair of atomic additions. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 #ifndef WORK_GROUP
