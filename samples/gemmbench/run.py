@@ -49,13 +49,7 @@ def options():
     parser = cli.parser("gemmbench", __doc__)
     parser.set_defaults(seed=12345, repeat=4)
     add = parser.add_argument
-    add(
-        "command",
-        nargs="?",
-        type=command,
-        metavar="COMMAND",
-        help="paper, first of all: see paper --help",
-    )
+    add("command", nargs="?", type=command, metavar="COMMAND", help="paper: see paper --help")
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
         help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")  # fmt: skip
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
@@ -136,15 +130,14 @@ def point(args, queue, limits, about, meta):
     metadata.set_arguments(kernel, meta, A.device, B.device, C.device, drawn.alpha, drawn.beta,
                            *map(np.uint32, orders))  # fmt: skip
     rule = matrices.tolerance(meta, args.data, args.eps)
-    chosen = {"global": total, "local": local, "alpha": matrices.text(drawn.alpha),
-              "beta": matrices.text(drawn.beta), "tolerance": rule}  # fmt: skip
+    alpha, beta = matrices.text(drawn.alpha), matrices.text(drawn.beta)
+    chosen = {"global": total, "local": local, "alpha": alpha, "beta": beta, "tolerance": rule}
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
     kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
     print(f"\n{meta.name}")
     print(f"  computes      {meta.line()}")
     print(f"  size          {size}, NDRange {total[0]} x {total[1]}, {groups}")
-    print("  inputs        alpha {alpha}, beta {beta}, ".format(**chosen)
-          + f"{kind}, seed {args.seed}", flush=True)  # fmt: skip
+    print(f"  inputs        alpha {alpha}, beta {beta}, {kind}, seed {args.seed}", flush=True)
 
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
@@ -171,21 +164,10 @@ def point(args, queue, limits, about, meta):
         times = timing.measure(enqueue, args.repeat, args.warmup, watch.look)
         states = watch.end()
         energy = measure_energy(enqueue, args) if args.energy else {}
+        copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
         rates = times.statistics(flop / 1e9)
-        print("\n".join(clocks(args, states)))
-        medians = (f"{name} {ms(median(getattr(times, f'{name}_s')))}"
-                   for name in ("queued", "wait", "run", "host"))  # fmt: skip
-        print(f"  times         {', '.join(medians)} (medians); build {ms(build_s)}")
-        if args.verbose:
-            print(f"  run times     {' '.join(map(ms, times.run_s))}")
-        print(f"  GFLOPS        {times.statistics_line(flop / 1e9)}")
-        whole = flop / 1e9 / (median(times.seconds()) + upload_s + download_s)
-        print(f"  transfers     not counted above: {ms(upload_s)} to the device, {ms(download_s)} "
-              f"back; with them {figures(whole)} GFLOPS")  # fmt: skip
-        for text in power.lines(energy) if args.energy else ["not measured, see --energy"]:
-            print(f"  energy        {text}")
-        copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
+        print("\n".join(measured(args, times, flop / 1e9, copies, states, energy)))
         checked |= {
             "states": states, "timing": asdict(times) | copies,
             "metrics": {"gflops": rates["median"], "statistics": rates, "energy": energy,
@@ -229,13 +211,27 @@ def measure_energy(enqueue, args):
         return power.measure(sensors, lambda: enqueue().wait(), ENERGY_LIMIT)
 
 
-def clocks(args, states):
-    """Return the lines on the machine's state during the measurement."""
+def measured(args, times, gflop, copies, states, energy):
+    """Return the lines on what was measured, and on the machine meanwhile."""
     pin = "not pinned" + ", see --pin" * bool(states[0]["clocks_hz"])
     if args.pin:
         pin = f"pinned to {'their maximum' if args.pin == 'max' else f'{args.pin} MHz'}"
-    lines = [f"  machine       {state.line(states[0])}", f"  clocks        {pin}"]
-    return lines + [f"  throttled     {text}" for text in state.moved(states)]
+    medians = ", ".join(f"{name} {ms(median(getattr(times, f'{name}_s')))}"
+                        for name in ("queued", "wait", "run", "host"))  # fmt: skip
+    up, down = copies["upload_s"], copies["download_s"]
+    rate = figures(gflop / (median(times.seconds()) + up + down))
+    joules = power.lines(energy) if args.energy else ["not measured, see --energy"]
+    return [
+        f"  machine       {state.line(states[0])}",
+        f"  clocks        {pin}",
+        *(f"  throttled     {text}" for text in state.moved(states)),
+        f"  times         {medians} (medians); build {ms(copies['build_s'])}",
+        *[f"  run times     {' '.join(map(ms, times.run_s))}"] * args.verbose,
+        f"  GFLOPS        {times.statistics_line(gflop)}",
+        f"  transfers     not counted above: {ms(up)} to the device, {ms(down)} back; "
+        f"with them {rate} GFLOPS",
+        *(f"  energy        {text}" for text in joules),
+    ]
 
 
 def ms(seconds):
