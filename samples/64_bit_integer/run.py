@@ -30,7 +30,6 @@ except ImportError as missing:
 except KeyboardInterrupt:
     sys.exit(130)
 
-KERNELS = launch.kernels()
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 
@@ -39,7 +38,7 @@ def options():
     parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
-    parser.add_argument("--kernel", choices=[*KERNELS, "all"],
+    parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")  # fmt: skip
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")  # fmt: skip
@@ -53,7 +52,7 @@ def main(args):
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
     if args.describe:
-        return cli.describe(args, about, KERNELS)
+        return cli.describe(args, about, launch.KERNELS)
     print("\n".join(device.summary(about)))
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
@@ -68,7 +67,7 @@ def main(args):
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
 
-    names = list(KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
+    names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
@@ -87,7 +86,7 @@ def main(args):
         shape = launch.shape(chosen, limits, image.size, args.work_group, args.access)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
-        kernel, shape = launch.built(queue, KERNELS[name], name, shape)
+        kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
             cli.built(args, about, params | shape._asdict(), {name: kernel})
             continue
