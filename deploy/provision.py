@@ -69,8 +69,9 @@ def _look(board, system):
     """Return what is there, and the Plan for it."""
     names = {**doctor.DEBIAN, "driver": _DRIVER}
     session = board.start(
-        "provision", limits.PROBES, do="look", modules=doctor.modules(), debian=names
-    )
+        "provision", limits.PROBES, do="look", debian=names,
+        modules=doctor.modules(tried=not board.settings.build_only),
+    )  # fmt: skip
     found = session.event()
     with sense(found):
         if found["event"] != "found":
