@@ -68,12 +68,17 @@ def main(args):
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
     size = gemm.Size(order, order, order)
 
-    # Choose the tiles and build the kernel for them: only then its own limit is known.
+    # Choose the tiles.
     wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
     rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
     args.progress.single()
-    args.progress.at(f"gemm_{args.kernel}", "building")
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
+
+    # Draw the inputs as lines in memory: the columns of A, B and C; for nt, the rows of B.
+    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
+
+    # Build the kernel for the tiles: only then its own limit is known.
+    args.progress.at(f"gemm_{args.kernel}", "building")
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
@@ -82,11 +87,10 @@ def main(args):
     if args.build_only:
         return cli.built(args, about, params, {f"gemm_{args.kernel}": kernel})
 
-    # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
+    # Copy the inputs in, padded to whole tiles.
     padded, stride = rules.layout(tiles)
     heading = texts.heading(args.kernel, order, padded, stride * dtype.itemsize)
     print("\n".join(heading), flush=True)
-    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
     stored = operands.padded(lines, padded, nn)
     A, B, C = matrices = [Matrix(queue, *values.shape, dtype, stride) for values in stored]

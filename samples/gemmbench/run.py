@@ -113,6 +113,9 @@ def point(args, queue, limits, about, meta):
     size = args.size
     meta.require(size, limits)
 
+    # Draw the inputs.
+    drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
+
     # Build the kernel, and choose the NDRange: a work-item per tile of C.
     args.progress.at(meta.name, "building")
     kernel, build_s = timed(metadata.build, queue.context, meta)
@@ -122,8 +125,7 @@ def point(args, queue, limits, about, meta):
         save(args, about, meta, "built", None, **report(meta.name, kernel))
         return PASSED
 
-    # Draw the inputs, and set the arguments. On the device guards lie around each matrix.
-    drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
+    # Set the arguments. On the device guards lie around each matrix.
     operands = matrices.Operands(queue, meta, size, drawn)
     A, B, C = operands.A, operands.B, operands.C
     orders = size[:1] if meta.shape == "n" else (*size, A.ld, B.ld, C.ld)

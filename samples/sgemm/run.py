@@ -60,7 +60,10 @@ def main(args):
     names = TILE if args.kernel == "all" else [args.kernel]
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
-    # A GPU's compiler that knows the work-group's size may give a work-item more registers.
+    # Make the inputs.
+    inputs = gemm.INPUTS[args.data](args.size, args.seed)
+
+    # Build. A GPU's compiler that knows the work-group's size may give a work-item more registers.
     print("\nBuilding the kernels", flush=True)
     args.progress.now("building sgemm.cl")
     local = limits.fit(LOCAL, chosen.max_work_group_size)
@@ -70,9 +73,8 @@ def main(args):
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
         return cli.built(args, about, params, kernels)
 
-    # Make the inputs, and the result that they must give.
-    print("Making inputs and their float64 result on the host", flush=True)
-    inputs = gemm.INPUTS[args.data](args.size, args.seed)
+    # Make the result that the kernels must give.
+    print("Making the float64 result on the host", flush=True)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
     bound *= args.data != "integer"
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
