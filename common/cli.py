@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import buffers, device, drivers, isolation, manifest, outputs, program, record
+from common.arguments import Parser, count, number, positive
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -28,6 +29,10 @@ from common.machine import state
 from common.machine.sysfs import SYSFS
 from common.text import one_line, open_streams, printable
 
+__all__ = [
+    "add_device", "add_inputs", "add_json", "add_output", "bare_parser", "count", "describe",
+    "environment", "keep", "number", "parameters", "parser", "positive", "run", "save",
+]  # fmt: skip
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -38,11 +43,6 @@ PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
 _EXIT_STATUS = {
     "passed": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED, "error": OPENCL_FAILURE,
 }  # fmt: skip
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message}; see --help")
 
 
 def parser(sample, description):
@@ -61,13 +61,7 @@ def parser(sample, description):
 
 def bare_parser(sample, description):
     """Return an argument parser without options, for what needs only some of the shared ones."""
-    result = _Parser(
-        prog="run.py",
-        description=description,
-        epilog=_EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = Parser("run.py", description, _EPILOG)
     result.set_defaults(sample=sample)
     result.add_argument(
         "--debug", action="store_true",
@@ -90,9 +84,8 @@ def add_device(result):
 
 def add_inputs(group):
     """Add the option --seed."""
-    group.add_argument(
-        "--seed", type=_seed, default=1, help="seed of the inputs (default %(default)s)"
-    )
+    usual = "seed of the inputs (default %(default)s)"
+    group.add_argument("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
 
 
 def add_repetition(group):
@@ -133,46 +126,6 @@ def add_tools(result):
         "--guards", choices=buffers.GUARDS, default="bands",
         help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
     )  # fmt: skip
-
-
-def count(least, most=None):
-    """Return the argparse type of the whole numbers from `least` up, or up to `most`."""
-    upto = "up" if most is None else f"to {most}"
-
-    def parse(text):
-        value = _whole(text)
-        if value < least or (most is not None and value > most):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} {upto}")
-        return value
-
-    return parse
-
-
-def _whole(text):
-    """Return a whole number; -1 for what is none, or has more digits than any that makes sense."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
-
-
-_seed = count(0, 2**32 - 1)
-
-
-def number(text):
-    """Return the number that `text` names, if float32 can hold it: an argparse type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
-    return value
-
-
-def positive(text):
-    """Return the positive number that `text` names: an argparse type."""
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return value
 
 
 def run(main, options, argv=None):

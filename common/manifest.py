@@ -247,22 +247,27 @@ def as_asked(argv):
 
 
 def only_chooses(name, words):
-    """Tell whether a sample would only choose by these words what it runs, and write no file.
+    """Tell whether a sample would only choose by these words what it runs, and write no file."""
+    return more_than_choice(name, words) is None
 
-    The sample itself says which options do, in the table `options` of its sample.toml: a file of
-    others could be anything, a library as well.
+
+def more_than_choice(name, words):
+    """Return the first word that does more than choose what a sample runs, or None.
+
+    The table `options` of the sample's sample.toml says which options only choose: a file of others
+    could be anything, a library as well.
     """
     values, alone = _choosing(name)
     left = iter(map(str, words))
     for word in left:
         option, is_joined, value = word.partition("=")
+        if option not in values and word not in alone:
+            return word
         if option in values:
             value = value if is_joined else next(left, "")
             if not _VALUE.fullmatch(value):
-                return False
-        elif word not in alone:
-            return False
-    return True
+                return word if is_joined else value or word
+    return None
 
 
 @lru_cache(100)

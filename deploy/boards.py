@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import TIME_LIMIT, is_time_limit
-from deploy.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"

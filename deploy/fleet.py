@@ -9,17 +9,12 @@ import sys
 import fabric.executor
 from invoke import Exit
 
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, incoming, plan
-from deploy.errors import (
-    BOARD_FAILED,
-    CASE_FAILED,
-    WRONG_USAGE,
-    BoardError,
-    UsageError,
-)
+from deploy.errors import BoardError
 from deploy.link import LocalLink
 from deploy.onboard import limits
 from deploy.runs import RESULTS
@@ -158,8 +153,8 @@ class Fleet:
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
         if any(board.failed for board in self._boards.values()):
-            return BOARD_FAILED
-        return CASE_FAILED if self.case_failed else 0
+            return OPENCL_FAILURE
+        return WRONG_RESULT if self.case_failed else 0
 
     def close(self):
         for board in self._boards.values():
@@ -221,4 +216,4 @@ class Executor(fabric.executor.Executor):
             return ended.code
         except Exception as error:
             complain(_surprise(error))
-            return BOARD_FAILED
+            return OPENCL_FAILURE

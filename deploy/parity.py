@@ -5,9 +5,9 @@ from typing import NamedTuple
 from rich.text import Text
 
 from common import outputs
+from common.errors import UsageError
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
-from deploy.errors import UsageError
 from deploy.screen import shortened
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"

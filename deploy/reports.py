@@ -5,9 +5,9 @@ import sys
 
 from invoke import Exit
 
+from common.errors import UsageError
 from deploy import runs
 from deploy.boards import ROOT
-from deploy.errors import UsageError
 
 
 def make(words):

@@ -21,7 +21,6 @@ import tempfile
 from collections import Counter
 from math import log2, prod
 from pathlib import Path
-from types import SimpleNamespace
 
 from common import constraints, manifest
 from common.errors import PASSED, WRONG_RESULT, Unsupported
@@ -122,12 +121,9 @@ def small_parameters(described, words, given):
     for kernel in described.params.get("kernels", ()):
         if kernel["options"] != list(words) or not kernel["space"]:
             continue
-        space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
-        flags = {name: flags.get(name, f"--{name}") for name in space.defaults}
+        space, flags, known = command.described_space(kernel, described)
         if given & set(flags.values()):
             return ()
-        limits = SimpleNamespace(**described.device["limits"])
-        known = constraints.facts(limits, kernel.get("itemsize", 4))
 
         def far(params, space=space):
             fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]

@@ -68,23 +68,12 @@ def words(pair):
                          else [option, value])]  # fmt: skip
 
 
-def device_options(options):
-    """Return those of the words that choose the device, with their values."""
-    found, left = [], iter(options)
+def apart(options):
+    """Return (the words that choose the device, with their values; the others)."""
+    device, others, left = [], [], iter(options)
     for word in left:
         if word in DEVICE_OPTIONS:
-            found += [word, next(left, "")]
-        elif word.partition("=")[0] in DEVICE_OPTIONS:
-            found.append(word)
-    return tuple(found)
-
-
-def without_device(options):
-    """Return the words without those of device_options()."""
-    kept, left = [], iter(options)
-    for word in left:
-        if word in DEVICE_OPTIONS:
-            next(left, None)
-        elif word.partition("=")[0] not in DEVICE_OPTIONS:
-            kept.append(word)
-    return tuple(kept)
+            device += [word, next(left, "")]
+        else:
+            (device if word.partition("=")[0] in DEVICE_OPTIONS else others).append(word)
+    return tuple(device), tuple(others)

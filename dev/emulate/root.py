@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from deploy.errors import UsageError
+from common.errors import UsageError
 
 SUITE = "bookworm"  # Debian 12
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.errors import UsageError
 from deploy import boards, home, samples
-from deploy.errors import UsageError
 from dev.emulate import root
 from dev.emulate.board import Emulated
 

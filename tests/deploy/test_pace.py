@@ -5,8 +5,8 @@ import threading
 import pytest
 from test_deploy_ssh import records
 
+from common.errors import UsageError
 from deploy import plan
-from deploy.errors import UsageError
 from deploy.fleet import Board, Fleet
 from deploy.screen import SCREEN
 

@@ -10,8 +10,8 @@ import fabric
 import pytest
 from test_deploy_ssh import records
 
+from common.errors import UsageError
 from deploy import boards
-from deploy.errors import UsageError
 from deploy.ssh import SshLink
 
 

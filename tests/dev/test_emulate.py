@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT
 from test_deploy_ssh import processes_with, until
 
-from deploy.errors import BoardError, UsageError
+from common.errors import UsageError
+from deploy.errors import BoardError
 from dev.emulate import root
 from dev.emulate.board import Emulated
 from dev.emulate.inside import birth

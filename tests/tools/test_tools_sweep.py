@@ -221,8 +221,8 @@ def test_axes_may_have_values_with_hyphens():
 
 def test_the_device_is_a_part_of_a_point():
     words = ("--size", "4", "-p", "0", "--device=x", "--limits", "embedded", "-v")
-    assert points.device_options(words) == ("-p", "0", "--device=x", "--limits", "embedded")
-    assert points.without_device(words) == ("--size", "4", "-v")
+    device = ("-p", "0", "--device=x", "--limits", "embedded")
+    assert points.apart(words) == (device, ("--size", "4", "-v"))
 
 
 # Progress.
