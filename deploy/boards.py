@@ -70,6 +70,11 @@ def path():
     return Path(os.environ.get("BOARDS_TOML") or ROOT / "boards.toml")
 
 
+def shown(path):
+    """Return a path as a user reads it: relative to the checkout, if it is inside."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
 def load(file):
     """Return the Settings of every board that the file names, and of `local`."""
     tables = parsed(file, MOST_BYTES, toml)

@@ -8,6 +8,7 @@ it is told to who needs it, and no other host is any worse off.
 import base64
 import hmac
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import paramiko
 
@@ -76,17 +77,13 @@ def _take(known, line, name, where):
         if marker == REVOKED:
             known.fatal = f"{where} revokes an unreadable key: fix or remove the line"
     else:
-        _sort(known, marker, where, key_type, key)
-
-
-def _sort(known, marker, where, key_type, key):
-    if marker == REVOKED:
-        known.revoked[where] = key
-    elif marker is not None:
-        known.trouble.append(f"{where} has the unknown marker {marker}")
-    else:
-        known.trusted[where] = key
-        known.types.append(key_type)
+        if marker == REVOKED:
+            known.revoked[where] = key
+        elif marker is not None:
+            known.trouble.append(f"{where} has the unknown marker {marker}")
+        else:
+            known.trusted[where] = key
+            known.types.append(key_type)
 
 
 def _key(key_type, text):
@@ -112,31 +109,18 @@ def _names(patterns, name):
         return _is_hash_of(patterns, name)
     name, found = name.lower(), False
     for pattern in patterns.lower().split(","):
-        if pattern.startswith("!"):
-            if _fits(pattern[1:], name):
+        if _fits(pattern.removeprefix("!"), name):
+            if pattern.startswith("!"):
                 return False
-        else:
-            found = found or _fits(pattern, name)
+            found = True
     return found
 
 
 def _fits(pattern, name):
-    """Tell whether a name fits a pattern: * is any characters, ? is one. Compiles nothing."""
+    """Tell whether a name fits a pattern, in which only * and ? are special."""
     if "*" not in pattern and "?" not in pattern:
-        return pattern == name
-    p = n = again = 0
-    star = None  # the last one: what it stands for ends before `again`
-    while n < len(name):
-        if p < len(pattern) and pattern[p] == "*":
-            star, again, p = p, n, p + 1
-        elif p < len(pattern) and pattern[p] in ("?", name[n]):
-            p, n = p + 1, n + 1
-        elif star is not None:
-            again += 1
-            p, n = star + 1, again
-        else:
-            return False
-    return not pattern[p:].strip("*")
+        return pattern == name  # quick: most lines of a long file
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def _is_hash_of(text, name):

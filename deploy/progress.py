@@ -49,8 +49,8 @@ class Verbose:
         self.board.say(f"== the board cannot continue: {reason}")
 
     def home(self, cases, folder, complete):
-        state = "" if complete else ", which is still in progress: collect it again"
-        self.board.say(f"records in {folder}{state}")
+        if not complete:
+            self.board.say(f"the run in {folder} is still in progress: collect it again")
 
     def came(self, sample, case, records, seconds, log):
         """The table tells."""
@@ -224,7 +224,7 @@ def display():
         _CaseColumn(table_column=_column()),
         BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
         TimeElapsedColumn(table_column=Column(no_wrap=True)),
-        console=SCREEN.console, auto_refresh=False, transient=True, expand=True,
+        console=SCREEN.console, transient=True, expand=True,
         redirect_stdout=False, redirect_stderr=False,
     )  # fmt: skip
 

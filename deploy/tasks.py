@@ -63,8 +63,8 @@ def _show(c, host, work, verbose):
     def sum_up(step):
         rows = [row for rows in step.results.values() for row in rows]
         if rows and verbose:
-            table.show(rows, step.failures)
-        elif rows:
+            table.show(rows)
+        if rows:
             table.brief(rows, step.failures, step.folders)
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 

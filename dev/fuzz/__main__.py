@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import common.cli  # noqa: F401
 import report.__main__  # noqa: F401
-from dev.fuzz.engine import Box, judge, run
+from dev.fuzz.engine import Box, judge, run, workplace
 from dev.fuzz.targets import TARGETS
 
 
@@ -44,7 +44,8 @@ def main(argv=None):
     print(f"{'target':<14} {'inputs':>7} {'seconds':>8} {'slowest':>8} {'MiB':>5}  exit statuses")
     for target in chosen:
         count = max(1, args.inputs * target.share // whole)
-        tally = _fuzz(target, count, args.seed, deadline)
+        with workplace() as root:
+            tally = _fuzz(target, count, args.seed, deadline, root)
         total += tally.inputs
         statuses = ", ".join(f"{s}: {n}" for s, n in sorted(tally.statuses.items(), key=str))
         print(f"{target.name:<14} {tally.inputs:>7} {tally.seconds:>8.0f} {tally.slowest:>8.1f} "
@@ -86,7 +87,7 @@ class Tally:
         self.statuses["none" if outcome.status is None else outcome.status] += 1
 
 
-def _fuzz(target, count, number, deadline):
+def _fuzz(target, count, number, deadline, root):
     tally, last = Tally(), [None]
 
     @seed(number)
@@ -97,7 +98,7 @@ def _fuzz(target, count, number, deadline):
     def each(value):
         if time.monotonic() > deadline:
             return
-        box = Box()
+        box = Box(root)
         try:
             outcome = run(lambda: target.act(value, box.work), box)
         finally:

@@ -326,16 +326,19 @@ def _host(name, work):
     return fab(["export", "--host", name])
 
 
+_CASE = {"sample": "sgemm", "case": "golden"}
+_RUN = "20260102T030405.678Z"
 _EVENTS = st.sampled_from([
     {"event": "want", "paths": ["common/cli.py"]}, {"event": "done", "files": 1, "sent": 1},
-    {"event": "done", "differ": []}, {"event": "case", "sample": "sgemm", "case": "golden"},
-    {"event": "start", "sample": "sgemm", "case": "golden", "number": 1, "of": 2},
-    {"event": "output", "text": ["x", "\x1b[2J"]}, {"event": "lines", "text": ["y"]},
-    {"event": "ended", "sample": "sgemm", "case": "golden", "records": ["{}"], "whole": True},
-    {"event": "broken", "reason": "r"}, {"event": "refused", "reason": "no\nno"},
-    {"event": "archive", "run": "../../x", "bytes": 9, "complete": True}, {"event": "beat"},
-    {"event": "archive", "run": "20260102T030405.678Z", "bytes": -1, "complete": False},
-    {"event": "found", "modules": {}, "glibc": "2.36"}, {"event": "facts"}, {"event": "stored"},
+    {"event": "done", "folder": "x"}, {"event": "tree", "differ": 0}, {"event": "beat"},
+    {"event": "start", "number": 1, "of": 2, **_CASE}, {"event": "lines", "text": ["x", "\x1b[2J"]},
+    {"event": "end", "records": ["{}"], "whole": True, "reason": None, "exit_status": 0,
+     "seconds": 1.0, **_CASE}, {"event": "broken", "reason": "r"},
+    {"event": "refused", "reason": "no\nno"}, {"event": "run", "run": _RUN, "complete": True},
+    {"event": "run", "run": "../../x", "complete": False},
+    {"event": "file", "path": "plan.json", "bytes": 2}, {"event": "file", "path": "x", "bytes": -1},
+    {"event": "whole", "left": ["x"], "files": 1, "bytes": 9},
+    {"event": "found", "packages": {}, "libc": ["glibc", 2, 36]}, {"event": "facts"},
 ])  # fmt: skip
 _TRAFFIC = st.tuples(
     st.sampled_from([["deploy"], ["run-all"], ["run", "sgemm"], ["collect"], ["doctor"], ["clean"],

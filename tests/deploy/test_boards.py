@@ -226,6 +226,8 @@ def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml)
 def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
     plan = tmp_path / "plan.json"
     for file, said in ((None, None), (boards.ROOT / "x" / "config", "x/config"), ("/y", "/y")):
-        came = {"run": "r", "ssh_config": "what the board says"}
-        home._note_way(SimpleNamespace(link=SimpleNamespace(ssh_file=file)), plan, came)
-        assert json.loads(plan.read_text()) == {"run": "r", "ssh_config": said}
+        came = {"run": "r", "cases": [], "ssh_config": "what the board says"}
+        plan.write_text(json.dumps(came))
+        board = SimpleNamespace(link=SimpleNamespace(ssh_file=file), broken=None)
+        home.complete(board, None, tmp_path, complete=True, judge=False, left=None)
+        assert json.loads(plan.read_text()) == {"run": "r", "cases": [], "ssh_config": said}
