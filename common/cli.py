@@ -162,10 +162,11 @@ def run(main, options, argv=None):
             print("\n".join(map(printable, log.splitlines())), flush=True)
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
-        args.progress.give_up(f"OpenCL failed: {one_line(error)}")
-        status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {one_line(error)}")
+        reason = f"OpenCL failed: {one_line(error)}"
+        args.progress.give_up(reason)
+        status = _fail(args, OPENCL_FAILURE, "error", reason)
     except MemoryError as error:
-        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {one_line(error)}")
+        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {error}")
     except OSError as error:
         # What a sample writes is its output; nobody reads on, or its disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -174,8 +175,8 @@ def run(main, options, argv=None):
     except KeyboardInterrupt:
         status = _fail(args, INTERRUPTED, "error", "interrupted")
     except Exception as error:
-        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
-        status = _fail(args, OPENCL_FAILURE, "error", f"{what} (--debug shows where)")
+        reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"
+        status = _fail(args, OPENCL_FAILURE, "error", reason)
     args.progress.ended(status)
     if args.progress.isolated:
         isolation.leave(status)

@@ -181,9 +181,7 @@ def devices(platform, type_name=None):
     except cl.Error as error:
         if error.code == cl.status_code.DEVICE_NOT_FOUND:
             return []
-        name = platform.name.strip()
-        text = f"platform {name} fails: {error}"
-        raise OpenCLFailure(text) from error
+        raise OpenCLFailure(f"platform {platform.name.strip()} fails: {error}") from error
 
 
 def _is_number(text):
@@ -305,14 +303,8 @@ def survey():
             here, problem = devices(platform), None
         except OpenCLFailure as error:
             here, problem = [], str(error)
-        listed = [
-            {
-                "name": item.name.strip(),
-                "type": type_of(item),
-                "problem": drivers.problem(item, anew=True),
-            }
-            for item in here
-        ]
+        listed = [{"name": item.name.strip(), "type": type_of(item),
+                   "problem": drivers.problem(item, anew=True)} for item in here]  # fmt: skip
         found.append({**about, "problem": problem, "devices": listed})
     for file, why in left_out.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})

@@ -101,7 +101,7 @@ def toml(text):
 
     Raises ValueError, also for a very long line: a key of many parts would take tomllib hours.
     """
-    import tomllib
+    import tomllib  # not in the Python of all boards
 
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:

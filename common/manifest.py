@@ -8,17 +8,12 @@ too, on the host and on boards alike.
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
 from common.files import parsed, read_text, toml
-
-try:
-    import tomllib
-except ImportError:  # Python 3.10, on a board: code_digest() needs none
-    tomllib = None
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 256 * 1024  # of a sample.toml
@@ -27,7 +22,6 @@ TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -101,13 +95,7 @@ def read(name, root=None):
     """Return the Manifest of a sample. Raises UsageError where it cannot be used."""
     folder = Path(root or ROOT, "samples", name)
     where = f"samples/{name}/sample.toml"
-    try:
-        if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
-        if tomllib is None:
-            raise UsageError("reading it needs Python 3.11 or newer")
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
+    _check_name(name, f"{where}: ")  # before it is part of a path
     table = parsed(folder / "sample.toml", MOST_BYTES, toml)
     try:
         return _manifest(folder, table)
@@ -134,16 +122,16 @@ def _manifest(folder, table):
 
 
 def _tools(folder, table):
-    _only(table, _TOOLS_KEYS)
+    _only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
                  for option, value in table.get("axes", {}).items())  # fmt: skip
     metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    words = [_strings(table.get(name, []), name) for name in ("small", "point", "best", "ignored")]
-    small, point, best, ignored = words
-    return Tools(metric, small, point, axes, best, tuned, ignored)
+    words = {name: _strings(table.get(name, []), name)
+             for name in ("small", "point", "best", "ignored")}  # fmt: skip
+    return Tools(metric=metric, axes=axes, tuned=tuned, **words)
 
 
 def _axis(folder, option, value):
@@ -156,8 +144,7 @@ def _axis(folder, option, value):
 
 
 def _case(sample, name, table):
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
+    _check_name(name)
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
     if not is_time_limit(timeout):
@@ -166,6 +153,11 @@ def _case(sample, name, table):
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
     return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+
+
+def _check_name(name, where=""):
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where}{name!r} is not a name: up to 100 small letters, digits, - and _")
 
 
 def is_time_limit(value):

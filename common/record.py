@@ -20,6 +20,10 @@ STATUSES = ("passed", "failed", "unsupported", "error")
 UNFINISHED = "the run ended before it was timed; its result was right"
 LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
 _LARGEST = sys.float_info.max  # JSON has larger whole numbers
+_TYPES = {
+    "sample": str, "started": str, "argv": list, "params": dict, "device": dict,
+    "environment": dict, **dict.fromkeys(("variant", "reason", "code"), (str, type(None))),
+}  # fmt: skip
 _NUMBERS, _TEXT = "a list of times in seconds", "a text"
 _NUMBER, _TABLE = "a number that a float holds", "an object"
 _KNOWN = {
@@ -82,12 +86,8 @@ class Record:
             raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if (self.status == "passed") != (self.reason is None):
             raise RecordError("every status except passed needs a reason, and passed has none")
-        for name, least in (("sample", str), ("started", str), ("argv", list), ("params", dict),
-                            ("device", dict), ("environment", dict)):  # fmt: skip
-            if not isinstance(getattr(self, name), least):
-                raise RecordError(f"{name} has the wrong type")
-        for name in ("variant", "reason", "code"):
-            if not isinstance(getattr(self, name), (str, type(None))):
+        for name, wanted in _TYPES.items():
+            if not isinstance(getattr(self, name), wanted):
                 raise RecordError(f"{name} has the wrong type")
         for name in ("name", "type") if self.device else ():
             if not isinstance(self.device.get(name), str):
@@ -234,14 +234,10 @@ def settled(numbered):
     yield from held.values()
 
 
-def _no_constant(name):
-    raise ValueError(f"{name} is no JSON")
-
-
 def _finite_float(text):
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is too large a number")
+        raise ValueError(f"{text} is no JSON, or too large a number")
     return number
 
 
@@ -254,7 +250,7 @@ def is_deep(value):
     return bool(layer)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite_float)
+_DECODER = json.JSONDecoder(parse_constant=_finite_float, parse_float=_finite_float)
 
 
 def _parse(line):
