@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts", limits.PROBES, do="facts", modules=modules()).event()
+    facts = board.start("facts", limits.PROBES, modules=modules()).event()
     reached = Finding("ok", "reachable", board.link.address)
     with sense(facts):
         return show(board, [reached, *judge(facts, time.time())])

@@ -44,15 +44,15 @@ class Board:
         self._session = None
         self.stopping = False
 
-    def start(self, program, seconds=limits.COPY, **request):
-        """Start a program of deploy/onboard on the board and return its Session.
+    def start(self, do, seconds=limits.COPY, **request):
+        """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.
 
         It is to be done within `seconds`.
         """
         if self.stopping:
             raise BoardError(_STOPPED)
-        request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
-        self._session = self.link.start(program, request, seconds)
+        mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _ourselves()}
+        self._session = self.link.start({**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session

@@ -59,7 +59,7 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
     board.view = view(board, names, shown(RESULTS / board.name / name))
     board.fetched, board.broken = [], None
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
-    session = board.start("remote", seconds, do="run", run=name, cases=plan, manifest=manifest)
+    session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
     try:
         return _Talk(board, session, judge, names, name).follow()
     except BoardError as error:
@@ -196,7 +196,7 @@ def _sent(event, judge):
 def collect(board, view=Brief):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
     board.view, board.fetched, board.broken = view(board), [], None
-    session = board.start("remote", limits.FETCH, do="fetch")
+    session = board.start("fetch", limits.FETCH)
     rows = _Talk(board, session, judge=True).follow()
     if not board.fetched:
         board.say("nothing to collect")

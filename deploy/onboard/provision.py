@@ -15,10 +15,9 @@ from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
 from deploy.onboard.folder import MARKER, locked, place, write_json
 from deploy.onboard.tree import require_free
-from deploy.onboard.wire import Refused, serve
+from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
-BEAT = 5.0
 
 # Where vendors put their OpenCL, by public reports: Mali, PowerVR, Vivante, Adreno.
 LIBRARIES = ("libmali*.so*", "libGLES_mali.so", "libPVROCL.so*", "libVivanteOpenCL.so*",
@@ -38,7 +37,7 @@ def look(wire, request):
 
     request["debian"] names Debian's package for each of Python's, and for "driver".
     """
-    found = facts.collect(request, lambda: wire.emit("beat"))
+    found = facts.collect(request, wire.beat)
     wire.emit("beat")
     chosen = "OCL_ICD_VENDORS" in request["env"]
     drivers = [] if chosen else unnamed(request, found["icd"]["files"])
@@ -162,7 +161,7 @@ def make(wire, request):
         env = now["env"]
         if request["bytes"]:
             env.pop("PYTHONPATH", None)
-            now = environment.make(folder, payload, request["with_system"], Beat(wire))
+            now = environment.make(folder, payload, request["with_system"], wire.beat)
             env.update(now["env"])
         if request["drivers"]:
             system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
@@ -170,19 +169,3 @@ def make(wire, request):
         os.sync()
         environment.switch(folder, now["python"], env)
     wire.emit("done")
-
-
-class Beat:
-    """A sign of life now and then, for work that may take long on a slow card."""
-
-    def __init__(self, wire):
-        self.wire, self.next = wire, 0.0
-
-    def __call__(self):
-        if time.monotonic() >= self.next:
-            self.wire.emit("beat")
-            self.next = time.monotonic() + BEAT
-
-
-def main():
-    serve({"look": look, "install": install, "make": make})

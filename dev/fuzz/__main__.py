@@ -111,10 +111,8 @@ def _fuzz(target, count, number, deadline, root):
 
     try:
         each()
-    except Wrong:
-        pass
-    except BaseException as error:  # a group of several, or a flaky one
-        if last[0] is None or isinstance(error, KeyboardInterrupt):
+    except Exception:  # also a group of several, or a flaky one
+        if last[0] is None:
             raise
     tally.wrong = last[0]
     return tally
