@@ -123,12 +123,9 @@ def _farthest(case, board, name):
 
 
 def _show(findings):
-    several = len({item.board for item in findings}) > 1
-    SCREEN.table(
-        [*(["board"] if several else []), "sample", "case", "kernels", "inputs", "golden bits"],
-        ["largest distance"],
-        [_cells(item)[0 if several else 1 :] for item in findings],
-    )
+    alone = len({item.board for item in findings}) == 1
+    left = ["board", "sample", "case", "kernels", "inputs", "golden bits"]
+    SCREEN.table(left[alone:], ["largest distance"], [_cells(item)[alone:] for item in findings])
     lines = [f"{f.case.sample} {f.case.name}: {f.trouble}" for f in findings if f.trouble]
     for board in dict.fromkeys(item.board for item in findings):
         mine = [item for item in findings if item.board == board]

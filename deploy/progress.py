@@ -3,14 +3,7 @@
 import time
 from collections import Counter, deque
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich import progress
 from rich.table import Column
 from rich.text import Text
 
@@ -217,13 +210,14 @@ def key_figure(records):
 
 def display():
     """Return the Progress for all boards: which, how far, which case, since when."""
-    return Progress(
-        SpinnerColumn("line"),
-        TextColumn("{task.fields[board]}", markup=False, table_column=_column()),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}", table_column=Column(no_wrap=True)),
+    whole, text = Column(no_wrap=True), progress.TextColumn
+    return progress.Progress(
+        progress.SpinnerColumn("line"),
+        text("{task.fields[board]}", markup=False, table_column=_column()),
+        text("{task.completed:.0f}/{task.total:.0f}", table_column=whole),
         _CaseColumn(table_column=_column()),
-        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        progress.BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+        progress.TimeElapsedColumn(table_column=whole),
         console=SCREEN.console, transient=True, expand=True,
         redirect_stdout=False, redirect_stderr=False,
     )  # fmt: skip
@@ -233,7 +227,7 @@ def _column():
     return Column(no_wrap=True, overflow="ellipsis")
 
 
-class _CaseColumn(ProgressColumn):
+class _CaseColumn(progress.ProgressColumn):
     """The case that is running, and for how many seconds."""
 
     def render(self, task):

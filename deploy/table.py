@@ -73,12 +73,10 @@ def grouped(items, key):
 
 def show(rows):
     """Print a table with a row for each record."""
-    boards = len({row.board for row in rows}) > 1
-    SCREEN.table(
-        [*(["board"] if boards else []), "sample", "case", "kernel", "status"],
-        ["run time", "rate", "error/bound"],
-        [_cells(row)[0 if boards else 1 :] for row in rows],
-    )
+    alone = len({row.board for row in rows}) == 1
+    left = ["board", "sample", "case", "kernel", "status"]
+    right = ["run time", "rate", "error/bound"]
+    SCREEN.table(left[alone:], right, [_cells(row)[alone:] for row in rows])
 
 
 def _cells(row):
