@@ -182,19 +182,15 @@ def _at_once(path, flags):
 
 def read(path):
     """Return the records of a file. Raises RecordError for the first line it cannot understand."""
-    records, errors = read_lenient(path)
+    records, errors = sort(scan(path))
     if errors:
         raise RecordError(errors[0])
     return records
 
 
-def read_lenient(path):
-    """Return (records, errors): every record that is whole, and what is wrong with the others."""
-    return sort(scan(path))
-
-
 def sort(items):
-    """Return (records, errors) of what scan() or parse() yields, as read_lenient()."""
+    """Return (records, errors) of what scan() or parse() yields: whole records, and what is wrong
+    with the others."""
     records, errors = [], []
     for _, item in settled(enumerate(items, 1)):
         (errors if isinstance(item, str) else records).append(item)

@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class Usage(NamedTuple):
+@dataclass
+class Usage:
     """How a program ended: its exit status (-N where signal N ended it), the seconds it lasted,
     those of the processor, and the KiB of memory that it or a child of it had at most.
 
