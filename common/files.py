@@ -4,8 +4,10 @@ A FIFO would wait for a writer, a device may never end or do something when it i
 file of gigabytes takes the memory: each of them is refused with one line that names it.
 """
 
+import fcntl
 import os
 import stat
+import time
 
 from common.errors import UsageError
 from common.text import printable
@@ -107,6 +109,21 @@ def toml(text):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"line {number} has more than {LONGEST_LINE} characters")
     return tomllib.loads(text)
+
+
+def lock(file, seconds):
+    """Lock an open file or folder against other processes; wait for it at most so many seconds.
+
+    Raises BlockingIOError where another process has it still.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _check(path, mode):

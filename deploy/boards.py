@@ -91,23 +91,17 @@ def _settings(file, name, table):
         have = ", ".join(sorted(known))
         raise UsageError(f"{where} has the unknown setting {min(unknown)}: there is {have}")
     for key, value in table.items():
-        if key == "env":
-            good, wanted = _is_environment(value), "a table of NAME = string"
-        elif key == "time_limit":
-            good, wanted = is_time_limit(value), TIME_LIMIT
-        elif key == "skip":
-            good, wanted = _is_names(value), "a list of names of cases"
-        elif key == "type":
-            good, wanted = value in DEVICE_TYPES, f"one of {', '.join(DEVICE_TYPES)}"
-        else:
-            good = isinstance(value, str) and value != "" and "\0" not in value
-            wanted = "a string that is not empty"
-        if not good:
+        is_good, wanted = _CHECKS.get(key, (_is_text, "a string that is not empty"))
+        if not is_good(value):
             raise UsageError(f"{where}: {key} must be {wanted}")
     own_folder = {"folder": str(ROOT / ".board")} if name == LOCAL else {}
     if own := table.get("ssh_config"):
         table["ssh_config"] = str(Path(file).resolve().parent / Path(own).expanduser())
     return Settings(**{**own_folder, **table, "skip": tuple(table.get("skip", ()))})
+
+
+def _is_text(value):
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_names(value):
@@ -119,3 +113,11 @@ def _is_environment(value):
         _VARIABLE.fullmatch(name) and isinstance(text, str) and "\0" not in text
         for name, text in value.items()
     )
+
+
+_CHECKS = {
+    "env": (_is_environment, "a table of NAME = string"),
+    "time_limit": (is_time_limit, TIME_LIMIT),
+    "skip": (_is_names, "a list of names of cases"),
+    "type": (DEVICE_TYPES.__contains__, f"one of {', '.join(DEVICE_TYPES)}"),
+}

@@ -18,40 +18,6 @@ ALIVE = 60  # seconds between two lines that a case is still running, off a term
 LONGEST_NAME = 40  # characters
 
 
-class Verbose:
-    """Every line that a board sends, as it comes. `Brief` says what the arguments are."""
-
-    def __init__(self, board, cases=(), folder=None):
-        self.board = board
-
-    def start(self, event):
-        number = f"{event['number']} of {event['of']}"
-        self.board.say(f"== {event['sample']} {event['case']} ({number})")
-
-    def lines(self, texts):
-        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
-
-    def beat(self):
-        """Lines tell."""
-
-    def end(self, event, records):
-        outcome = event["reason"] or f"exit status {event['exit_status']}"
-        self.board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
-
-    def broken(self, reason):
-        self.board.say(f"== the board cannot continue: {reason}")
-
-    def home(self, cases, folder, complete):
-        if not complete:
-            self.board.say(f"the run in {folder} is still in progress: collect it again")
-
-    def came(self, sample, case, records, seconds, log):
-        """The table tells."""
-
-    def close(self):
-        """Nothing is left to take away."""
-
-
 class Brief:
     """A line for each case as it ends, all that is needed about one that failed, and progress.
 
@@ -152,6 +118,18 @@ class Brief:
             lines += [f"    | {line}" for line in tail]
             lines += [f"    whole log: {self.folder / sample / case}.log"] if tail else []
         SCREEN.put(lines, self.board.prefix, indent=6)
+
+
+class Verbose(Brief):
+    """As Brief, and every line that a board sends."""
+
+    def start(self, event):
+        super().start(event)
+        number = f"{event['number']} of {event['of']}"
+        self.board.say(f"== {event['sample']} {event['case']} ({number})")
+
+    def lines(self, texts):
+        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
 
 
 def _short(name):

@@ -8,18 +8,17 @@ The last record of a point says in params.point how it ended. A journal of a mil
 resumed in seconds: of the lines that this module wrote only that part is read.
 """
 
-import fcntl
 import json
 import math
 import os
 import re
 import stat
-import time
 from binascii import unhexlify
 from typing import NamedTuple
 
 from common import record
 from common.errors import UsageError
+from common.files import lock
 
 _START = b'{"argv": ['  # of every line that common/record.py writes: it sorts the keys
 _POINT = b'"point": {"ended": '
@@ -27,7 +26,7 @@ _LINE = re.compile(
     rb'"point": \{"ended": "([a-z ]{1,20})", "exit_status": (null|-?\d{1,9}), '
     rb'"key": "([0-9a-f]{32})", "limit_s": [0-9.]{1,20}, "metric": (null|[0-9.e+-]{1,30}), '
 )
-_PATIENCE = 1.0  # seconds to wait for the lock
+_PATIENCE = 1.0  # seconds: a process that a killed tool was about to start may hold the lock
 _ENDS = ("passed", "failed", "refused", "unsupported", "error")
 _ENDED = {name.encode(): name for name in _ENDS}
 
@@ -53,7 +52,7 @@ class Journal:
         self.path, self._states = path, {}
         try:
             self._file = _open(path)
-            _lock(self._file)
+            lock(self._file, _PATIENCE)
             self._read()
         except BlockingIOError as error:
             raise UsageError(f"another tool is writing to {path}: give another journal") from error
@@ -146,18 +145,6 @@ def _open(path):
         os.fsync(folder)
         os.close(folder)
     return open(descriptor, "r+b")
-
-
-def _lock(file):
-    """Lock the file. A process that a killed tool was about to start may hold it briefly."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def _incomplete(line):
