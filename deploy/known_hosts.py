@@ -8,7 +8,6 @@ it is told to who needs it, and no other host is any worse off.
 import base64
 import hmac
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 import paramiko
 
@@ -117,10 +116,22 @@ def _names(patterns, name):
 
 
 def _fits(pattern, name):
-    """Tell whether a name fits a pattern, in which only * and ? are special."""
+    """Tell whether a name fits a pattern: * is any characters, ? is one. Compiles nothing."""
     if "*" not in pattern and "?" not in pattern:
-        return pattern == name  # quick: most lines of a long file
-    return fnmatchcase(name, pattern.replace("[", "[[]"))
+        return pattern == name
+    p = n = again = 0
+    star = None  # the last one: what it stands for ends before `again`
+    while n < len(name):
+        if p < len(pattern) and pattern[p] == "*":
+            star, again, p = p, n, p + 1
+        elif p < len(pattern) and pattern[p] in ("?", name[n]):
+            p, n = p + 1, n + 1
+        elif star is not None:
+            again += 1
+            p, n = star + 1, again
+        else:
+            return False
+    return not pattern[p:].strip("*")
 
 
 def _is_hash_of(text, name):
