@@ -30,8 +30,8 @@ from common.machine.sysfs import SYSFS
 from common.text import one_line, open_streams, printable
 
 __all__ = [
-    "add_device", "add_inputs", "add_json", "add_output", "bare_parser", "count", "describe",
-    "environment", "keep", "number", "parameters", "parser", "positive", "run", "save",
+    "add_device", "add_records", "bare_parser", "count", "describe", "environment", "keep",
+    "number", "parameters", "parser", "positive", "run", "save",
 ]  # fmt: skip
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
@@ -50,12 +50,13 @@ def parser(sample, description):
     result = bare_parser(sample, description)
     add_device(result)
     group = result.add_argument_group("measurement")
-    add_inputs(group)
-    add_repetition(group)
-    add_json(group)
-    add_output(group)
-    add_tools(result)
+    add_records(group)
+    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
+                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
+        group.add_argument(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
+                           help=f"{what} (default %(default)s)")  # fmt: skip
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
+    add_tools(result)
     return result
 
 
@@ -63,52 +64,29 @@ def bare_parser(sample, description):
     """Return an argument parser without options, for what needs only some of the shared ones."""
     result = Parser("run.py", description, _EPILOG)
     result.set_defaults(sample=sample)
-    result.add_argument(
-        "--debug", action="store_true",
-        help="use one process, for a debugger; show the traceback of an error",
-    )  # fmt: skip
+    what = "use one process, for a debugger; show the traceback of an error"
+    result.add_argument("--debug", action="store_true", help=what)
     return result
 
 
 def add_device(result):
     """Add the options that choose a device."""
-    group = result.add_argument_group("device")
-    group.add_argument("-p", "--platform", metavar="P", help="number, or part of the name")
-    group.add_argument("-d", "--device", metavar="D", help="number, or part of the name")
-    group.add_argument("-t", "--type", choices=device.TYPES, help="only devices of this type")
-    group.add_argument("--list", action="store_true", help="list platforms and devices, and exit")
-    group.add_argument(
-        "--limits", choices=device.PROFILES, help="keep to the limits of a smaller device"
-    )
+    add = result.add_argument_group("device").add_argument
+    add("-p", "--platform", metavar="P", help="number, or part of the name")
+    add("-d", "--device", metavar="D", help="number, or part of the name")
+    add("-t", "--type", choices=device.TYPES, help="only devices of this type")
+    add("--list", action="store_true", help="list platforms and devices, and exit")
+    add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
 
 
-def add_inputs(group):
-    """Add the option --seed."""
+def add_records(group):
+    """Add the options of the inputs' seed, and of the files of records and outputs."""
+    add = group.add_argument
     usual = "seed of the inputs (default %(default)s)"
-    group.add_argument("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
-
-
-def add_repetition(group):
-    """Add the options that say how often a kernel is run."""
-    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
-                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
-        group.add_argument(
-            name, type=count(least, MOST_RUNS), default=usual, metavar="N",
-            help=f"{what} (default %(default)s)",
-        )  # fmt: skip
-
-
-def add_json(group):
-    """Add the option that names the file of the records."""
-    group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE, "
+    add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
+    add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
         "which may be /dev/stdout, or a FIFO with a reader")  # fmt: skip
-
-
-def add_output(group):
-    """Add the option that names the file of what the kernels put out."""
-    group.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz"
-    )
+    add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
 
 
 def add_tools(result):
