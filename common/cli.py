@@ -146,7 +146,7 @@ def run(main, options, argv=None):
     except MemoryError as error:
         status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {error}")
     except OSError as error:
-        # What a sample writes is its output; nobody reads on, or its disk is full.
+        # Stdout cannot be written: its reader is gone, or the disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         quiet = isinstance(error, BrokenPipeError)
         status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)

@@ -35,7 +35,7 @@ TOUCHING = "touching a guard page"  # what the probe says before it does so
 def platforms():
     """Return the platforms of all drivers that load, or raise OpenCLFailure where there is none.
 
-    Intel's runtime from pip, which nobody installed for the whole machine, comes last.
+    Intel's runtime from pip, which belongs to one environment only, comes last.
     """
     try:
         with icd.loader(unloadable()):
@@ -166,7 +166,7 @@ def _cache():
 
 
 def _read(file):
-    """Return the verdict that a file holds, or None where it holds none, or not any more."""
+    """Return the verdict that a file holds, or None: there is none, or it is too old."""
     try:
         verdict = json.loads(file.read_text(encoding="utf-8"))
         problem, age = verdict["problem"], time.time() - file.stat().st_mtime

@@ -26,7 +26,7 @@ _KINDS = (
 def regular(path):
     """Return `path` if it leads to a regular file that is there. Raises UsageError.
 
-    For libraries that open a file themselves; who reads it here calls `opened` or `read_text`.
+    For libraries that open a file themselves; other callers use `opened` or `read_text`.
     """
     try:
         _check(path, os.stat(path).st_mode)
@@ -38,7 +38,7 @@ def regular(path):
 def opened(path, most=None):
     """Return a regular file of at most `most` bytes, opened to read bytes. Raises UsageError.
 
-    The file may grow while it is read: who must have a limit reads no more than that.
+    The file may grow while it is read: a caller that needs the limit limits its reads as well.
     """
     try:
         # Not even opened: that alone starts some devices.

@@ -30,7 +30,7 @@ def intel_library(prefix=sys.prefix):
 
 
 def files(system=_SYSTEM):
-    """Return the paths of the ICD files that the loader reads, but for Intel's from pip.
+    """Return the paths of the ICD files that the loader reads, except Intel's from pip.
 
     Where the user's choice is a library itself, that is the only path.
     """

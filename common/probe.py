@@ -84,7 +84,7 @@ def touch_guard_page(device):
     """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
     from common import buffers  # not where the doctor sends this file
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the end is a crash that is meant
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     room = buffers.between_guard_pages(1)

@@ -59,7 +59,7 @@ class Record:
 
     Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
     `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
-    `metrics` and `check` are empty where it did not come so far. `reason` says why the status is
+    `metrics` and `check` are empty where the run ended before. `reason` says why the status is
     not `passed`. `code` is the SHA-256 of the files that ran, or None where it is not known: older
     records have none.
     """

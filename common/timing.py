@@ -126,7 +126,7 @@ def settle():
 
 
 def stamps(event):
-    """Return when an event was queued, submitted, started and ended; zeros where nobody tells.
+    """Return when an event was queued, submitted, started and ended; zeros without times.
 
     In ns, as whole numbers: some drivers count from 1970, more digits than a float has.
     """

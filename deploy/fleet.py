@@ -170,7 +170,7 @@ def complain(text):
 
 
 def _surprise(error):
-    """Return a line for an error that nobody foresaw; -d (--debug) shows its traceback."""
+    """Return a line for an unforeseen error; -d (--debug) shows its traceback."""
     logging.getLogger("deploy").debug("unforeseen", exc_info=error)
     return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
 

@@ -2,7 +2,7 @@
 
 They are read as OpenSSH does: several names in a line, with * ? and !, [host]:port, hashed names,
 and the markers @cert-authority and @revoked. A line that cannot be understood never trusts a key;
-it is told to who needs it, and no other host is any worse off.
+it is reported for the hosts that it names, and other hosts are not affected.
 """
 
 import base64

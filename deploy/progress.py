@@ -74,7 +74,7 @@ class Brief:
             self.board.say(f"records and logs: {folder}")
 
     def came(self, sample, case, records, seconds, log):
-        """Show a case that ended while nobody followed it, or that was judged otherwise since.
+        """Show a case that ended without a connection, or whose verdict has changed since.
 
         Those that never ran are left to the summary, where one line is enough for all.
         """

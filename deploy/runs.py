@@ -118,7 +118,7 @@ class _Talk:
     def _run(self, event):
         """Put a run from the board into results/, complete it, and let the board forget it.
 
-        One that cannot be understood stays there, and those behind it come all the same.
+        One that cannot be understood stays there; those behind it are still fetched.
         """
         name, complete = home.run_name(event["run"]), bool(event["complete"])
         self.runs += 1

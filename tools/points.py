@@ -10,8 +10,7 @@ from typing import NamedTuple
 DEVICE_OPTIONS = frozenset(
     ("-p", "--platform", "-d", "--device", "-t", "--type", "--limits")
 )  # fmt: skip
-# Of what device.describe() says: who runs a point, whatever number it has. A new driver makes
-# other points.
+# Keys of device.describe() that tell devices apart. A new driver makes other points.
 RAN_ON = ("platform", "platform_version", "name", "driver")
 
 

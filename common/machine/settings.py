@@ -43,8 +43,8 @@ def change(path, value):
 def held(folder, why):
     """Hold the folder against every other program that asks for it here; gives its descriptor.
 
-    A child that gets the descriptor holds it, too, until it ends: who comes next must not take what
-    is not restored yet for what there was.
+    A child that gets the descriptor holds it, too, until it ends. Else the next program would take
+    settings that are not restored yet for the original ones.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0  # seconds for an input: nothing that is drawn here is meant to take long
+LIMIT = 60.0  # seconds for an input: all that is drawn here is short
 MOST_MEMORY = 250  # MiB that fab and its children add to what is imported, whatever a board sends
 # passed, wrong result, wrong usage, driver or board failure, unsupported, Ctrl-C, SIGTERM
 STATUSES = (0, 1, 2, 3, 77, 130, 143)
