@@ -21,7 +21,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import numpy as np
 import pyopencl as cl
 
-from common import drivers, icd
+from common import drivers
 
 GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
@@ -103,14 +103,7 @@ def touch_guard_page(device):
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
-    try:
-        with icd.loader(job["without"]):
-            platforms = cl.get_platforms()
-    except cl.Error as error:
-        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
-            raise
-        platforms = []  # that is no crash: common/drivers.py reports it
-    for who, number, device in drivers.every_device(platforms):
+    for who, number, device in drivers.every_device(drivers.loaded(job["without"])):
         if [*who, number] == job.get("device"):
             return touch_guard_page(device) if "guards" in job else probe(device)
     return "the device is gone" if "device" in job else ""

@@ -13,8 +13,7 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.folder import MARKER, locked, place, write_json
-from deploy.onboard.tree import require_free
+from deploy.onboard.tree import claimed
 from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
@@ -150,13 +149,10 @@ def install(wire, request):
 def make(wire, request):
     """Make an environment of the packages that come, write ICD files, and record both."""
     folder = request["folder"]
-    require_free(folder)
-    payload = io.BytesIO(wire.take(request["bytes"]))
-    if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
-        raise Refused("the packages arrived incomplete: provision again")
-    os.makedirs(place(folder), exist_ok=True)
-    with locked(folder, request["holder"]):
-        write_json(place(folder, MARKER), {"layout": 1})
+    with claimed(folder, request["holder"]):
+        payload = io.BytesIO(wire.take(request["bytes"]))
+        if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
+            raise Refused("the packages arrived incomplete: provision again")
         now = environment.recorded(folder)
         env = now["env"]
         if request["bytes"]:
