@@ -1,6 +1,5 @@
 """The boards of one call of fab, the work on them, and the exit status."""
 
-import getpass
 import logging
 import os
 import socket
@@ -16,12 +15,13 @@ from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, incoming, plan
 from deploy.errors import BoardError
 from deploy.link import LocalLink
-from deploy.onboard import limits
+from deploy.onboard import facts, limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
+_HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
 _STOPPED = "stopped"  # of a board
 
 
@@ -51,7 +51,7 @@ class Board:
         """
         if self.stopping:
             raise BoardError(_STOPPED)
-        mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _ourselves()}
+        mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
         self._session = self.link.start({**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
@@ -66,13 +66,6 @@ class Board:
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
         SCREEN.put(text.split("\n"), self.prefix)
-
-
-def _ourselves():
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in a container
-        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 class Fleet:
