@@ -5,10 +5,12 @@ VENV := .venv
 READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
-# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4).
+# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4); or one that
+# only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS.
 ARCH := arm64
+GPUS := mali-t760,mali-t860,mali-g31,mali-g52,mali-g72,mali-g57,mali-g310,mali-g610
 
-.PHONY: run test test-all fuzz board board-stop test-arm64 test-armhf screenshots lint format lock clean
+.PHONY: run test test-all fuzz board board-stop mali test-arm64 test-armhf screenshots lint format lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -32,10 +34,17 @@ fuzz: $(READY)
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
-	@$(BIN)/python -m dev.emulate start $(ARCH)
+	@$(BIN)/python -m dev.emulate start $(or $(GPU),$(ARCH))
 
 board-stop: $(READY)
 	@$(BIN)/python -m dev.emulate stop
+
+comma := ,
+mali: $(READY)
+	@for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate start $$gpu || exit; done
+	@$(BIN)/fab -H $(GPUS) deploy run-all; status=$$?; \
+	    for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate stop $$gpu; done; \
+	    exit $$status
 
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf: $(READY)

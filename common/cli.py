@@ -41,7 +41,8 @@ PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
 
 
 _EXIT_STATUS = {
-    "passed": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED, "error": OPENCL_FAILURE,
+    "passed": PASSED, "built": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED,
+    "error": OPENCL_FAILURE,
 }  # fmt: skip
 
 
@@ -94,6 +95,10 @@ def add_tools(result):
     group = result.add_argument_group("for tools, and to inspect a kernel")
     group.add_argument("--check-only", action="store_true", help="check the result, without timing")
     group.add_argument(
+        "--build-only", action="store_true",
+        help="build, and show what the driver made of each kernel; enqueue nothing",
+    )  # fmt: skip
+    group.add_argument(
         "--describe", action="store_true",
         help="build nothing; write the kernels and their parameters",
     )  # fmt: skip
@@ -120,7 +125,7 @@ def run(main, options, argv=None):
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
-        keep=None, guards="bands", code_files=(),
+        keep=None, build_only=False, guards="bands", code_files=(),
     )  # fmt: skip
     try:
         args = options.parse_args(argv, namespace=args)
@@ -129,7 +134,7 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
-            program.keep_in(args.keep)
+            program.ask(args.keep, args.build_only)
             buffers.guard_with(args.guards)
             if not args.debug:
                 _isolate(args)
@@ -167,6 +172,10 @@ def _isolate(args):
     def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
+        if args.build_only:
+            status, word = WRONG_RESULT, "failed"
+            if number in program.LIMITS:
+                reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"
         at_work = variant and not reason.endswith("while building")
         if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
             # The driver works on this device. So it is the kernel that left its buffers.
@@ -240,6 +249,18 @@ def save(args, finished, output=None):
     args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
+
+
+def built(args, about, params, kernels):
+    """Print and record what the driver made of {variant: kernel}, for --build-only; return PASSED.
+
+    `about` is what device.describe() says, `params` are those of the records.
+    """
+    for variant, kernel in kernels.items():
+        made = program.report(variant, kernel)
+        save(args, record.Record(args.sample, variant, "built", None, params, about,
+                                 environment(), **made))  # fmt: skip
+    return PASSED
 
 
 def _sign(args, item):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common import drivers, program
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
 from common.text import printable, size_text
@@ -135,7 +135,8 @@ def choose(platform=None, device=None, type_name=None):
     if device is not None:
         return _pick(candidates, device, "device")
     candidates.sort(key=_rank)
-    return candidates[0] if platform is not None else _first_that_works(candidates)
+    untried = platform is not None or program.builds_only()  # a trial runs a kernel
+    return candidates[0] if untried else _first_that_works(candidates)
 
 
 def _devices_or_none(platform, type_name, only):
@@ -205,7 +206,7 @@ def _pick(items, wanted, what):
 
 def open_queue(device):
     """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
-    profiling = cl.command_queue_properties.PROFILING_ENABLE
+    profiling = 0 if program.builds_only() else cl.command_queue_properties.PROFILING_ENABLE
     context = cl.Context([device])
     _contexts.append(context)
     return cl.CommandQueue(context, properties=profiling)

@@ -5,6 +5,7 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 
 import argparse
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,10 @@ FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final additi
 BOUND_FACTOR = 2.0
 _REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
-INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4
+INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4, or all that 8 bits hold
 MOST_SIZES = 1000  # of a range
-PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16}
-REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double", np.dtype(np.float16): "half"}
+PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16, "int8": np.int8}
+REAL = dict(zip(map(np.dtype, PRECISIONS.values()), ("float", "double", "half", "char")))
 
 
 class Size(NamedTuple):
@@ -48,6 +49,20 @@ class Problem(NamedTuple):
     lda: int
     ldb: int
     ldc: int
+
+    @property
+    def precision(self):
+        """The name of its type among PRECISIONS."""
+        return next(name for name, kind in PRECISIONS.items() if self.dtype == kind)
+
+    @property
+    def c_dtype(self):
+        """The type of C, alpha and beta: wider than that of A and B where those are bytes."""
+        return _of_c(self.dtype)
+
+
+def _of_c(dtype):
+    return np.dtype(np.int32 if np.dtype(dtype) == np.int8 else dtype)
 
 
 def require_precision(name, limits):
@@ -107,13 +122,15 @@ def require_fit(size, dtype, limits):
     """Raise UsageError where a matrix of that size is more than the device can hold."""
     _, N, K = size
     problem = Problem(size, np.dtype(dtype), K, N, N)
-    require_room(problem, _bytes(problem), limits)
+    require_room(problem, buffer_bytes(problem), limits)
 
 
-def _bytes(problem):
+def buffer_bytes(problem):
+    """Return how many bytes each matrix takes, by its name."""
     (M, _, K), dtype, lda, ldb, ldc = problem
-    need = {"matrix A": M * lda, "matrix B": K * ldb, "matrix C": M * ldc}
-    return {name: elements * dtype.itemsize for name, elements in need.items()}
+    size = dtype.itemsize
+    c_size = problem.c_dtype.itemsize
+    return {"matrix A": M * lda * size, "matrix B": K * ldb * size, "matrix C": M * ldc * c_size}
 
 
 def require_room(problem, need, limits):
@@ -156,10 +173,17 @@ def integer_inputs(size, seed, dtype=np.float32):
     """Return matrices A, B, C of small whole numbers, drawn in the order of sdk_inputs.
 
     With whole alpha and beta every partial sum is exact, so all devices give the same bits; `exact`
-    says whether that holds.
+    says whether that holds. In int8 they may be any, and C is int32.
     """
-    draws = rng.rand(seed, 3 * _longest(size)) % (2 * INTEGER_LIMIT + 1)
-    return _deal((draws.astype(np.float32) - np.float32(INTEGER_LIMIT)).astype(dtype), size)
+    low, high = _integers(dtype)
+    draws = rng.rand(seed, 3 * _longest(size)) % (high - low + 1)
+    A, B, C = _deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size)
+    return A, B, C.astype(_of_c(dtype))
+
+
+def _integers(dtype):
+    """Return the least and the largest of integer_inputs()."""
+    return (-128, 127) if np.dtype(dtype) == np.int8 else (-INTEGER_LIMIT, INTEGER_LIMIT)
 
 
 INPUTS = {"sdk": sdk_inputs, "integer": integer_inputs}
@@ -171,18 +195,22 @@ def exact(size, alpha, beta, dtype=np.float32):
     Of a complex type real and imaginary parts are such inputs, and each part of a product is the
     sum of two products.
     """
-    parts = 2 if np.dtype(dtype).kind == "c" else 1
+    parts, most = 2 if np.dtype(dtype).kind == "c" else 1, -_integers(dtype)[0]
     whole = all(float(x).is_integer() for s in (alpha, beta) for x in (s.real, s.imag))
     alpha, beta = (abs(s.real) + abs(s.imag) for s in (alpha, beta))
-    product = parts * size.K * INTEGER_LIMIT**2
-    largest = alpha * product + beta * INTEGER_LIMIT
-    return whole and max(largest, product) <= 2 ** (np.finfo(dtype).nmant + 1)
+    product = parts * size.K * most**2
+    return whole and max(alpha * product + beta * most, product) <= _exact_up_to(dtype)
+
+
+def _exact_up_to(dtype):
+    kind = _of_c(dtype)
+    return np.iinfo(kind).max if kind.kind == "i" else 2 ** (np.finfo(kind).nmant + 1)
 
 
 def require_exact(data, size, alpha, betas, dtype=np.float32):
     """Raise UsageError where `data` is `integer`, and some partial sum would need rounding."""
     if data == "integer" and not all(exact(size, alpha, beta, dtype) for beta in betas):
-        most = 2 ** (np.finfo(dtype).nmant + 1)
+        most = _exact_up_to(dtype)
         needs = f"--data integer needs whole --alpha and --beta, and sums below {most}"
         raise UsageError(f"{needs}: at K = {size.K} that is not so")
 
@@ -197,12 +225,16 @@ def add_options(parser):
     add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
     for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
         add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
-    add("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+    add("--data", choices=INPUTS, default="sdk", help="integer: exact results; always in int8")
 
 
 def problems(args, limits):
-    """Return the Problem of each --size. Raises UsageError where one cannot be."""
+    """Return the Problem of each --size. Raises UsageError where one cannot be.
+
+    In int8 the data is `integer`, whatever was given.
+    """
     dtype, found = np.dtype(PRECISIONS[args.precision]), []
+    args.data = "integer" if args.precision == "int8" else args.data
     for size in args.size:
         strides = []
         for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
@@ -212,7 +244,7 @@ def problems(args, limits):
                 raise UsageError(f"--{name} {ld}: {text}")
             strides.append(ld)
         found.append(Problem(size, dtype, *strides))
-        require_room(found[-1], _bytes(found[-1]), limits)
+        require_room(found[-1], buffer_bytes(found[-1]), limits)
         require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
     return found
 
@@ -225,13 +257,15 @@ def checked_betas(data, beta):
 class Expected:
     """The inputs A, B, C of a GEMM, and what it must make of them.
 
-    `cases` has (beta, result, bound) for each of checked_betas(), the results in float64.
+    `cases` has (beta, result, bound) for each of checked_betas(), the results in float64. `unread`
+    is what C is full of where no kernel may read it.
     """
 
     def __init__(self, size, dtype, data, seed, alpha, beta):
         """Draw the inputs; `data` is of INPUTS. Raises UsageError where the result overflows."""
         self.inputs = A, B, C = INPUTS[data](size, seed, dtype)
         self._alpha, self.cases = alpha, []
+        self.unread = 77 if C.dtype.kind == "i" else np.nan
         for each in checked_betas(data, beta):
             result, bound = reference(alpha, A, B, each, C)
             self.cases.append((each, result, bound * (data != "integer")))
@@ -271,10 +305,10 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
 
     `arithmetic` is the type in which a kernel computes where A's only stores, such as float32 for
     float16 matrices: its eps then counts, and once that of the stored result. Raises UsageError
-    where the result overflows A's type.
+    where the result overflows C's type. Whole numbers are exact: their bound is 0.
     """
     M, K = A.shape
-    stored, limits = np.finfo(A.dtype), np.finfo(arithmetic or A.dtype)
+    stored, limits = _finfo(C.dtype), _finfo(arithmetic or C.dtype)
     complex_ = A.dtype.kind == "c"
     wide, steps = (np.complex128, K + 1) if complex_ else (np.float64, K)
     B = B.astype(wide)
@@ -290,10 +324,16 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
         flushed = products + addend + abs(alpha) * K + 3
         bound[rows] = rounding + limits.tiny * flushed
     if np.abs(result).max() > stored.max:
-        raise UsageError(f"the result overflows {A.dtype}: choose a smaller --alpha or --beta")
+        raise UsageError(f"the result overflows {C.dtype}: choose a smaller --alpha or --beta")
     if stored.eps != limits.eps:
         bound += stored.eps * np.abs(result) + stored.tiny
     return result, bound
+
+
+def _finfo(dtype):
+    if np.dtype(dtype).kind == "i":
+        return SimpleNamespace(eps=0, tiny=0, max=np.iinfo(dtype).max)
+    return np.finfo(dtype)
 
 
 @dataclass(frozen=True)

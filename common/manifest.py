@@ -52,9 +52,10 @@ class Tools:
     `metric` is the key of a record's metrics that tools compare; more is better. `small` are the
     options of a run that a simulator can finish. `point` are those of every run of a tool: the
     result is checked, and nothing runs beside the kernel. `axes` has for options the values that
-    are run where nobody names others. `best` are the options that let the sample choose its kernel
-    and parameters, and `tuned` is the folder that it reads tuned parameters from; both are empty
-    for a sample that reads none. `ignored` are kinds of what Oclgrind finds that are mistakes here.
+    are run where nobody names others; `all` are the options that run every kernel in one process.
+    `best` are the options that let the sample choose its kernel and parameters, and `tuned` is the
+    folder that it reads tuned parameters from; both are empty for a sample that reads none.
+    `ignored` are kinds of what Oclgrind finds that are mistakes here.
     """
 
     metric: str = "gflops"
@@ -62,6 +63,7 @@ class Tools:
     point: tuple = ()
     axes: tuple = ()
     best: tuple = ()
+    all: tuple = ()
     tuned: str = ""
     ignored: tuple = ()
 
@@ -130,7 +132,7 @@ def _tools(folder, table):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
     words = {name: _strings(table.get(name, []), name)
-             for name in ("small", "point", "best", "ignored")}  # fmt: skip
+             for name in ("small", "point", "best", "all", "ignored")}  # fmt: skip
     return Tools(metric=metric, axes=axes, tuned=tuned, **words)
 
 
@@ -213,7 +215,8 @@ def code_digest(name, also=(), root=None):
     try:
         text = read_text(folder / "sample.toml", MOST_BYTES)
         own = _matches(folder, json.loads(_FILES.search(text)[1]))
-        own = [path for path in own if path.name not in _NEVER_RUN]
+        # What a search stores must not make the search start anew.
+        own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
         files |= {Path(path).name: Path(path) for path in also}
         sha = hashlib.sha256()

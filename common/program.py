@@ -1,21 +1,26 @@
 """Build a .cl file. A failed build shows the compiler's log with the source lines it names.
 
-With --keep, what the driver makes of each file is kept in a folder, for tools/inspect.
+With --keep, what the driver makes of each file is kept in a folder, for tools/inspect. With
+--build-only nothing is enqueued, and a compiler that takes too long is ended.
 """
 
 import itertools
 import json
 import os
 import re
+import signal
 import sys
+import tempfile
+import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyopencl as cl
 
-from common import files
-from common.errors import OpenCLFailure, UsageError
+from common import files, mesa
+from common.errors import WRONG_RESULT, OpenCLFailure, UsageError
+from common.text import size_text
 
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
@@ -26,22 +31,34 @@ _ASKED = {
     "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
     "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
 }
-_kept = {"folder": None}  # of keep_in()
+# What a build may take with --build-only: a signal, its timer, and seconds, of the processors for a
+# compiler that never ends (the machine may be busy), of the clock for one that waits.
+LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
+_asked = {"keep": None, "build_only": False}
+_made = {}  # by the program: the seconds that the build took, and what Mesa said of its kernels
+_MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
-def keep_in(folder):
-    """Let every later build() keep what the driver makes of the program in `folder`, if not None.
+def ask(keep, build_only):
+    """Take over the options --keep and --build-only, for every later build().
 
-    Of each program: its binary (.bin), the compiler's log (.log), and the build options and what
-    OpenCL says of each kernel (.json; memory in bytes). Raises UsageError where there is no such
-    folder and none can be made.
+    With a folder to keep in, of each program: its binary (.bin), the compiler's log (.log), the
+    build options and what OpenCL says of each kernel (.json; memory in bytes), and of each kernel
+    Mesa's disassembly (.isa). Raises UsageError where there is no such folder and none can be made.
     """
-    if folder is not None:
+    if keep is not None:
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(keep).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"--keep {folder}: {error.strerror}") from error
-    _kept["folder"] = folder
+            raise UsageError(f"--keep {keep}: {error.strerror}") from error
+    _asked.update(keep=keep, build_only=build_only)
+    if build_only:
+        mesa.listen()
+
+
+def builds_only():
+    """Return whether nothing may be enqueued: the option --build-only."""
+    return _asked["build_only"]
 
 
 def build(context, path, defines=None, options=()):
@@ -59,25 +76,38 @@ def build(context, path, defines=None, options=()):
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)
-    folder = _kept["folder"]
+    folder = _asked["keep"]
     if folder and "cl_nv_compiler_options" in context.devices[0].extensions:
         options = [*options, "-cl-nv-verbose"]  # NVIDIA's log then has registers and spills
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
-            with _quiet_driver():
+            started = time.perf_counter()
+            with _quiet_driver() as said, _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
-            failure = OpenCLFailure(f"{path.name} does not build: {_first_error(str(error))}")
-            failure.log = _with_source(str(error), source)
-            raise failure from error
+            why = f"does not build: {_first_error(str(error))}"
+            raise _failure(path, why, _with_source(str(error), source)) from error
+    made = mesa.kernels(said[0])
+    if wrong := mesa.error(said[0]):
+        raise _failure(path, wrong, None)
+    _made[program.int_ptr] = time.perf_counter() - started, made
     program = cl.Program(program)
     if folder:
         _keep(program, context.devices[0], folder, path, defines or {}, options)
     return program
+
+
+def _failure(path, why, log):
+    """Return the OpenCLFailure of a build: with --build-only it is the result."""
+    failure = OpenCLFailure(f"{path.name} {why}")
+    failure.log = log
+    if builds_only():
+        failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
+    return failure
 
 
 def _keep(program, device, folder, path, defines, options):
@@ -97,6 +127,9 @@ def _keep(program, device, folder, path, defines, options):
         base.with_suffix(".bin").write_bytes(binary)
         base.with_suffix(".log").write_text(log, encoding="utf-8", errors="replace")
         base.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
+        for name, (figures, disassembly) in _made[program.int_ptr][1].items():
+            figures["listing"] = f"{base.name}-{name}.isa"
+            base.with_name(figures["listing"]).write_text(disassembly, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -110,6 +143,22 @@ def _numbers(kernel, device):
         except cl.Error:  # private memory is new in OpenCL 1.1, and some drivers lack it
             numbers[name] = None
     return numbers
+
+
+def report(name, kernel):
+    """Print what the driver made of a kernel, for --build-only; return it as groups of a record."""
+    (device,) = kernel.context.devices
+    numbers, (seconds, made) = _numbers(kernel, device), _made[kernel.program.int_ptr]
+    figures, _ = made.get(kernel.function_name, ({}, None))
+    said = {
+        "private": "{} of private memory", "local": "{} of local memory",
+        "limit": "work-groups up to {}", "multiple": "multiple {}",
+    }  # fmt: skip
+    texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
+             for key, text in said.items() if numbers[key] is not None]  # fmt: skip
+    print(f"{name}: built in {seconds:.3g} s: {', '.join(texts + mesa.texts(figures))}", flush=True)
+    metrics = {"kernel": numbers, **({"compiler": figures} if figures else {})}
+    return {"timing": {"build_s": seconds}, "metrics": metrics}
 
 
 def flags(defines):
@@ -132,17 +181,38 @@ def _error_place(line):
 
 
 @contextmanager
-def _quiet_driver():
-    """Keep what a driver itself writes to stderr away: the log that it returns says it again."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
+def _limited():
+    """Let the kernel end this process where a build takes too long: isolation goes on in another.
+
+    A handler in Python would wait for the compiler.
+    """
+    if not builds_only():
         yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        return
+    for timer, seconds in LIMITS.values():
+        signal.setitimer(timer, seconds)
+    yield
+    for timer, _ in LIMITS.values():
+        signal.setitimer(timer, 0)
+
+
+@contextmanager
+def _quiet_driver():
+    """Keep away what a driver itself writes to stderr: the log that it returns says it again.
+
+    Yield a list that holds it afterwards, with --build-only: some say nothing in the log.
+    """
+    sys.stderr.flush()
+    kept, said = os.dup(2), []
+    with tempfile.TemporaryFile() if builds_only() else open(os.devnull, "r+b") as file:
+        try:
+            os.dup2(file.fileno(), 2)
+            yield said
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            said.append(file.read(_MOST_SAID).decode(errors="replace"))
 
 
 def _with_source(log, source):

@@ -15,7 +15,8 @@ from datetime import datetime, timezone
 
 SCHEMA = 1
 DEEPEST = 50  # lists and objects within each other; what works on records may be recursive
-STATUSES = ("passed", "failed", "unsupported", "error")
+STATUSES = ("passed", "built", "failed", "unsupported", "error")
+GOOD = ("passed", "built")  # built: with --build-only, which enqueues nothing
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
 LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
@@ -33,7 +34,7 @@ _KNOWN = {
     "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT,
                 "peak_gflops": _NUMBER, "peak_gbytes_per_s": _NUMBER, "near_gbytes_per_s": _NUMBER,
                 "ceiling_gflops": _NUMBER, "ratios": _TABLE,
-                "statistics": _TABLE, "energy": _TABLE},
+                "statistics": _TABLE, "energy": _TABLE, "kernel": _TABLE, "compiler": _TABLE},
     "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
               "output_sha256": _TEXT},
 }  # fmt: skip
@@ -60,8 +61,8 @@ class Record:
     Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
     `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
     `metrics` and `check` are empty where the run ended before. `reason` says why the status is
-    not `passed`. `code` is the SHA-256 of the files that ran, or None where it is not known: older
-    records have none.
+    neither `passed` nor `built`. `code` is the SHA-256 of the files that ran, or None where it is
+    not known: older records have none.
     """
 
     sample: str
@@ -84,8 +85,8 @@ class Record:
             raise RecordError(f"schema {self.schema!r} is unknown, this reader knows {SCHEMA}")
         if self.status not in STATUSES:
             raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
-        if (self.status == "passed") != (self.reason is None):
-            raise RecordError("every status except passed needs a reason, and passed has none")
+        if (self.status in GOOD) != (self.reason is None):
+            raise RecordError(f"a reason is for every status except {' and '.join(GOOD)}")
         for name, wanted in _TYPES.items():
             if not isinstance(getattr(self, name), wanted):
                 raise RecordError(f"{name} has the wrong type")

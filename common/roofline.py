@@ -93,8 +93,10 @@ class Roofline:
         """Return the Peak, for matrices of that Size.
 
         What others do on the machine can only lower a peak, so the highest so far counts. Raises
-        OpenCLFailure where the kernels cannot be built or give a wrong result.
+        OpenCLFailure where the kernels cannot be built or give a wrong result, or for bytes.
         """
+        if self._dtype.kind != "f":
+            raise OpenCLFailure("it is measured for floating-point numbers only")
         if self._read is None:
             self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
             self._read = cl.Kernel(self._program("fma", self._read_width), "read_all")

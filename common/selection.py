@@ -48,12 +48,12 @@ def parse(kernels, text):
 def named(args, kernels):
     """Return the (kernel, parameters given for it) to run; nothing where the best is wanted.
 
-    Raises UsageError for a parameter that none of them has.
+    Raises UsageError for a parameter that none of them has, except to describe the kernels.
     """
     values = {name: getattr(args, name) for name in parameters(kernels)}
     given = {name: value for name, value in values.items() if value is not None}
     if args.kernel == "best":
-        if given:
+        if given and not args.describe:
             raise UsageError(f"--{min(given)} is of some kernels only: name one with --kernel")
         return []
     for name in given:

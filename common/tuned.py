@@ -2,7 +2,8 @@
 
 <folder>/<device>-<platform>.json holds {"device": {...}, "entries": [...]}. An entry says which
 kernel and parameters won at which size and precision, how fast they were, and with which driver;
-`slower_than` names another kernel that was faster in the same rounds, or is null.
+`slower_than` names another kernel that was faster in the same rounds, or is null. `gflops` is null
+where nothing was measured: a compiler's static model chose.
 """
 
 import json
@@ -47,36 +48,46 @@ def family(about):
     if about["type"] == "cpu":
         width = about["preferred_vector_widths"]["float"]
         return f"{about['platform']}, {platform.machine()}, float{width}"
-    if mali := re.search(r"\bMali-([TG]\d+)", about["name"]):
-        for name, numbers in _MALI.items():
-            if re.fullmatch(numbers, mali[1]):
-                return f"Mali {name}"
+    if mali := _mali(about["name"]):
+        return mali
     if capability := about.get("compute_capability"):
         return f"NVIDIA, compute capability {capability.partition('.')[0]}"
     return None
 
 
+def _mali(text):
+    """Return the family of a Mali that a text names, or None."""
+    number = re.search(r"\bMali-([TG]\d+)", text, re.IGNORECASE)
+    found = (name for name, numbers in _MALI.items() if number and
+             re.fullmatch(numbers, number[1].upper()))  # fmt: skip
+    return next((f"Mali {name}" for name in found), None)
+
+
 def find(folder, about, precision, size):
     """Return what was stored for this device, else its family, else its vendor: a list of Found.
 
-    The nearest size comes first, then the fastest. What was slower than another kernel is left
-    out. `size` is a text such as 512x512x512. Raises UsageError for a file that is not one of ours.
+    What was measured comes first, then the nearest size, then the fastest. What was slower than
+    another kernel is left out. `size` is a text such as 512x512x512. With the limits of a Mali its
+    family counts. Raises UsageError for a file that is not one of ours.
     """
     mine, files = identity(about), _load(folder)
+    mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
     found = []
     for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
                        ("its vendor", ("vendor", "type"))):  # fmt: skip
         candidates = [
-            (abs(log2(_flop(entry["size"]) / _flop(size))), -entry["gflops"], file.name, number,
-             its["name"], entry)
+            (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
+             -(entry["gflops"] or 0), file.name, number, its["name"], entry)
             for file, its, entries in files
             if all(its[key] is not None and its[key] == mine[key] for key in keys)
             for number, entry in enumerate(entries)
             if entry["precision"] == precision and not entry["slower_than"]
         ]  # fmt: skip
-        for *_, name, entry in sorted(candidates, key=lambda c: c[:4]):
-            told = f"{entry['gflops']:.4g} GFLOPS at {entry['size']}, driver {entry['driver']}"
-            why = f"tuned for {what} ({name}: {told})"
+        for *_, name, entry in sorted(candidates, key=lambda c: c[:5]):
+            how, told = "tuned", f"{entry['gflops'] or 0:.4g} GFLOPS at {entry['size']}, driver "
+            if entry["gflops"] is None:
+                how, told = "not measured, but chosen by a static model", ""
+            why = f"{how} for {what} ({name}: {told}{entry['driver']})"
             found.append(Found(entry["kernel"], entry["params"], why))
     return found
 

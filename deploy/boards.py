@@ -25,9 +25,9 @@ class Settings:
 
     folder: on the board, relative to the home folder. python: its command there; None is python3,
     on `local` the Python that runs fab. env: added to the environment of every sample. time_limit:
-    seconds for any case, in place of the case's own. platform, device, type: the sample's options
-    of these names. ssh_config: the file that says how to reach it, in place of the user's own.
-    skip: names of cases that `run-all` and `parity` leave out there.
+    seconds for any case, in place of the case's own. platform, device, type, limits, build_only:
+    the sample's options of these names. ssh_config: the file that says how to reach it, in place of
+    the user's own. skip: names of cases that `run-all` and `parity` leave out there.
     """
 
     folder: str = "opencl-samples"
@@ -37,13 +37,17 @@ class Settings:
     platform: str | None = None
     device: str | None = None
     type: str | None = None
+    limits: str | None = None
+    build_only: bool = False
     ssh_config: str | None = None
     skip: tuple = ()
 
     def device_options(self):
-        """Return the options that make a sample choose this board's device."""
-        named = {"--platform": self.platform, "--device": self.device, "--type": self.type}
-        return [f"{option}={value}" for option, value in named.items() if value]
+        """Return the options that say to a sample which device this board has, and what it can."""
+        names = ("platform", "device", "type", "limits")
+        named = {name: getattr(self, name) for name in names}
+        options = [f"--{name}={value}" for name, value in named.items() if value]
+        return [*options, *(["--build-only"] if self.build_only else [])]
 
 
 def check_name(name):
@@ -119,5 +123,6 @@ _CHECKS = {
     "env": (_is_environment, "a table of NAME = string"),
     "time_limit": (is_time_limit, TIME_LIMIT),
     "skip": (_is_names, "a list of names of cases"),
+    "build_only": (lambda value: isinstance(value, bool), "true or false"),
     "type": (DEVICE_TYPES.__contains__, f"one of {', '.join(DEVICE_TYPES)}"),
 }

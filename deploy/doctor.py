@@ -50,8 +50,8 @@ def modules():
 
     The board puts them into a folder of its own, and runs survey.py there.
     """
-    names = ("__init__.py", "device.py", "drivers.py", "errors.py", "icd.py", "probe.py",
-             "probe.cl", "text.py")  # fmt: skip
+    names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
+             "probe.py", "probe.cl", "program.py", "text.py")  # fmt: skip
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
     return {**texts, "survey.py": _SURVEY}
 

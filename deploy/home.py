@@ -213,7 +213,7 @@ def problem(outcome, records, errors, not_run):
         return f"a record cannot be read: {errors[0]}"
     if not records:
         return f"ended with status {status} and left no record"
-    if (status == 0) != all(item.status == "passed" for item in records):
+    if (status == 0) != all(item.status in record.GOOD for item in records):
         return f"ended with status {status}, but its records have no such failure"
     return None
 

@@ -48,6 +48,8 @@ def parity(fleet, config, host):
     boards = [board for board in both if board.name != LOCAL]
     if not boards:
         raise UsageError("parity compares this machine with a board: give --host")
+    if only := [board.name for board in boards if board.settings.build_only]:
+        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
     nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
     name = runs.name_run()
 

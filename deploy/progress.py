@@ -7,7 +7,7 @@ from rich import progress
 from rich.table import Column
 from rich.text import Text
 
-from common.record import of_library
+from common.record import GOOD, of_library
 from common.text import printable
 from deploy.screen import SCREEN, shortened
 from deploy.table import STYLE, grouped, rate
@@ -166,7 +166,7 @@ def _reasons(records):
 def status_of(records):
     """Return the status of a case: the worst of its records', unless only some are unsupported."""
     statuses = {item.status for item in records}
-    for status in ("error", "failed", "passed"):
+    for status in ("error", "failed", *GOOD):
         if status in statuses:
             return status
     return "unsupported"

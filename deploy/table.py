@@ -5,12 +5,14 @@ from statistics import median
 
 from rich.text import Text
 
+from common import record
 from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened
 
-STYLE = {"passed": "green", "unsupported": "yellow", "failed": "bold red", "error": "bold red"}
+STYLE = {"passed": "green", "built": "green", "unsupported": "yellow", "failed": "bold red",
+         "error": "bold red"}  # fmt: skip
 
 MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
@@ -23,10 +25,10 @@ def brief(rows, failures, folders):
     records and logs of these rows.
     """
     several = len({row.board for row in rows}) > 1
-    bad = [row for row in rows if row.record.status != "passed"]
+    bad = [row for row in rows if row.record.status not in record.GOOD]
     groups = grouped(bad, lambda row: (row.record.status, row.record.reason))
     lines = []
-    for status in list(STYLE)[1:]:
+    for status in ("unsupported", "failed", "error"):
         mine = [(reason, found) for (each, reason), found in groups.items() if each == status]
         for reason, found in mine[:MOST_GROUPS]:
             lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
@@ -40,13 +42,18 @@ def brief(rows, failures, folders):
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
         lines.append(f"next: `fab run {case} --verbose` shows the output of the first failed case")
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
-    counts = Counter(row.record.status for row in rows)
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
-    text = f"{counts['passed']} of {len(rows)} passed"
-    text += "".join(f", {counts[s]} {s}" for s in list(STYLE)[1:] if counts[s])
-    lines.append(f"{text} ({cases} {'case' if cases == 1 else 'cases'})")
+    lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
+
+
+def _count(rows):
+    """Return how many records there are of each status, such as `3 of 4 passed, 1 failed`."""
+    counts = Counter(row.record.status for row in rows)
+    first = "built" if counts["built"] and not counts["passed"] else "passed"
+    others = [f"{counts[each]} {each}" for each in STYLE if each != first and counts[each]]
+    return ", ".join([f"{counts[first]} of {len(rows)} {first}", *others])
 
 
 def _can_run(row):

@@ -3,9 +3,9 @@
 The rule, for the times of all launches: a point is worse (better) when its median time is longer
 (shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
 is the distance from the 10th to the 90th percentile. With fewer than FEWEST launches on a side
-nothing is said. A point whose status is worse than before (passed, unsupported, error, failed: the
-last is the worst) is worse, whatever its times; so is one that passed and is not there any more,
-beside a new point of its kernel that did not pass.
+nothing is said. A point whose status is worse than before (passed, built, unsupported, error,
+failed: the last is the worst) is worse, whatever its times; so is one that passed and is not there
+any more, beside a new point of its kernel that did not pass.
 
 Points belong together by what was asked for: what a sample chooses or finds while it runs, such as
 tiles and local sizes, is not in the record of a kernel that could not be built.
@@ -17,6 +17,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass
 
+from common.record import GOOD
 from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
@@ -67,7 +68,7 @@ def compare(points, baseline):
     pairs, new, old = _paired(points, baseline, _boards(points, baseline))
     found = [_judged(*pair) for pair in pairs]
     # What ended early does not say which points are missing for it.
-    broken = {_case(p): p for p in new if p.status != "passed"}
+    broken = {_case(p): p for p in new if p.status not in GOOD}
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
     lost = [_judged_gone(point, broken) for point in old]
     if not pairs and not any(each.verdict == "worse" for each in lost):

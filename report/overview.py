@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from common import files
 from common.errors import UsageError
+from common.record import GOOD
 from common.text import figures
 from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
@@ -49,7 +50,7 @@ def problems(points):
     """Return (Problems, how many there are): the worst first, at most MOST_PROBLEMS."""
     groups = {}
     for point in points:
-        if point.status != "passed":
+        if point.status not in GOOD:
             case = None if point.status == "unsupported" else point.case
             groups.setdefault((point.board, point.sample, case, point.status), []).append(point)
     worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))

@@ -136,7 +136,7 @@ def _tiles(contents, boards):
     tiles = [("board" if len(boards) == 1 else "boards", len(boards), ""),
              ("points", len(contents.points), ""), ("records", contents.records, ""),
              ("passed", counts["passed"], "good")]  # fmt: skip
-    tiles += [(s, counts[s], "bad" if s != "unsupported" else "") for s in SEVERITY[:0:-1]]
+    tiles += [(s, counts[s], "bad" if s in ("error", "failed") else "") for s in SEVERITY[:0:-1]]
     if throttled := sum(bool(point.throttled) for point in contents.points):
         tiles.append(("throttled", throttled, "bad"))
     if contents.comparisons is not None:

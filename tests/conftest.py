@@ -122,7 +122,7 @@ def run_here(monkeypatch, capsys):
         return ended.value.code, said.out, said.err
 
     yield call
-    program.keep_in(None)
+    program.ask(None, False)
     buffers.guard_with("bands")
 
 

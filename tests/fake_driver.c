@@ -32,6 +32,7 @@ struct object {
     size_t size; /* of a buffer, in bytes */
     void *data;  /* of a buffer; the text of a program; the name of a kernel */
     cl_uint args; /* of a kernel */
+    struct object *program; /* of a kernel */
 };
 
 static void *table[180];
@@ -113,6 +114,8 @@ static cl_int some_info(struct object *id, cl_uint name, size_t room, void *to, 
     if (name == 0x1102 || name == 0x1191)               /* MEM_SIZE, NUM_ARGS */
         number = name == 0x1102 ? id->size : id->args;
     switch (name) {
+    case 0x1194:                                        /* the program of a kernel */
+        return give(&id->program, sizeof id->program, room, to, needed);
     case 0x1190:                                        /* the name of a kernel */
         return give(id->data, strlen(id->data) + 1, room, to, needed);
     case 0x1081: case 0x1091: case 0x1163:              /* the device of a context, queue, program */
@@ -124,7 +127,9 @@ static cl_int some_info(struct object *id, cl_uint name, size_t room, void *to, 
 
 static cl_int work_group_info(void *k, void *d, cl_uint name, size_t room, void *to, size_t *needed)
 {
-    size_t number = 64;
+    size_t number = 64, none[3] = {0};
+    if (name == 0x11b1) /* COMPILE_WORK_GROUP_SIZE */
+        return give(none, sizeof none, room, to, needed);
     return give(&number, sizeof number, room, to, needed);
 }
 
@@ -174,6 +179,7 @@ static void *kernel(struct object *of, const char *name, cl_int *error)
     }
     struct object *made = make(error);
     made->data = strdup(name);
+    made->program = of;
     made->args = 1; /* and one more for each comma */
     for (; *at && *at != ')'; at++)
         made->args += *at == ',';

@@ -174,11 +174,16 @@ class Oclgrind:
         """Return {what was found and where: (its kind, how often)} of a point that has run."""
         log = self._folder / f"{point.key}.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        files = {}
+        files, images = {}, False
         for path in sorted((self._folder / point.key).glob("*.json")):
             about = json.loads(path.read_text(encoding="utf-8"))
-            files.update(dict.fromkeys(about["kernels"], Path(about["file"]).name))
-        return messages(text, files)
+            file = Path(about["file"])
+            files.update(dict.fromkeys(about["kernels"], file.name))
+            images = images or "read_image" in file.read_text(encoding="utf-8")
+        found = messages(text, files)
+        # Oclgrind takes all that is read from an image for uninitialised.
+        wrong = "uninitialised value" if images else None
+        return {text: one for text, one in found.items() if one[0] != wrong}
 
 
 def find_runtime():

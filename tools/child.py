@@ -8,6 +8,7 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 
 from common import manifest, record
@@ -23,6 +24,7 @@ ctypes.CDLL(None).prctl({_KILL_WITH_PARENT}, signal.SIGKILL)
 if os.getppid() != int(sys.argv[1]): sys.exit("the parent is gone")
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
+_PATIENT = ("OPENCL_SAMPLES_PROBE_SECONDS=300", "python3")  # a driver's start is emulated, too
 _running, _lock = set(), Lock()
 
 
@@ -40,22 +42,28 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run(sample, options, limit_s, env=None):
+def run(sample, options, limit_s, env=None, board=None):
     """Run a sample with the options, at most `limit_s` seconds; return the Outcome.
 
     `env` are variables beside those of this process. The sample is killed with all that it started.
+    It runs in the project's folder on the emulated `board` of that name, if one is given, which
+    sees nothing else of this machine.
     """
-    script = manifest.ROOT / "samples" / sample / "run.py"
+    script = [str(manifest.ROOT / "samples" / sample / "run.py")]
+    if board:
+        script = ["-m", "dev.emulate", "run", board, "--", *_PATIENT, f"samples/{sample}/run.py"]
+    kind = partial(tempfile.NamedTemporaryFile, dir=_shared()) if board else tempfile.TemporaryFile
     # Files without a name: nothing is left of them, even after SIGKILL.
-    with tempfile.TemporaryFile() as saved, tempfile.TemporaryFile() as said:
+    with kind() as saved, tempfile.TemporaryFile() as said:
         json = f"/dev/fd/{saved.fileno()}"
-        command = [sys.executable, "-S", "-c", _START, str(os.getpid()), str(script), *options]
+        asked = on_board(saved.name) if board else json
+        command = [sys.executable, "-S", "-c", _START, str(os.getpid()), *script, *options]
         started = time.monotonic()
         with _lock:  # no fork of another thread may keep the files open
             process = subprocess.Popen(
-                [*command, "--json", json], pass_fds=[saved.fileno()], stderr=said,
+                [*command, "--json", asked], pass_fds=[saved.fileno()], stderr=said,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
-                env={**os.environ, **(env or {})},
+                cwd=manifest.ROOT if board else None, env={**os.environ, **(env or {})},
             )  # fmt: skip
             _running.add(process)
         try:
@@ -67,6 +75,22 @@ def run(sample, options, limit_s, env=None):
         seconds = time.monotonic() - started
         records, errors = record.sort(record.scan(json))
         return Outcome(status, records, _reason(status, limit_s, said, records, errors), seconds)
+
+
+def shared_folder():
+    """Return a TemporaryDirectory that an emulated board sees as well, by the name on_board()."""
+    return tempfile.TemporaryDirectory(dir=_shared())
+
+
+def on_board(path):
+    """Return the name of a file, in the project's folder, on the emulated board of run()."""
+    return os.path.relpath(path, manifest.ROOT)
+
+
+def _shared():
+    folder = manifest.ROOT / ".emulated"  # where the boards themselves are kept
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _end(process):

@@ -10,8 +10,8 @@ from common.text import figures
 from tools import child
 from tools.journal import State
 
-_GRAVITY = ("passed", "unsupported", "refused", "error", "failed")  # the worst comes last
-_STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED,
+_GRAVITY = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
+_STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED, "built": PASSED,
            "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}  # fmt: skip
 
 
@@ -35,18 +35,19 @@ class Result:
         return max((item.status for item in self.records), key=_GRAVITY.index, default=None)
 
 
-def run(manifest, points, limit_s, journal=None, env=None, workers=1):
+def run(manifest, points, limit_s, journal=None, env=None, workers=1, board=None):
     """Run the points that the journal does not have; yield (Point, Result) for each, in order.
 
     `limit_s` is the time limit of each. `env` is called with a point, and returns variables of its
-    process. With several `workers` as many points run at a time: not where times are taken.
+    process. With several `workers` as many points run at a time: not where times are taken. They
+    run here, or on an emulated `board`.
     """
 
     def one(point):
         state = journal and journal.state(point.key)
         if state and state.settled(limit_s):
             return point, Result(state, new=False)
-        done = child.run(manifest.name, point.options, limit_s, env and env(point))
+        done = child.run(manifest.name, point.options, limit_s, env and env(point), board)
         return point, _result(manifest, point, done, limit_s)
 
     def kept(pair):
@@ -131,7 +132,7 @@ class Summary:
 
     def status(self):
         """Return the exit status: what the device cannot do is no failure where another passed."""
-        for name in ("failed", "error", "passed", "refused", "unsupported"):
+        for name in ("failed", "error", "passed", "built", "refused", "unsupported"):
             if self._counts[name]:
                 return _STATUS[name]
         return PASSED

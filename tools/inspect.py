@@ -3,9 +3,12 @@
 python -m tools inspect mygemm                              every kernel, small matrices
 python -m tools inspect mygemm --axis --kernel 6 7 -- --size 512 --precision double
 python -m tools inspect sgemm -- -p nvidia
+python -m tools inspect sgemm --gpu mali-g52,mali-g610 --listing
 
 Each point runs once, with --check-only and --keep. PoCL gives LLVM IR and the machine's code,
 NVIDIA's driver PTX and, with the CUDA tools, SASS. Binaries of other drivers are only kept.
+With --gpu the kernels are built for Mali GPUs that are not here, by Mesa's compiler, on emulated
+boards.
 """
 
 import json
@@ -17,10 +20,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import manifest
+from common import manifest, table
 from common.errors import UsageError
 from common.text import printable
-from tools import command, engine, listings, points, table
+from tools import command, engine, gpus, listings, points
 from tools.progress import Progress
 
 _POCL = "Portable Computing Language"
@@ -47,8 +50,15 @@ def options():
     command.add_axis(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")  # fmt: skip
-    command.add_limit(result, 300)
+    result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
+                        help="build for these instead: mali-g52, ...")  # fmt: skip
+    result.add_argument("--listing", action="store_true", help="print the disassembly as well")
+    command.add_limit(result, 1800)
     return result
+
+
+def _names(text):
+    return list(filter(None, text.split(",")))
 
 
 def main(argv):
@@ -60,6 +70,8 @@ def main(argv):
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    if args.gpu:
+        return gpus.inspect(line, found, folder)
     axes = command.all_axes(found, line)
     given = {word.partition("=")[0] for word in line.options} | set(axes)
     small = () if set(found.tools.small) & given else found.tools.small

@@ -27,7 +27,7 @@ _LINE = re.compile(
     rb'"key": "([0-9a-f]{32})", "limit_s": [0-9.]{1,20}, "metric": (null|[0-9.e+-]{1,30}), '
 )
 _PATIENCE = 1.0  # seconds: a process that a killed tool was about to start may hold the lock
-_ENDS = ("passed", "failed", "refused", "unsupported", "error")
+_ENDS = ("passed", "built", "failed", "refused", "unsupported", "error")
 _ENDED = {name.encode(): name for name in _ENDS}
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from common import files, manifest, record
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
+from common.record import GOOD
 from common.stats import rate, spread
 from common.text import figures, printable
 from tools import child, command, engine, points
@@ -144,11 +145,11 @@ def rates(found, item):
 
 def shown(found, item):
     """Return a record's result: its metric with the spread, or why it did not pass."""
-    if item.status != "passed":
+    if item.reason:
         return printable(f"{item.status}: {item.reason}")
     its = rates(found, item)
     if its is None:
-        return "passed"
+        return item.status
     spread_text = f"{figures(its.low)} to {figures(its.high)}, {its.count} times"
     return f"{engine.amount(found, its.median)} ({spread_text})"
 
@@ -173,14 +174,14 @@ def judge(found, old, new):
 
 def compare(found, old, new):
     """Return the verdict on two runs of the same code and device, and the exit status."""
-    if new.status != "passed":
+    if new.status not in GOOD:
         if old.status != new.status:
             return f"differ: recorded as {old.status}, now {new.status}", WRONG_RESULT
         if _kind(old.reason) != _kind(new.reason):
             text = f"differ: it fails in another way ({new.status})"
             return text, WRONG_RESULT
         return f"agree: it still does not pass ({new.status})", PASSED
-    if old.status != "passed":
+    if old.status not in GOOD:
         return f"no longer fails: it was recorded as {old.status}", PASSED
     before, after = rates(found, old), rates(found, new)
     if before is None or after is None:

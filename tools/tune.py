@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from common import constraints, manifest, record, tuned
+from common import constraints, manifest, record, table, tuned
 from common.arguments import count
 from common.errors import PASSED, OpenCLFailure, UsageError
-from tools import child, command, engine, points, sweep, table
+from tools import child, command, engine, points, sweep
 from tools.journal import Journal
 from tools.progress import Progress
 

@@ -1,4 +1,7 @@
-"""python -m dev.emulate start [arm64|armhf], or stop: what `make board` does."""
+"""python -m dev.emulate start [BOARD], or stop: what `make board` does.
+
+run BOARD -- COMMAND... runs a command there, in this folder, without ssh.
+"""
 
 import argparse
 import os
@@ -8,21 +11,25 @@ from pathlib import Path
 from common.errors import INTERRUPTED, OPENCL_FAILURE, WRONG_USAGE, UsageError
 from deploy.errors import BoardError
 from dev.emulate.board import STATE, Emulated
-from dev.emulate.root import ARCHES
+from dev.emulate.root import BOARDS
 
 
 def main():
     """Do what the command line says; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m dev.emulate", description=__doc__)
-    parser.add_argument("do", choices=("start", "stop"))
-    parser.add_argument("arch", nargs="?", choices=ARCHES, help="(start: arm64; stop: all)")
+    parser.add_argument("do", choices=("start", "stop", "run"))
+    parser.add_argument("board", nargs="?", choices=BOARDS, help="(start: arm64; stop: all)")
+    parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
     args = parser.parse_args()
+    board = Emulated(args.board or "arm64", args.state)
     try:
         if args.do == "start":
-            _start(Emulated(args.arch or "arm64", args.state))
+            _start(board)
+        elif args.do == "run":
+            return board.run(args.command, _note)
         else:
-            _stop([Emulated(arch, args.state) for arch in ([args.arch] if args.arch else ARCHES)])
+            _stop([board] if args.board else [Emulated(name, args.state) for name in BOARDS])
     except UsageError as error:
         return _complain(error, WRONG_USAGE)
     except (BoardError, OSError) as error:
@@ -45,6 +52,10 @@ def _stop(boards):
 
 def _say(text):
     print(text, flush=True)
+
+
+def _note(text):
+    print(text, file=sys.stderr)
 
 
 def _complain(error, status):

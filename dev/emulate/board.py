@@ -1,6 +1,6 @@
 """Start and stop an emulated board of this checkout. What it is made of lies in root.py.
 
-.emulated/<arch>/
+.emulated/<arch or GPU>/
     ssh_config    how to reach it; boards.toml leads fab here. There while the board runs
     known_hosts   its host key, so that nothing need be accepted by hand
     client_key    the key that it takes
@@ -17,16 +17,25 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from dev.emulate.inside import birth
-from dev.emulate.root import ARCHES, build
+from dev.emulate.root import ARCHES, BOARDS, GPUS, build, locked
 
 STATE = ROOT / ".emulated"
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
+# The first process that opens the device compiles OpenCL C's built-in functions.
+_OPEN = """
+import ctypes
+cl, platform, device = ctypes.CDLL("libOpenCL.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+cl.clGetPlatformIDs(1, ctypes.byref(platform), None)
+raise SystemExit(cl.clGetDeviceIDs(platform, ctypes.c_ulong(0xFFFFFFFF), 1, ctypes.byref(device),
+                                   None))
+"""
 _SSHD = """\
 ListenAddress 127.0.0.1:{port}
 HostKey /home/board/.ssh/host_key
@@ -37,17 +46,17 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 MaxStartups 100
-SetEnv LANG=C.UTF-8
+SetEnv {env}
 Subsystem sftp internal-sftp
 """
 
 
 class Emulated:
-    """The emulated board of one architecture, with what is kept of it in the folder `state`."""
+    """The emulated board of that name in BOARDS; what is kept of it is in the folder `state`."""
 
     def __init__(self, name, state=STATE):
-        self.arch, self.folder = ARCHES[name], Path(state).resolve() / name
-        self.alias = "emulated" if name == "arm64" else f"emulated-{name}"
+        self.arch, self.folder = BOARDS[name], Path(state).resolve() / name
+        self.alias = name if name not in ARCHES else f"emulated-{name}".removesuffix("-arm64")
         self.ssh_config = self.folder / "ssh_config"
 
     def start(self, say):
@@ -60,13 +69,44 @@ class Emulated:
                 say(f"{self.alias} is running already")
                 return
             self._end()  # of a start that broke off
-            root = build(self.arch, say)
+            root, cache = self._build(say)
             began = time.monotonic()
             port = self._prepare()
-            self._begin(root)
+            self._begin(root, cache)
             self._wait(port)
             self._write_ssh_config(port)
         say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
+
+    def run(self, command, say):
+        """Run a command on a board of its own, in this folder; return its exit status.
+
+        `say` is as for start().
+        """
+        with self._alone():
+            root, cache = self._build(say)
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        return self._enter("/dev/null", root, home, cache, command).returncode
+
+    def _build(self, say):
+        """Return its file system and the folder with Mesa's shader cache, empty without Mesa."""
+        root = build(self.arch, say)
+        if self.arch not in GPUS.values():
+            return root, ""
+        cache = root.with_name(f"{root.name}.{self.folder.name}")
+        with locked(cache, say):
+            if not cache.exists():
+                say(f"compiling OpenCL C's built-in functions for {self.alias}: a minute")
+                self._fill(root, cache)
+        return root, cache
+
+    def _fill(self, root, cache):
+        with tempfile.TemporaryDirectory(dir=cache.parent) as new:
+            command = ["MESA_SHADER_CACHE_DIR=/home/board", "python3", "-c", _OPEN]
+            done = self._enter("/dev/null", root, new, "", command, capture_output=True)
+            if done.returncode != 0:
+                raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
+            Path(new, "mesa_shader_cache").rename(cache)
 
     def stop(self):
         """End the board and all that runs on it; tell whether it was running."""
@@ -122,25 +162,34 @@ class Emulated:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        (ssh / "sshd_config").write_text(_SSHD.format(port=port), encoding="utf-8")
+        env = " ".join(_settings(self.arch.env))
+        (ssh / "sshd_config").write_text(_SSHD.format(port=port, env=env), encoding="utf-8")
         key = " ".join((ssh / "host_key.pub").read_text(encoding="utf-8").split()[:2])
         (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n", encoding="utf-8")
         return port
 
-    def _begin(self, root):
-        qemu = shutil.which(self.arch.qemu)
-        if qemu is None:
-            raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
-        where = (self.folder / "leader", root, self.folder / "home")
+    def _begin(self, root, cache):
         with open(self.folder / "log", "w") as log:
-            begun = subprocess.run(
-                [sys.executable, "-m", "dev.emulate.inside", *where, qemu,
-                 *map(str, self.arch.elf)],
-                cwd=ROOT, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
+            begun = self._enter(
+                self.folder / "leader", root, self.folder / "home", cache,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         if begun.returncode != 0:
             raise BoardError(self._why())
+
+    def _enter(self, leader, root, home, cache, command=(), **options):
+        """Start dev/emulate/inside.py and wait for it: `options` are subprocess.run()'s."""
+        qemu = shutil.which(self.arch.qemu)
+        if qemu is None:
+            raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
+        if command:
+            env = {"HOME": "/home/board", "PATH": "/usr/bin", **self.arch.env}
+            command = ["/usr/bin/env", "-i", *_settings(env), *command]
+        return subprocess.run(
+            [sys.executable, "-m", "dev.emulate.inside", leader, root, home, cache, qemu,
+             *map(str, self.arch.elf), *command],
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, **options,
+        )  # fmt: skip
 
     def _wait(self, port):
         """Wait until the board's sshd greets."""
@@ -156,7 +205,8 @@ class Emulated:
                 raise BoardError(self._why())
             if time.monotonic() > end:
                 self._end()
-                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {self._last()}")
+                last = _last((self.folder / "log").read_bytes())
+                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {last}")
             time.sleep(0.05)
 
     def _write_ssh_config(self, port):
@@ -167,13 +217,9 @@ class Emulated:
         )
         self.ssh_config.write_text(block, encoding="utf-8")
 
-    def _last(self):
-        log = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
-        return (log.strip().splitlines() or ["it says nothing"])[-1]
-
     def _why(self):
         """Return why the board did not come up, with what can be done about it."""
-        last = self._last()
+        last = _last((self.folder / "log").read_bytes())
         text = f"the emulated board cannot start: {last}"
         if "binfmt_misc" in last:
             text += ". It needs Linux 6.7 or newer, or qemu's entries in the system's binfmt_misc"
@@ -183,3 +229,12 @@ class Emulated:
                 "kernel.apparmor_restrict_unprivileged_userns=0. In a container: --privileged"
             )
         return text
+
+
+def _settings(env):
+    return [f"{name}={value}" for name, value in {"LANG": "C.UTF-8", **env}.items()]
+
+
+def _last(said):
+    lines = said.decode(errors="replace").strip().splitlines()
+    return (lines or ["it says nothing"])[-1]

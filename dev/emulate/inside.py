@@ -1,8 +1,10 @@
 """Become the emulated board: enter namespaces of its own, put its file system together, be sshd.
 
-python -m dev.emulate.inside LEADER ROOT HOME QEMU ELF_CLASS ELF_MACHINE
+python -m dev.emulate.inside LEADER ROOT HOME CACHE QEMU ELF_CLASS ELF_MACHINE [COMMAND...]
 
-The file LEADER gets the id of the process whose end is the end of the whole board.
+The file LEADER gets the id of the process whose end is the end of the whole board. CACHE is a
+folder with Mesa's shader cache for it, or empty. A COMMAND runs in place of sshd, in this folder,
+and its status is that of this program.
 In these namespaces it is root, which an ordinary user may be there, too; nothing it does is seen
 outside of them: user_namespaces(7), pid_namespaces(7), and binfmt_misc, which a user namespace has
 for itself from Linux 6.7 on.
@@ -10,12 +12,16 @@ for itself from Linux 6.7 on.
 
 import ctypes
 import os
+import shutil
+import signal
 import socket
 import struct
 import sys
 
+LIBCLC = "/run/libclc"
 BOARD = 1000  # the board's user, who may no more there than any user may
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _NEW_MOUNTS, _NEW_NAME, _NEW_USER, _NEW_PIDS = 0x20000, 0x4000000, 0x10000000, 0x20000000
 _READ_ONLY, _REMOUNT, _BIND, _WITH_ALL_BELOW, _TO_US_ONLY = 1, 32, 4096, 16384, 1 << 19
 _LOCKED = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC  # a user namespace must keep these
@@ -23,8 +29,8 @@ _BINFMT = "/proc/sys/fs/binfmt_misc"
 _DEVICES = ("full", "null", "random", "tty", "urandom", "zero")
 
 
-def main(leader, root, home, qemu, elf_class, machine):
-    """Become the board; returns only in the process that started it."""
+def main(leader, root, home, cache, qemu, elf_class, machine, *command):
+    """Become the board; return a status, and only in the process that started it."""
     ids = os.getuid(), os.getgid()
     _unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NAME | _NEW_PIDS)
     _map_user(*ids, to=0)
@@ -32,17 +38,26 @@ def main(leader, root, home, qemu, elf_class, machine):
     if number := os.fork():  # the first process of its process namespace
         _touch(leader, f"{number}\n{birth(number)}")
         os.write(written, b"!")
-        return
+        return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) if command else 0
     os.close(written)
     if not os.read(go, 1):
-        return  # nobody would find a board whose leader is not written down
+        return 1  # nobody would find a board whose leader is not written down
     _mount(None, "/", None, _WITH_ALL_BELOW | _TO_US_ONLY)
     _register(qemu, int(elf_class), int(machine))
     _put_together(root, home)
+    if command:
+        os.mkdir(f"{root}/run/work")
+        _mount(os.getcwd(), f"{root}/run/work", None, _BIND | _WITH_ALL_BELOW)
+    if cache:
+        _fill(cache, f"{root}{LIBCLC}")
     socket.sethostname("emulated")
     _unshare(_NEW_USER)
     _map_user(0, 0, to=BOARD)
     os.chroot(root)
+    if command:
+        os.chdir("/run/work")
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execv(command[0], command)
     os.chdir("/home/board")
     os.execv("/usr/sbin/sshd", ["/usr/sbin/sshd", "-D", "-e", "-f", ".ssh/sshd_config"])
 
@@ -124,6 +139,19 @@ def _put_together(root, home):
         _touch(f"{vendors}/{name}", text)
 
 
+def _fill(cache, target):
+    """Copy Mesa's shader cache, and make it one that nothing is added to.
+
+    Mesa says nothing about a kernel that it finds there. It writes to a folder for the first byte
+    of a key.
+    """
+    shutil.copytree(cache, f"{target}/mesa_shader_cache")
+    for byte in range(256):
+        folder = f"{target}/mesa_shader_cache/{byte:02x}"
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o555)
+
+
 def _read_only(folder):
     """Make what was bound to a folder read-only there."""
     kept = os.statvfs(folder).f_flag & _LOCKED
@@ -158,6 +186,6 @@ def _error(what):
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:])
+        sys.exit(main(*sys.argv[1:]))
     except OSError as error:
         sys.exit(f"{error.filename}: {error.strerror}")

@@ -2,7 +2,7 @@
 
 No ARM program runs for it (mmdebstrap's variant `extract`), which is why it takes half a minute and
 not a quarter of an hour. What the packages' own scripts would have done is done here, as far as
-sshd, Python and PoCL need it.
+sshd, Python and the OpenCL driver need it.
 """
 
 import contextlib
@@ -13,19 +13,23 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
+from dev.emulate.inside import LIBCLC
 
-SUITE = "bookworm"  # Debian 12
+SUITES = {"12": ("bookworm",), "13": ("trixie", "trixie-backports")}  # the last one is preferred
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+ARCHIVE = "http://deb.debian.org/debian"
 HOME = "home/board"
 _SYSTEM = (
     "base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip",
     "hostname", "libc-bin", "login", "openssh-server", "procps", "sed", "tar",
 )  # fmt: skip
-_OPENCL = ("ocl-icd-libopencl1", "pocl-opencl-icd", "python3")
+_OPENCL = ("ocl-icd-libopencl1", "python3")
+_PYTHON = ("python3-numpy", "python3-pil", "python3-pyopencl")
 _USERS = "board:*:1000:1000::/home/board:/bin/bash\n"
 _GROUPS = "board:*:1000:\n"
 
@@ -33,7 +37,8 @@ _GROUPS = "board:*:1000:\n"
 class Arch(NamedTuple):
     """An architecture as Debian, qemu and ELF name it, and what the board has beside the basics.
 
-    `elf` is the class (1: 32 bits, 2: 64 bits) and the machine of its programs.
+    `elf` is the class (1: 32 bits, 2: 64 bits) and the machine of its programs. `debian` names the
+    architecture, `release` is a key of SUITES. `env` are variables of everything that runs there.
     """
 
     debian: str
@@ -41,15 +46,43 @@ class Arch(NamedTuple):
     triplet: str
     elf: tuple
     packages: tuple
+    release: str = "12"
+    env: dict = MappingProxyType({})
 
 
 ARCHES = {
     # As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
-    "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", (2, 183), ()),
+    "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", (2, 183),
+                  ("pocl-opencl-icd",)),
     # There are no wheels for 32-bit ARM: a board has what its distribution packages.
     "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
-                  ("python3-numpy", "python3-pil", "python3-pyopencl")),
+                  ("pocl-opencl-icd", *_PYTHON)),
 }  # fmt: skip
+
+
+def _mesa(driver, **env):
+    """Return the Arch of a board whose OpenCL is Mesa's for a GPU that does nothing."""
+    arch = ARCHES["arm64"]
+    packages = ("mesa-drm-shim", "mesa-opencl-icd", *_PYTHON)
+    shim = f"/usr/lib/{arch.triplet}/lib{driver}_noop_drm_shim.so"
+    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, "MESA_SHADER_CACHE_DIR": LIBCLC, **env}
+    return arch._replace(packages=packages, release="13", env=env)
+
+
+# All have the same file system. The numbers are those by which Mesa knows the GPUs.
+GPUS = {
+    "mali-t760": _mesa("panfrost", PAN_GPU_ID="750"),
+    "mali-t860": _mesa("panfrost", PAN_GPU_ID="860"),
+    "mali-g31": _mesa("panfrost", PAN_GPU_ID="7093"),
+    "mali-g52": _mesa("panfrost", PAN_GPU_ID="7402"),
+    "mali-g72": _mesa("panfrost", PAN_GPU_ID="6221"),
+    "mali-g57": _mesa("panfrost", PAN_GPU_ID="9093"),
+    "mali-g310": _mesa("panfrost", PAN_GPU_ID="ac74"),
+    "mali-g610": _mesa("panfrost", PAN_GPU_ID="a867"),
+    "videocore-vi": _mesa("v3d"),
+    "adreno-630": _mesa("freedreno"),
+}
+BOARDS = {**ARCHES, **GPUS}
 
 
 def cache():
@@ -89,21 +122,29 @@ def build(arch, say):
     It gets its name when it is whole: a build that was killed starts anew. `say` takes the lines
     for the user. Raises UsageError.
     """
-    recipe = f"{SUITE} {packages(arch)} {Path(__file__).read_text(encoding='utf-8')}"
+    recipe = f"{SUITES[arch.release]} {packages(arch)} {Path(__file__).read_text(encoding='utf-8')}"
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
     root = cache() / f"{arch.debian}-{digest}"
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with open(root.with_suffix(".lock"), "w") as lock:
+    with locked(root, say) as lock:
+        if not root.exists():
+            require_tools(arch)
+            what = f"a Debian {arch.release} board for {arch.debian}"
+            say(f"building {what} in {root}: some 120 MB to download")
+            _build(arch, root, lock)
+    return root
+
+
+@contextlib.contextmanager
+def locked(path, say):
+    """Hold a lock for what is built at `path`; `say` tells the user that another one holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{path}.lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say("another build of it is under way: waiting for that")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if not root.exists():
-            require_tools(arch)
-            say(f"building a Debian 12 board for {arch.debian} in {root}: some 120 MB to download")
-            _build(arch, root, lock)
-    return root
+        yield lock
 
 
 def _build(arch, root, lock):
@@ -111,12 +152,14 @@ def _build(arch, root, lock):
     for old in (partial, settings):
         shutil.rmtree(old, ignore_errors=True)
     settings.mkdir()
+    suites = SUITES[arch.release]
     command = [
         "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
         f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
         f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
         '--aptopt=APT::Install-Recommends "false"', *_options_of_apt(settings / "apt.conf"),
-        SUITE, str(partial), *_sources(settings / "sources.list"),
+        f'--aptopt=APT::Default-Release "{suites[-1]}"',
+        suites[0], str(partial), _sources(settings / "sources.list", suites),
     ]  # fmt: skip
     try:
         # It holds the lock, too: should we be killed, nobody else builds before it has ended.
@@ -145,22 +188,22 @@ def _options_of_apt(file):
     return [f"--aptopt={file}"]
 
 
-def _sources(file):
-    """Return the file with this machine's own archive of Debian 12, if it has one.
+def _sources(file, suites):
+    """Return a file that names the suites in the archive which this machine's own Debian is from.
 
-    mmdebstrap knows where Debian's is for those that have none.
+    Another distribution gets them from Debian.
     """
-    with contextlib.suppress(OSError, KeyError):
-        if platform.freedesktop_os_release()["ID"] != "debian":
-            return []
-    fields = "$(RELEASE) $(COMPONENT) deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
-    targets = _output(
-        "apt-get", "indextargets", "--no-release-info", "--format", fields, "Created-By: Packages"
-    )
-    wanted = f"{SUITE} main "
-    found = {line.removeprefix(wanted) for line in targets.splitlines() if line.startswith(wanted)}
-    file.write_text("".join(f"{line}\n" for line in sorted(found)), encoding="utf-8")
-    return [str(file)] if found else []
+    own, found = platform.freedesktop_os_release(), set()
+    if own["ID"] == "debian":
+        wanted = f"{own['VERSION_CODENAME']} main "
+        fields = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
+        lines = _output("apt-get", "indextargets", "--no-release-info", "--format", fields,
+                        "Created-By: Packages").splitlines()  # fmt: skip
+        found = {line.removeprefix(wanted) for line in lines if line.startswith(wanted)}
+    lines = [f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
+             for archive in sorted(found) or [ARCHIVE] for suite in suites]  # fmt: skip
+    file.write_text("".join(lines), encoding="utf-8")
+    return str(file)
 
 
 def _output(*command):

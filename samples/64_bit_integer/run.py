@@ -62,9 +62,11 @@ def main(args):
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     luma.require_fit(image, source, limits)
     expected = sums.exact(image)
-    print(f"\n{source}\n64-bit atomics: {lacking or 'they work, says the probe kernel'}")
-    pixels = GuardedBuffer(queue, (image.size,), np.uint8)
-    pixels.write(image.reshape(-1))
+    tried = "not tried" if args.build_only else "they work, says the probe kernel"
+    print(f"\n{source}\n64-bit atomics: {lacking or tried}")
+    if not args.build_only:
+        pixels = GuardedBuffer(queue, (image.size,), np.uint8)
+        pixels.write(image.reshape(-1))
 
     names = list(KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
     if lacking and args.kernel is None:
@@ -80,11 +82,18 @@ def main(args):
                 about, cli.environment()))  # fmt: skip
             continue
 
-        # Build the kernel. Its sums are two numbers; without atomics, two for each work-group.
+        # Build the kernel for its work-groups.
+        args.progress.at(name, "building")
         shape = launch.shape(chosen, limits, image.size, args.work_group, args.access)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
         kernel, shape = launch.built(queue, KERNELS[name], name, shape)
+        if args.build_only:
+            cli.built(args, about, params | shape._asdict(), {name: kernel})
+            continue
+
+        # Make room for the sums: two numbers; without atomics, two for each work-group.
+        args.progress.at(name, "running")
         rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
         result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))

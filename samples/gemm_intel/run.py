@@ -77,6 +77,10 @@ def main(args):
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
+    names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
+    params = cli.parameters(args, *names) | tiles._asdict()
+    if args.build_only:
+        return cli.built(args, about, params, {f"gemm_{args.kernel}": kernel})
 
     # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
     memory = rules.layout(tiles)
@@ -142,12 +146,10 @@ def main(args):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
     if args.json or args.output:
         result = last[:order, :order].T
-        names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
-        scalars = {"alpha": float(alpha), "beta": float(beta)}
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
-            params=cli.parameters(args, *names) | tiles._asdict() | scalars,
-            device=about, environment=cli.environment(), timing=asdict(times),
+            params | {"alpha": float(alpha), "beta": float(beta)}, about,
+            cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
             check=check.values(inputs, result) if check else {},
         ), result if args.repeat or args.check_only else None)  # fmt: skip

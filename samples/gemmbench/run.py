@@ -36,6 +36,7 @@ try:
     )
     from common.machine import power, state, sysfs
     from common.machine.pin import pinned
+    from common.program import report
     from common.record import Record
     from common.text import printable
     from common.timing import figures
@@ -140,19 +141,22 @@ def point(bench, meta):
     meta.require_shape(size)
     gemm.require_fit(size, meta.dtype, bench.limits)
 
-    # Draw the inputs. On the device guards lie around each matrix.
+    # Build the kernel, choose the NDRange: a work-item per tile of C.
+    args.progress.at(meta.name, "building")
+    kernel, build_s = timed(metadata.build, queue.context, meta)
+    total = metadata.global_size(meta, size)
+    local = metadata.local_size(meta, total, args.lws, kernel, bench.device, bench.limits)
+    if args.build_only:
+        save(bench, meta, "built", None, **report(meta.name, kernel))
+        return PASSED
+
+    # Draw the inputs, and set the arguments. On the device guards lie around each matrix.
     drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
     operands = matrices.Operands(queue, meta, size, drawn)
     A, B, C = operands.A, operands.B, operands.C
-
-    # Build the kernel, set its arguments, choose the NDRange: a work-item per tile of C.
-    args.progress.at(meta.name, "building")
-    kernel, build_s = timed(metadata.build, queue.context, meta)
     orders = size[:1] if meta.shape == "n" else (*size, A.ld, B.ld, C.ld)
     metadata.set_arguments(kernel, meta, A.device, B.device, C.device, drawn.alpha, drawn.beta,
                            *map(np.uint32, orders))  # fmt: skip
-    total = metadata.global_size(meta, size)
-    local = metadata.local_size(meta, total, args.lws, kernel, bench.device, bench.limits)
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
     kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
     alpha, beta = matrices.text(drawn.alpha), matrices.text(drawn.beta)

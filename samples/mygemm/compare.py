@@ -8,9 +8,10 @@ from functools import partial
 from statistics import median
 
 import numpy as np
+import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, record
+from common import cli, gemm, interleaved, libraries, record, table
 from common.errors import (
     OPENCL_FAILURE,
     PASSED,
@@ -20,6 +21,7 @@ from common.errors import (
     outcome,
     worst,
 )
+from common.program import report
 from common.record import Record
 from common.timing import figures
 
@@ -62,7 +64,7 @@ class Result:
         self._progress, self._unit = progress, (name, str(problem.size))
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.batch = interleaved.Batch(1, 1)
+        self.batch, self.made = interleaved.Batch(1, 1), {}
         self._crashed = self._recorded = self._unit in progress.crashed
         if self._crashed:
             self.status, self.reason = "error", progress.crashed[self._unit]
@@ -132,7 +134,7 @@ class Result:
             params["local"] = "x".join(map(str, self.built.plan.local_size))
         if self.version:
             params["library"] = self.version
-        timing, metrics = {}, {}
+        timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
             metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
@@ -155,6 +157,20 @@ def started(args, problem, picked):
     if len(picked) == len(args.size) == 1:
         args.progress.single()
     return picked, [Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+
+
+def build_only(args, queue, limits, about, results, picked):
+    """Build each (kernel, parameters) of `picked`; record what the driver made of it."""
+    for result, (kernel, given) in zip(results, picked):
+        if result.status == "passed":
+            with result.going_on(len(results) == 1, queue):
+                result.at("building")
+                result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
+                result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
+                result.status = "built"
+        if result.reason:
+            print(f"{result.name}: {result.status}: {result.reason}", flush=True)
+        result.save_checked(args, None, about)
 
 
 def prepare(args):
@@ -238,19 +254,19 @@ def milliseconds(seconds):
 
 def show(args, results, missing, peak):
     """Print what became of the Results of one size, and let go of the device's memory."""
-    lines = ["", *table(results, args), *remarks(results, missing, peak, args)]
+    lines = ["", *rates_table(results, args), *remarks(results, missing, peak, args)]
     print("\n".join(lines), flush=True)
     for result in results:
         result.contender = result.output = None
 
 
-def table(results, args):
+def rates_table(results, args):
     """Return the lines that show the Results of one size side by side, with their ratios.
 
     The others are compared with the first, and with libraries.
     """
     if not any(r.times for r in results):
-        return columns(["", "", "error/bound"], [[r.name, r.status, error(r)] for r in results])
+        return table.lines(["", "", "error/bound"], [[r.name, r.status, error(r)] for r in results])
     timed = [r for r in results if r.times]
     best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
@@ -277,7 +293,7 @@ def table(results, args):
             f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the host's.",
             "Ratios are medians over the rounds, by the host's clock, which includes launching.",
         ]
-    return [*columns(head, rows), *notes, *_batches(timed)]
+    return [*table.lines(head, rows), *notes, *_batches(timed)]
 
 
 def _clock(results):
@@ -343,16 +359,6 @@ def remarks(results, missing, peak, args):
     return lines
 
 
-def columns(head, rows):
-    """Return the lines of a table; the first column goes left, the others right."""
-    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
-    lines = []
-    for row in (head, *rows):
-        cells = [text.rjust(width) for text, width in zip(row[1:], widths[1:])]
-        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
-    return lines
-
-
 def by_size(sizes, results):
     """Return the lines of tables kernel x size: GFLOPS, and the ratios of them."""
     cells = {(r.name, r.problem.size): r for r in results}
@@ -369,7 +375,7 @@ def by_size(sizes, results):
         shown = names if title == "GFLOPS" else kernels
         rows = [[n, *(_cell(cells.get((n, s)), view) for s in sizes)] for n in shown]
         if any(set(row[1:]) != {"-"} for row in rows):
-            lines += ["", *columns([title, *map(str, sizes)], rows)]
+            lines += ["", *table.lines([title, *map(str, sizes)], rows)]
     return lines
 
 

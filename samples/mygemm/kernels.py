@@ -1,4 +1,4 @@
-"""The fourteen kernels as data: parameters, constraints, and NDRange.
+"""The kernels as data: parameters, constraints, and NDRange.
 
 An expression such as "TSM // WPTM" stands for a number that follows from the parameters; see
 common/constraints.py. Dimension 0 of every NDRange goes along the columns of C, dimension 1 along
@@ -11,13 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import plans
-from plans import Kernel, Work
+from plans import Kernel, Pass
 
 from common import constraints, selection, subgroups
 from common.constraints import VECTORS, Space
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
-from common.gemm import REAL, padded
+from common.gemm import REAL
 from common.machine import blocking
 from common.tuned import find
 
@@ -27,22 +27,34 @@ _VALUES = {
     **dict.fromkeys(("TS", "TSDK"), _TILES),
     **dict.fromkeys(("TSM", "TSN"), _SIDES),
     **dict.fromkeys(("WPT", "WPTM", "WPTN", "RY", "THREADSX", "THREADSY"), _PER_ITEM),
-    **dict.fromkeys(("WIDTH", "RX", "RK"), VECTORS),
+    **dict.fromkeys(("WIDTH", "RX", "RK", "M0", "N0", "UNROLL", "LANES", "ROWS"), VECTORS),
     "TSK": (4, 8, 16, 32),
     "PAD": (0, 1, 2),
+    "CHAIN": (0, 16, 32, 64, 128),
 }
+_MAY_BE_0 = ("PAD", "CHAIN")
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
 
 
-def _space(defaults, rules, local, local_bytes="0", **values):
-    """Return a Space: what OpenCL C has as vectors are vectors, and only PAD may be 0."""
+def _kernel(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
+    """Return a Kernel; a parameter with the values of VECTORS is one of them, whatever is tried."""
     own = [
         f"{name} in {VECTORS}" if _VALUES.get(name) is VECTORS else f"{name} >= 1"
         for name in defaults
-        if name != "PAD"
+        if name not in _MAY_BE_0
     ]
-    values = {name: values.get(name) or _VALUES[name] for name in defaults}
-    return Space(defaults, values, (*own, *rules), local, local_bytes)
+    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
+    return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
+
+
+def _over(count, unit):
+    """Return an expression: how many units `count` needs."""
+    return f"(({count} + {unit} - 1) // ({unit}))"
+
+
+def _up(count, unit):
+    """Return an expression: `count`, rounded up to whole units."""
+    return f"({_over(count, unit)} * ({unit}))"
 
 
 # 01 to 05: a work-group makes a tile of TS x TS. Some work-items make WPT rows, or WIDTH columns.
@@ -50,36 +62,22 @@ def _space(defaults, rules, local, local_bytes="0", **values):
 _TS, _TS_BYTES = ("TS", "TS", "TS"), "2 * TS * TS * itemsize"
 _WIDE = ("WIDTH", "WIDTH", "WIDTH")
 
-NAIVE = Kernel(1, "naive", _space({"TS": 32}, (), ("TS", "TS")))
-TILES = Kernel(2, "tiles", _space({"TS": 32}, (), ("TS", "TS"), _TS_BYTES), multiple=_TS)
-MORE_WORK = Kernel(
-    3,
-    "more_work",
-    _space({"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES),
-    per_item=("1", "WPT"),
-    multiple=_TS,
-)
-WIDE = Kernel(
-    4,
-    "wide",
-    _space({"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES),
-    per_item=("WIDTH", "1"),
-    multiple=_TS,
-    align=_WIDE,
-)
-TRANSPOSED = Kernel(
-    5,
-    "transposed",
-    _space(
-        {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2},
-        ("TS % WPT == 0", "TSDK % (TS // WPT) == 0"),
-        ("TS", "TS // WPT"),
-        "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
-    ),
-    per_item=("1", "WPT"),
-    multiple=("TS", "TS", "TSDK"),
-    transpose_a=True,
-)
+NAIVE = _kernel(1, "naive", {"TS": 32}, (), ("TS", "TS"))
+TILES = _kernel(2, "tiles", {"TS": 32}, (), ("TS", "TS"), _TS_BYTES, multiple=_TS)
+MORE_WORK = _kernel(
+    *(3, "more_work", {"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES),
+    per_item=("1", "WPT"), multiple=_TS,
+)  # fmt: skip
+WIDE = _kernel(
+    *(4, "wide", {"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES),
+    per_item=("WIDTH", "1"), multiple=_TS, align=_WIDE,
+)  # fmt: skip
+TRANSPOSED = _kernel(
+    *(5, "transposed", {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2}),
+    ("TS % WPT == 0", "TSDK % (TS // WPT) == 0"), ("TS", "TS // WPT"),
+    "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
+    per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
+)  # fmt: skip
 
 # 06 to 10: a work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
@@ -95,6 +93,7 @@ _VECTOR_RULES = (
     *(rule.replace("WPTN))", "WPTN) * WIDTH)") for rule in _EACH_LOADS),
 )
 _BLOCKED = {"per_item": ("WPTN", "WPTM"), "multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
+_WIDE_BLOCKED = {**_BLOCKED, "align": _WIDE}
 
 
 def _shuffles(problem, params, limits, device):
@@ -106,66 +105,36 @@ def _shuffles(problem, params, limits, device):
     return {"SHUFFLE": found.how}, found.options
 
 
-REGISTERS = Kernel(
-    6,
-    "registers",
-    _space(
-        {**_BLOCK, "PAD": 2},
-        (*_BLOCK_RULES, *_EACH_LOADS),
-        _BLOCK_LOCAL,
-        "(TSM * (TSK + PAD) + TSK * TSN) * itemsize",
-    ),
-    **_BLOCKED,
+REGISTERS = _kernel(
+    *(6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_EACH_LOADS), _BLOCK_LOCAL),
+    "(TSM * (TSK + PAD) + TSK * TSN) * itemsize", **_BLOCKED,
+)  # fmt: skip
+WIDE_REGISTERS = _kernel(
+    *(7, "wide_registers", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES),
+    **_WIDE_BLOCKED,
 )
-WIDE_REGISTERS = Kernel(
-    7,
-    "wide_registers",
-    _space({**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES),
-    align=_WIDE,
-    **_BLOCKED,
+SHUFFLES = _kernel(
+    *(8, "shuffles", {**_BLOCK, "WIDTH": 4}),
+    (*_VECTOR_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
+    *(_BLOCK_LOCAL, _BLOCK_BYTES), more=_shuffles, **_WIDE_BLOCKED,
+)  # fmt: skip
+PREFETCH = _kernel(
+    *(9, "prefetch", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}"),
+    **_WIDE_BLOCKED,
 )
-SHUFFLES = Kernel(
-    8,
-    "shuffles",
-    _space(
-        {**_BLOCK, "WIDTH": 4},
-        (*_VECTOR_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
-        _BLOCK_LOCAL,
-        _BLOCK_BYTES,
-    ),
-    align=_WIDE,
-    more=_shuffles,
-    **_BLOCKED,
-)
-PREFETCH = Kernel(
-    9,
-    "prefetch",
-    _space({**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}"),
-    align=_WIDE,
-    **_BLOCKED,
-)
-ANY_SIZE = Kernel(  # it takes the matrices as they are, and reads A along K
-    10,
-    "any_size",
-    _space(
-        {**_BLOCK, "WIDTH": 4, "PAD": 2},
-        tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES),
-        _BLOCK_LOCAL,
-        "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize",
-    ),
-    per_item=("WPTN", "WPTM"),
-)
+ANY_SIZE = _kernel(  # it takes the matrices as they are, and reads A along K
+    *(10, "any_size", {**_BLOCK, "WIDTH": 4, "PAD": 2}),
+    tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES),
+    *(_BLOCK_LOCAL, "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize"), per_item=("WPTN", "WPTM"),
+)  # fmt: skip
 
 # 11: registers only.
 
-REGISTERS_ONLY = Kernel(
-    11,
-    "registers_only",
-    _space({"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, (), ("THREADSX", "THREADSY")),
-    per_item=("RX", "RY"),
-    multiple=("THREADSY * RY", "THREADSX * RX", "RK"),
-    align=("RK", "RX", "RX"),
-)
+REGISTERS_ONLY = _kernel(
+    *(11, "registers_only", {"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, ()),
+    ("THREADSX", "THREADSY"), per_item=("RX", "RY"),
+    multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
+)  # fmt: skip
 
 # 12: packed panels, for CPUs.
 
@@ -189,24 +158,14 @@ def _packed_more(problem, params, limits, device):
     return {"PREFETCH": 1} if type_of(device) == "cpu" else {}, ()
 
 
-PACKED = Kernel(
-    12,
-    "packed",
-    _space(
-        {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1},
-        ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"),
-        ("1", "1"),
-        "(KC * NC + MR * (KC + WIDTH)) * itemsize",
-        MR=(4, 6, 8, 12),
-        NR=(8, 16, 32, 48),
-        KC=(96, 176, 352, 512),
-        NC=(48, 96, 192, 384, 768),
-        GROUPS=(1, 2, 4),
-    ),
-    start=_packed_start,
-    more=_packed_more,
-    groups=_packed_groups,
-)
+PACKED = _kernel(
+    *(12, "packed", {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1}),
+    ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"),
+    *(("1", "1"), "(KC * NC + MR * (KC + WIDTH)) * itemsize"),
+    {"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
+     "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4)},
+    start=_packed_start, more=_packed_more, groups=_packed_groups,
+)  # fmt: skip
 
 # 13: warps. Measured on an H200: large tiles take 128 of its multiplications in a clock for 6 reads
 # of local memory, and need about as many tiles as there are compute units; below, small ones whose
@@ -237,36 +196,29 @@ def _warps_more(problem, params, limits, device):
     return {"WIDTH": 1 if any(n % 4 for n in lengths) else 4}, ()
 
 
-WARPS = Kernel(
-    13,
-    "warps",
-    _space(
-        {**dict.fromkeys(_LARGE, 0), "BAND": 8},
-        (
-            *("WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0"),
-            *("TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0"),
-            *(f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0"),
-            *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % (TSK // 4) == 0"),
-            _UNROLLED.format("TSK * WPTM * WPTN"),
-        ),
-        (f"{_SLICE} * SLICES",),
-        "4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
-        f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
-        **dict.fromkeys(("TSM", "TSN"), (32, 64, 128, 256)),
-        **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
-        SLICES=(1, 2, 4),
-        BAND=(1, 4, 8, 16),
+WARPS = _kernel(
+    *(13, "warps", {**dict.fromkeys(_LARGE, 0), "BAND": 8}),
+    (
+        *("WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0"),
+        *("TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0"),
+        *(f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0"),
+        *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % (TSK // 4) == 0"),
+        _UNROLLED.format("TSK * WPTM * WPTN"),
     ),
-    start=_warps_start,
-    more=_warps_more,
-    groups=_tiles,
-)
+    (f"{_SLICE} * SLICES",),
+    "4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
+    f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
+    {**dict.fromkeys(("TSM", "TSN"), (32, 64, 128, 256)),
+     **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)), "SLICES": (1, 2, 4), "BAND": (1, 4, 8, 16)},
+    start=_warps_start, more=_warps_more, groups=_tiles,
+)  # fmt: skip
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
 # waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
 # leave a work-item too few registers.
 
 _WARP = {"WARP_M": 32, "WARP_N": 64}
+_PIPELINE = {"PART_BITS": 16, "TSM": 64, "TSN": 128, **_WARP, "STAGES": 4, "BAND": 8}
 _SPLIT_ITEMS = 256  # of a work-group of split(), as in the kernel
 _ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
 _CAPABILITY = 8
@@ -274,8 +226,6 @@ _CAPABILITY = 8
 
 def _require_units(problem, params, limits, device):
     """Raise Unsupported where the device has no matrix units that the kernel can use."""
-    if REAL[problem.dtype] != MATRIX_UNITS.real:
-        raise Unsupported("14_matrix_units computes in single precision only")
     if NVIDIA not in limits.extensions:
         lacking = f"the device has no {NVIDIA}"
         raise Unsupported(f"14_matrix_units needs inline PTX, by NVIDIA's compiler: {lacking}")
@@ -286,50 +236,89 @@ def _require_units(problem, params, limits, device):
     return {}, ()
 
 
-def _split_work(problem, params):
-    """Return the Work of split(): panels, and an exponent a line."""
-    slab = 512 // params["PART_BITS"]  # its depth: 64 bytes of a part
-    P = padded(problem.size, (params["TSM"], params["TSN"], slab))
-    strips = (P.M + P.N) // 8
-    nbytes = strips * 8 * (P.K // slab * 128 + 4)
-    return Work("split", (strips * _SPLIT_ITEMS,), (_SPLIT_ITEMS,), nbytes)
+_LINES = f"({_up('M', 'TSM')} + {_up('N', 'TSN')})"  # rows of A and columns of B
+_SLABS = _over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
-
-MATRIX_UNITS = Kernel(
-    14,
-    "matrix_units",
-    _space(
-        {"PART_BITS": 16, "TSM": 64, "TSN": 128, **_WARP, "STAGES": 4, "BAND": 8},
-        (
-            *("PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0"),
-            *("TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N")),
-            *(f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0"),
-            *(f"{most} >= {_SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
-        ),
-        (_ITEMS,),
-        "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
-        PART_BITS=(16, 32),
-        TSM=(32, 64, 128),
-        TSN=(32, 64, 128, 256),
-        **dict.fromkeys(_WARP, (16, 32, 64)),
-        STAGES=(2, 3, 4),
-        BAND=(4, 8, 16),
+MATRIX_UNITS = _kernel(
+    *(14, "matrix_units", _PIPELINE),
+    (
+        *("PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0"),
+        *("TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N")),
+        *(f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0"),
+        *(f"{most} >= {_SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ),
-    more=_require_units,
-    groups=_tiles,
-    work=_split_work,
+    (_ITEMS,),
+    "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
+    {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
+     **dict.fromkeys(_WARP, (16, 32, 64)), "STAGES": (2, 3, 4), "BAND": (4, 8, 16)},
+    more=_require_units, groups=_tiles,
+    passes=(Pass("split", (f"{_LINES} // 8 * {_SPLIT_ITEMS}",), None, (_SPLIT_ITEMS,)),),
+    work=f"{_LINES} * ({_SLABS} * 128 + 4)",  # panels, and an exponent a line
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
-    local_least=99 * 2**10,
-    real="float",
+    local_least=99 * 2**10, precisions=("single",),
+)  # fmt: skip
+
+# 21 to 26: for Mali. A work-item makes M0 x N0 elements of C, or 4 where a parameter is missing. 22
+# to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
+
+_TILE, _VECTORS = {"M0": 4, "N0": 4, "UNROLL": 4}, ("M0 % 4 == 0", "N0 % 4 == 0")
+_GROUP, _LOCAL, _ITEM = {"LANES": 16, "ROWS": 4}, ("LANES", "ROWS"), {"per_item": ("N0", "M0")}
+_ROWS, _COLUMNS, _DEPTH = _up("M", "M0"), _up("N", "LANES * N0"), _up("K", "UNROLL")
+_PANELS = Pass("pack_a", (_DEPTH, _over("M", "M0")))
+_IMAGE_A = Pass("pack_a", (f"{_ROWS} // 4", _DEPTH), "FLOAT")
+_IMAGE_B = Pass("pack_b", (f"{_COLUMNS} // 4", _DEPTH), "FLOAT")
+_HALVES = [
+    Pass(entry, (_over(side, "4"), f"{_DEPTH} // 2"), "UNSIGNED_INT32")
+    for entry, side in (("pack_a", "M"), ("pack_b", "N"))
+]
+_QUADS = f"{_up('K', '4 * UNROLL')} // 4"  # bytes
+_BYTES = (
+    Pass("pack_a", (_QUADS, f"{_ROWS} // 4")),
+    Pass("pack_b", (_over("N", "4"), _QUADS), "UNSIGNED_INT32"),
 )
+
+
+def _dot_products(problem, params, limits, device):
+    """Return the option with which OpenCL C may have a dot product of bytes."""
+    return {}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
+
+
+MALI_REGISTERS = _kernel(
+    *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, _VECTORS[1:], _LOCAL), **_ITEM,
+    multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
+)  # fmt: skip
+MALI_PACKED = _kernel(
+    *(22, "mali_packed", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+    passes=(_PANELS, _IMAGE_B._replace(channel=None)),
+    work=f"({_ROWS} + {_COLUMNS}) * {_DEPTH} * itemsize",
+)  # fmt: skip
+MALI_IMAGE = _kernel(
+    *(23, "mali_image", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+    passes=(_PANELS, _IMAGE_B), work=f"{_ROWS} * {_DEPTH} * 4", precisions=("single",),
+)  # fmt: skip
+MALI_IMAGES = _kernel(
+    *(24, "mali_images", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+    passes=(_IMAGE_A, _IMAGE_B), precisions=("single",),
+)  # fmt: skip
+MALI_HALF = _kernel(
+    *(25, "mali_half", {"UNROLL": 8, "CHAIN": 64, **_GROUP}),
+    *(("UNROLL >= 2", "CHAIN % UNROLL == 0"), _LOCAL),
+    per_item=("4", "4"), passes=_HALVES, precisions=("half",),
+)  # fmt: skip
+MALI_INT8 = _kernel(
+    *(26, "mali_int8", {"M0": 4, "UNROLL": 4, **_GROUP}, _VECTORS[:1], _LOCAL),
+    per_item=("4", "M0"), passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
+    more=_dot_products, precisions=("int8",),
+)  # fmt: skip
 
 KERNELS = (
     NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
-    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS,
+    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, MALI_REGISTERS, MALI_PACKED, MALI_IMAGE,
+    MALI_IMAGES, MALI_HALF, MALI_INT8,
 )  # fmt: skip
 TUNED = Path(__file__).with_name("tuned")
-_BY_NAME = {each.name: each for each in KERNELS}
+_BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
 
 def add_options(parser):
@@ -340,10 +329,15 @@ def add_options(parser):
 
 
 def named(args):
-    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted."""
+    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted.
+
+    Of all kernels, those for other precisions are left out.
+    """
     if args.kernel == "best" and args.tuned != TUNED and not args.tuned.is_dir():
         raise UsageError(f"--tuned {args.tuned}: there is no such folder")
-    return selection.named(args, KERNELS)
+    found = selection.named(args, KERNELS)
+    every = len(found) == len(KERNELS)
+    return [pair for pair in found if not every or args.precision in pair[0].precisions]
 
 
 def best(args, problem, about, limits, device):
@@ -358,7 +352,8 @@ def best(args, problem, about, limits, device):
         candidates.append((PACKED, {}, f"{untuned} CPUs"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
         candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in (MATRIX_UNITS, WARPS)]
-    candidates.append((REGISTERS_ONLY, {}, f"{untuned} every device"))
+    every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
+    candidates += [(each, {}, f"{untuned} every device") for each in every]
     for kernel, params, why in candidates:
         if kernel and set(params) <= set(kernel.space.defaults):
             with suppress(SampleError):
@@ -369,9 +364,10 @@ def best(args, problem, about, limits, device):
 
 
 def described(named, problem, limits, device):
-    """Return what cli.describe() tells of the kernels that are named, or of all."""
+    """Return what cli.describe() tells of the kernels that are named, or of the precision's."""
     found = []
-    for kernel in [kernel for kernel, _ in named] or KERNELS:
+    ours = [kernel for kernel in KERNELS if problem.precision in kernel.precisions]
+    for kernel in [kernel for kernel, _ in named] or ours:
         space = plans.space_of(kernel, {}, problem, limits, device)
         if kernel.local_least:  # more than a reader of the device's limits would know of
             most = plans.facts_of(kernel, problem, limits)["local_mem_size"]

@@ -16,8 +16,8 @@ import pyopencl as cl
 
 from common import constraints
 from common.constraints import Space
-from common.errors import OpenCLFailure
-from common.gemm import REAL, Problem, Size, padded, require_room
+from common.errors import OpenCLFailure, Unsupported, UsageError
+from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
 from common.matrices import Matrix
 from common.program import build
 
@@ -26,17 +26,31 @@ _ATTEMPTS = 8  # at parameters for which the built kernel can have its work-grou
 _SIDE = 16  # of the work-groups that copy
 
 
+class Pass(NamedTuple):
+    """A kernel of the same file that is launched before gemm(), with the same arguments.
+
+    `items` are work-items, rounded up to whole work-groups: of `local`, or else those of gemm().
+    With a `channel`, of cl.channel_type, it fills an image: of 4 channels, a pixel a work-item.
+    """
+
+    entry: str
+    items: tuple
+    channel: str | None = None
+    local: tuple = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: its parameters, the NDRange they lead to, and the matrices that it takes.
 
     `space` has the parameters, and the local size. A work-item makes `per_item` (columns, rows) of
     C. M, N and K must be multiples of `multiple`, and lda, ldb and ldc of `align`; with
-    `transpose_a` A is given as K x M. Copies make it so. What no expression can say is a function:
-    `start` gives defaults that follow the device and the size, in place of those that are 0; `more`
-    gives further (defines, build options), or raises Unsupported; `groups` gives the work-groups of
-    the NDRange; `work` gives the Work that goes before. `local_least` are bytes of local memory
-    that the device has, whatever its driver tells. A source without REAL is in `real` only.
+    `transpose_a` A is given as K x M. Copies make it so. Each Pass goes before gemm(); all get a
+    buffer of `work` bytes, if it is not 0, and the images as further arguments. What no expression
+    can say is a function: `start` gives defaults that follow the device and the size, in place of
+    those that are 0; `more` gives further (defines, build options), or raises Unsupported; `groups`
+    gives the work-groups of the NDRange. `local_least` are bytes of local memory that the device
+    has, whatever its driver tells. A source for one of `precisions` only has no REAL.
     """
 
     number: int
@@ -46,12 +60,13 @@ class Kernel:
     multiple: tuple = ("1", "1", "1")
     align: tuple = ("1", "1", "1")
     transpose_a: bool = False
+    passes: tuple = ()
+    work: str = "0"
     start: Callable | None = None
     more: Callable | None = None
     groups: Callable | None = None
-    work: Callable | None = None
     local_least: int = 0
-    real: str | None = None
+    precisions: tuple = ("single", "double", "half")
 
     @property
     def label(self):
@@ -64,20 +79,12 @@ class Kernel:
         return FOLDER / f"{self.label}.cl"
 
 
-class Work(NamedTuple):
-    """What kernel 14 launches before its main kernel; both get a further buffer of `nbytes`."""
-
-    entry: str
-    global_size: tuple
-    local_size: tuple
-    nbytes: int
-
-
 class Plan(NamedTuple):
     """How a kernel is built and launched for a problem; sizes of the NDRange in work-items.
 
-    `size` is M, N and K as the kernel gets them: multiples of `multiple`. `why` says what was wrong
-    with the defaults of its parameters, or is None.
+    `size` is M, N and K as the kernel gets them. `why` says what was wrong with the defaults of its
+    parameters, or is None. `passes` are (entry, global size, local size). `room` has, by its role,
+    the bytes of each buffer and the (channel, width, height) of each image that it needs.
     """
 
     kernel: Kernel
@@ -90,9 +97,9 @@ class Plan(NamedTuple):
     local_size: tuple
     local_bytes: int
     size: Size
-    multiple: tuple
     align: tuple
-    work: Work | None
+    passes: tuple
+    room: dict
 
 
 def plan(kernel, given, problem, limits, device):
@@ -103,29 +110,52 @@ def plan(kernel, given, problem, limits, device):
     choice = choose(kernel, given, problem, limits, device)
     params = choice.params
     defines, options = kernel.more(problem, params, limits, device) if kernel.more else ({}, ())
-    real = {} if kernel.real else {"REAL": REAL[problem.dtype]}
-    multiple = _values(kernel.multiple, params)
-    size = padded(problem.size, multiple)
+    real = {"REAL": REAL[problem.dtype]} if len(kernel.precisions) > 1 else {}
+    size = padded(problem.size, _values(kernel.multiple, params))
+    itemsize = {"itemsize": problem.dtype.itemsize}
+    known = {**params, **size._asdict(), **itemsize}
 
     # The NDRange: a work-item for each `per_item` elements of C, in whole work-groups.
     local = constraints.local_size(kernel.space, params)
     if kernel.groups:
-        groups = kernel.groups(problem, params, device)
+        total = tuple(n * side for n, side in zip(kernel.groups(problem, params, device), local))
     else:
         columns, rows = _values(kernel.per_item, params)
-        items = -(-size.N // columns), -(-size.M // rows)
-        groups = [-(-n // side) for n, side in zip(items, local)]
-    total = tuple(n * side for n, side in zip(groups, local))
-    used = constraints.local_bytes(kernel.space, params, {"itemsize": problem.dtype.itemsize})
+        total = _whole((-(-size.N // columns), -(-size.M // rows)), local)
+    passes = tuple(
+        (each.entry, _whole(_values(each.items, known), each.local or local), each.local or local)
+        for each in kernel.passes
+    )
+    work = constraints.evaluate(kernel.work, known)
+    room = {each.entry: (each.channel, *_values(each.items, known))
+            for each in kernel.passes if each.channel}  # fmt: skip
+    require_images(kernel, room, device)
+    room = {"work": work, **room} if work else room
+    used = constraints.local_bytes(kernel.space, params, itemsize)
     return Plan(
-        kernel, problem, params, choice.why,
-        {**real, **params, **defines}, options, total, local, used, size, multiple,
-        _values(kernel.align, params), kernel.work and kernel.work(problem, params),
+        kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
+        used, size, _values(kernel.align, params), passes, room,
     )  # fmt: skip
 
 
-def _values(expressions, params):
-    return tuple(constraints.evaluate(text, params) for text in expressions)
+def _values(expressions, known):
+    return tuple(constraints.evaluate(text, known) for text in expressions)
+
+
+def _whole(items, local):
+    return tuple(-(-n // side) * side for n, side in zip(items, local))
+
+
+def require_images(kernel, images, device):
+    """Raise where the device has no images, or none of as many pixels."""
+    if images and not device.image_support:
+        raise Unsupported(f"{kernel.label} needs images, which this device does not have")
+    for _, *shape in images.values():
+        most = device.image2d_max_width, device.image2d_max_height
+        if any(side > limit for side, limit in zip(shape, most)):
+            has, may = ("{} x {}".format(*sides) for sides in (shape, most))
+            text = f"an image of {has} pixels, but the device takes at most {may}"
+            raise UsageError(f"{kernel.label}: {text}: choose a smaller size")
 
 
 def choose(kernel, given, problem, limits, device):
@@ -133,6 +163,8 @@ def choose(kernel, given, problem, limits, device):
 
     A parameter that is 0 by default, and given as 0, is left open.
     """
+    if problem.precision not in kernel.precisions:
+        raise Unsupported(f"{kernel.label} is for --precision {' or '.join(kernel.precisions)}")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
     facts = facts_of(kernel, problem, limits)
     space = space_of(kernel, given, problem, limits, device)
@@ -205,8 +237,8 @@ class Stream:
         self.A, self.B = inputs or (
             Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
         )  # fmt: skip
-        self.C = Matrix(queue, M, N, dtype, problem.ldc)
-        self._copies = {}
+        self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc)
+        self._room = {}
 
     def write(self, A, B, C):
         """Fill the matrices, from arrays or with one value, and mend the guards around them."""
@@ -217,21 +249,39 @@ class Stream:
         """Tell whether all guards are as they were."""
         return all(matrix.intact() for matrix in (self.A, self.B, self.C))
 
-    def buffer(self, role, nbytes):
-        """Return a buffer of at least so many bytes, which kernels use one after the other."""
-        if role not in self._copies or self._copies[role].size < nbytes:
-            context, flags = self.queue.context, cl.mem_flags.READ_WRITE
-            self._copies[role] = cl.Buffer(context, flags, nbytes)
-        return self._copies[role]
+    def room(self, role, need):
+        """Return a buffer of at least `need` bytes, or an image of `need` (channel, w, h).
+
+        Kernels use it one after the other. A new one is full of NaN.
+        """
+        held = self._room.get(role)
+        if isinstance(need, int):
+            if held is None or held.size < need:
+                self._room[role] = cl.Buffer(
+                    self.queue.context, _FILLED, hostbuf=np.full(need, 255, np.uint8)
+                )
+        elif held is None or held.shape != need[1:]:
+            self._room[role] = _image(self.queue.context, *need)
+        return self._room[role]
 
     def own_bytes(self):
         """Return how many bytes it has that others do not share: of C and of copies."""
-        return self.C.nbytes + sum(buffer.size for buffer in self._copies.values())
+        return self.C.nbytes + sum(each.size for each in self._room.values())
 
     def beside(self):
         """Return another stream on the same device: A and B are shared, C and copies are not."""
         queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
         return Stream(queue, self.problem, (self.A, self.B))
+
+
+_FILLED = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+
+
+def _image(context, channel, width, height):
+    kind = cl.ImageFormat(cl.channel_order.RGBA, getattr(cl.channel_type, channel))
+    pixels = np.full((height, width, 4), 2**32 - 1, np.uint32)
+    make = getattr(cl, "create_image", cl.Image)  # the older name
+    return make(context, _FILLED, kind, (width, height), hostbuf=pixels)
 
 
 class Copy(NamedTuple):
@@ -252,43 +302,45 @@ class Step(NamedTuple):
     local_size: tuple
 
 
+def wanted(plan):
+    """Return {name: (rows, columns)} of the copies that a plan needs."""
+    M, N, K = plan.problem.size
+    P, transposed = plan.size, plan.kernel.transpose_a
+    own = {"A": (M, K), "B": (K, N), "C": (M, N)}
+    given = {"A": (P.K, P.M) if transposed else (P.M, P.K), "B": (P.K, P.N), "C": (P.M, P.N)}
+    strides = zip(own, plan.problem[2:], plan.align)
+    unaligned = [name for name, ld, unit in strides if ld % unit]
+    return {
+        name: shape for name, shape in given.items()
+        if shape != own[name] or name in unaligned or (name == "A" and transposed)
+    }  # fmt: skip
+
+
 def copies(built, stream, beta):
     """Return (A, B, C, steps before, steps after): what the kernel is given, and what makes it so.
 
     Without need of a copy, A, B and C are those of the stream. With beta = 0, C is not read.
     """
-    plan, before, after, taken = built.plan, [], [], []
-    (M, N, K), transpose_a = plan.size, plan.kernel.transpose_a
-    shapes = (K, M) if transpose_a else (M, K), (K, N), (M, N)
-    for name, (rows, columns), unit in zip("ABC", shapes, plan.align):
-        own = getattr(stream, name)
-        transposed = name == "A" and transpose_a
-        if not transposed and (own.rows, own.columns) == (rows, columns) and own.ld % unit == 0:
-            taken.append(own)
-            continue
-        buffer = stream.buffer(name, rows * columns * plan.problem.dtype.itemsize)
-        copy = Copy(buffer, rows, columns, columns)
-        taken.append(copy)
+    taken, before, after = {name: getattr(stream, name) for name in "ABC"}, [], []
+    for name, (rows, columns) in wanted(built.plan).items():
+        own, nbytes = taken[name], rows * columns * built.plan.problem.dtype.itemsize
+        copy = taken[name] = Copy(stream.room(name, nbytes), rows, columns, columns)
         if name != "C" or beta:
-            what = "transpose" if transposed else "pad"
+            what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
             before.append(_step(stream.queue.context, built, f"{what} {name}", own, copy))
         if name == "C":
             after.append(_step(stream.queue.context, built, "unpad C", copy, own))
-    return *taken, before, after
+    return *taken.values(), before, after
 
 
-def split(built, stream, arguments):
-    """Return the steps that kernel 14 needs first: they split A and B into a buffer of its own.
-
-    The buffer is a further one of the `arguments`, for the main kernel as well.
-    """
-    if built.plan.work is None:
-        return []
-    entry, total, local, nbytes = built.plan.work
-    arguments.append(stream.buffer("work", nbytes))
-    kernel = cl.Kernel(built.program, entry)
-    kernel.set_args(*arguments)
-    return [Step(entry, kernel, total, local)]
+def passes(built, stream, arguments):
+    """Return a step for each Pass of a kernel. The `arguments` get the room that all share."""
+    arguments += [stream.room(*each) for each in built.plan.room.items()]
+    steps = [Step(entry, cl.Kernel(built.program, entry), *sizes)
+             for entry, *sizes in built.plan.passes]  # fmt: skip
+    for step in steps:
+        step.kernel.set_args(*arguments)
+    return steps
 
 
 def _step(context, built, what, source, target):
@@ -300,8 +352,8 @@ def _step(context, built, what, source, target):
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
     )  # fmt: skip
-    total = tuple(-(-n // side) * side for n in (target.columns, target.rows))
-    return Step(what, kernel, total, (side, side))
+    local = side, side
+    return Step(what, kernel, _whole((target.columns, target.rows), local), local)
 
 
 @lru_cache(maxsize=8)
@@ -312,18 +364,8 @@ def _copy_program(context, path, real, side):
 
 def require_memory(plan, limits):
     """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
-    (M, _, K), lda, ldb, ldc = plan.problem.size, *plan.problem[2:]
-    need = {"matrix A": M * lda, "matrix B": K * ldb, "matrix C": M * ldc}
-    if needs_copy(plan):
-        P = plan.size
-        need |= {"padded A": P.M * P.K, "padded B": P.K * P.N, "padded C": P.M * P.N}
-    need = {name: count * plan.problem.dtype.itemsize for name, count in need.items()}
-    if plan.work:
-        need["the work space"] = plan.work.nbytes
+    need, itemsize = buffer_bytes(plan.problem), plan.problem.dtype.itemsize
+    need |= {f"a copy of {name}": prod(shape) * itemsize for name, shape in wanted(plan).items()}
+    need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
+             for role, each in plan.room.items()}  # fmt: skip
     require_room(plan.problem, need, limits)
-
-
-def needs_copy(plan):
-    """Tell whether the plan makes copies of matrices: padded, aligned or transposed ones."""
-    aligned = all(ld % unit == 0 for ld, unit in zip(plan.problem[2:], plan.align))
-    return plan.kernel.transpose_a or not aligned or plan.size != plan.problem.size

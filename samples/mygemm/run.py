@@ -51,7 +51,7 @@ def main(args):
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
-    blas = None if args.check_only else compare.prepare(args)
+    blas = None if args.check_only or args.build_only else compare.prepare(args)
 
     results = []
     for problem in problems:
@@ -74,6 +74,10 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     for result, (kernel, given) in zip(results, picked):
         with result.going_on(alone):
             plans.choose(kernel, given, problem, limits, queue.device)
+
+    if args.build_only:
+        compare.build_only(args, queue, limits, about, results, picked)
+        return results
 
     # Make the inputs, and what they must give.
     expected = gemm.Expected(*problem[:2], args.data, args.seed, args.alpha, args.beta)
@@ -115,7 +119,7 @@ def check(built, alpha, stream, expected):
     for beta, wanted, bound in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
         A, B, C = expected.inputs
-        stream.write(A, B, C if beta else np.nan)
+        stream.write(A, B, C if beta else expected.unread)
         enqueuer(built, alpha, beta, stream)()[-1].wait()
         product = stream.C.read()
         verdict = gemm.check(product, wanted, bound, stream.intact())
@@ -131,12 +135,12 @@ def enqueuer(built, alpha, beta, stream):
     A, B, C, before, after = plans.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
-    (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.dtype.type
+    (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
     arguments = [
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
         *(real(beta), C.device, np.int32(C.ld)),
     ]
-    before += plans.split(built, stream, arguments)
+    before += plans.passes(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
     launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)

@@ -58,23 +58,30 @@ def main(args):
     print("\n".join(device.summary(about)))
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
+    names = TILE if args.kernel == "all" else [args.kernel]
+    params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
+
+    # A GPU's compiler that knows the work-group's size may give a work-item more registers.
+    print("\nBuilding the kernels", flush=True)
+    args.progress.now("building sgemm.cl")
+    local = limits.fit(LOCAL, chosen.max_work_group_size)
+    stated = {"GROUP_X": local[0], "GROUP_Y": local[1]} if about["type"] == "gpu" else {}
+    program = build(queue.context, SOURCE, stated)
+    if args.build_only:
+        kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
+        return cli.built(args, about, params, kernels)
 
     # Make the inputs, and the result that they must give.
-    print("\nMaking inputs and their float64 result on the host, building the kernels", flush=True)
+    print("Making inputs and their float64 result on the host", flush=True)
     inputs = INPUTS[args.data](args.size, args.seed)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
     bound *= args.data != "integer"
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
     if args.print:
         print_matrices(zip("ABC", inputs))
-    args.progress.now("building sgemm.cl")
-    # A GPU's compiler that knows the work-group's size may give a work-item more registers.
-    local = limits.fit(LOCAL, chosen.max_work_group_size)
-    stated = {"GROUP_X": local[0], "GROUP_Y": local[1]} if about["type"] == "gpu" else {}
-    program = build(queue.context, SOURCE, stated)
 
     status = PASSED
-    for name in args.progress.each(TILE if args.kernel == "all" else [args.kernel]):
+    for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
             buffer.write(matrix)
@@ -93,8 +100,8 @@ def main(args):
             return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
         # Run once and check every element.
-        print(f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}")
-        print("Checking one launch", flush=True)
+        heading = f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}"
+        print(f"{heading}\nChecking one launch", flush=True)
         enqueue().wait()
         result = buffers[2].read()
         check = gemm.check(result, expected, bound)
@@ -113,9 +120,8 @@ def main(args):
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
-            "sgemm", name, "failed" if check.reason else "passed", check.reason,
-            cli.parameters(args, "size", "alpha", "beta", "data", "seed"), about,
-            cli.environment(), check=check.values(inputs, result), **timed,
+            "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
+            about, cli.environment(), check=check.values(inputs, result), **timed,
         ), result)  # fmt: skip
     return status
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from conftest import ROOT
+from fake_drivers import build
 
 from common import constraints, manifest, record
 from common.errors import UsageError
@@ -62,6 +63,27 @@ def test_check_only_checks_and_takes_no_times(recorded, name):
         assert not item.timing.get("host_s")
         assert item.check["error_over_bound"] <= 1
         assert item.metrics == {}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_build_only_enqueues_nothing(recorded, tmp_path, name):
+    """Not even the small program that tells whether a driver works: this one cannot run it."""
+    env = {"OCL_ICD_VENDORS": str(build(tmp_path, "LAUNCH=abort()"))}
+    done, records = recorded(name, *manifest.read(name).tools.small, "--build-only", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for item in records:
+        assert (item.status, item.check, item.device["name"]) == ("built", {}, "Fake GPU")
+        assert set(item.metrics["kernel"]) == {"private", "local", "limit", "multiple"}
+        assert item.timing["build_s"] >= 0
+        assert f"{item.variant}: built in " in done.stdout
+
+
+def test_a_kernel_that_does_not_build_is_a_result(recorded, project):
+    file = project / "samples/mygemm/kernels/01_naive.cl"
+    file.write_text(file.read_text() + "no C\n")
+    done, items = recorded("mygemm", "--kernel", "1,4", "--build-only", root=project)
+    assert (done.returncode, [item.status for item in items]) == (1, ["failed", "built"])
+    assert "01_naive.cl does not build: line" in items[0].reason
 
 
 def test_what_drivers_make_is_kept(run_sample, tmp_path):

@@ -70,6 +70,8 @@ def test_when_integers_are_exact():
     assert gemm.exact(Size(1, 1, 2**20), 2, 0, np.float64)
     assert gemm.exact(Size(1, 1, 128), 1, 0, np.float16)
     assert not gemm.exact(Size(1, 1, 128), 1, 1, np.float16)
+    assert gemm.exact(Size(1, 1, 131071), 1, 0, np.int8)  # -128 * -128 is 2 ** 14
+    assert not gemm.exact(Size(1, 1, 131072), 1, 0, np.int8)
 
 
 def test_when_complex_integers_are_exact():

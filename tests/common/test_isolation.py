@@ -97,6 +97,26 @@ def test_a_crash_while_timing_leaves_one_record(recorded, broken):
     assert len(items) == 2
 
 
+@pytest.mark.parametrize(
+    ("define", "reason"),
+    [
+        ("BUILD=abort()", "killed by SIGABRT while building"),
+        ("BUILD=hang()", "the compiler takes longer than 0.2 s: killed"),
+    ],
+)
+def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, project, tmp_path, define,
+                                                           reason):  # fmt: skip
+    file = project / "common/program.py"
+    file.write_text(file.read_text().replace("ITIMER_REAL, 600", "ITIMER_REAL, 0.2"))
+    env = {**PATIENCE, "OCL_ICD_VENDORS": str(build(tmp_path, define))}
+    args = ("-p", "fake", "--kernel", "1,4,8", "--size", 16, "--build-only")
+    done, items = recorded("mygemm", *args, root=project, env=env)
+    assert done.returncode == 1
+    found = outcome(items)
+    assert found.pop("08_shuffles")[0] == "unsupported"
+    assert found == {"01_naive": ("failed", reason), "04_wide": ("failed", reason)}
+
+
 def test_one_kernel_alone_is_not_tried_again(recorded, broken):
     root = broken("gemm_intel/gemm_nn.cl", "gemm_nn")
     done, items = recorded("gemm_intel", "-s", 16, "--validation", "-i", 1, root=root)

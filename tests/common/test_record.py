@@ -65,7 +65,7 @@ def test_every_line_is_flushed_and_strict_json(tmp_path):
         ({"sample": 3}, "sample has the wrong type"),
         ({"argv": "x"}, "argv has the wrong type"),
         ({"status": "good"}, "status 'good' is none of"),
-        ({"reason": "odd"}, "every status except passed needs a reason"),
+        ({"reason": "odd"}, "a reason is for every status except passed and built"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_file_and_line(tmp_path, change, message):

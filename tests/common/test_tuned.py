@@ -7,7 +7,8 @@ import pytest
 from common import tuned
 from common.errors import UsageError
 
-ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type": "gpu"}
+ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type": "gpu",
+         "limits": {"profile": "device"}}  # fmt: skip
 
 
 def entry(kernel="registers", size="512x512x512", gflops=9.0, precision="single", **params):
@@ -44,8 +45,23 @@ def test_this_device_comes_first_then_family_and_vendor(best):
     assert (found.params, found.why[:20]) == ({"TS": 4}, "tuned for its family")
     found = best([(here, entry("tiles", gflops=10, TS=8))])
     assert (found.params, found.why[:21]) == ({"TS": 8}, "tuned for this device")
-    other = {"name": "Rubbish", "vendor": "Nobody", "platform": "None", "type": "gpu"}
+    other = {**ABOUT, "name": "Rubbish", "vendor": "Nobody", "platform": "None"}
     assert best([], about=other) is None
+
+
+def test_what_was_measured_comes_before_what_a_model_chose(best):
+    model = {"name": "Mali-G31", "platform": "a model"}
+    found = best([(model, entry(gflops=None, TS=2))])
+    assert found.params == {"TS": 2}
+    assert found.why == "not measured, but chosen by a static model for its family (Mali-G31: r1)"
+    assert best([(model, entry("tiles", "8x8x8", gflops=3, TS=4))]).params == {"TS": 4}
+
+
+def test_with_the_limits_of_a_mali_its_family_counts(best):
+    stored = [({"name": "Mali-T860", "vendor": "x"}, entry(TS=2))]
+    cpu = {**ABOUT, "name": "H200", "vendor": "y"}
+    assert best(stored, about=cpu) is None
+    assert best([], about=cpu | {"limits": {"profile": "mali-t628"}}).params == {"TS": 2}
 
 
 def test_the_nearest_size_counts_then_the_faster_kernel(best):

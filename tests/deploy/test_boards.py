@@ -40,6 +40,8 @@ def test_settings(load):
     settings = load(text)["a"]
     assert (settings.folder, settings.time_limit) == ("x y", 9)
     assert settings.device_options() == ["--device=Mali"]
+    both = load('[a]\nlimits = "mali-g52"\nbuild_only = true\n')["a"]
+    assert both.device_options() == ["--limits=mali-g52", "--build-only"]
     assert settings.env == {"LD_LIBRARY_PATH": "/x"}
 
 
@@ -54,6 +56,7 @@ def test_settings(load):
         ("[odroid]\nfolder = 3\n", "folder must be a string"),
         ("[odroid]\npython = ''\n", "python must be a string"),
         ("[odroid]\nenv = { 'A=B' = 'x' }\n", "env must be a table of NAME"),
+        ("[odroid]\nbuild_only = 1\n", "build_only must be true or false"),
         ("[odroid]\nskip = 'speed'\n", "skip must be a list of names of cases"),
         ("[odroid]\nssh_config = ''\n", "ssh_config must be a string that is not empty"),
         ("[odroid]\ntype = 'npu'\n", "type must be one of all, cpu, gpu"),

@@ -164,3 +164,10 @@ def test_a_case_that_is_skipped(fab, stub, boards_toml):
     done = fab("deploy", "run-all")
     assert "skipped, as boards.toml says: only" in done.stdout
     assert "one only" not in done.stdout
+
+
+def test_a_board_that_runs_nothing_has_nothing_to_compare(fab, odroid, boards_toml):
+    boards_toml("[odroid]\nbuild_only = true\n")
+    done = fab("parity", "--host", "odroid")
+    assert done.returncode == 2
+    assert "parity compares results: odroid compiles and runs nothing" in done.stderr

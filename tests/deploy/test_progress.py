@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 from conftest import FAB
 
-from common.record import Record
-from deploy import progress, runs, table
+from common.record import GOOD, Record
+from deploy import home, progress, runs, table
 from deploy.onboard import cases, limits
 
 RATES = """
@@ -307,12 +307,27 @@ def test_the_board_sends_whole_lines_up_to_a_limit(tmp_path, monkeypatch):
         (["passed"], "1 kernel passed", "passed"),
         (["passed", "passed", "unsupported"], "2 kernels passed, 1 unsupported", "passed"),
         (["unsupported", "unsupported"], "2 kernels unsupported", "unsupported"),
+        (["built", "built", "unsupported"], "2 kernels built, 1 unsupported", "built"),
+        (["built", "failed"], "1 kernel built, 1 failed", "failed"),
         (["passed", "failed", "error"], "1 kernel passed, 1 failed, 1 error", "error"),
     ],
 )
 def test_what_a_checking_case_shows(statuses, figure, status):
-    records = [Record("s", "k", each, each if each != "passed" else None) for each in statuses]
+    records = [Record("s", "k", each, None if each in GOOD else each) for each in statuses]
     assert (progress.key_figure(records), progress.status_of(records)) == (figure, status)
+
+
+def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsys):
+    known = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}})}
+    monkeypatch.setattr(runs.samples, "load", lambda: known)
+    (item,) = runs._sent(event(Record("s", "k", "built").to_line()), judge=True)
+    assert item.status == "built"
+    assert home._misprinted([item], "a line that is not printed", None) == []
+    bad = Record("s", "k", "failed", "it does not compile")
+    table.brief([runs.Row("g52", "c", each) for each in (item, item, bad)], {}, [])
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == "2 of 3 built, 1 failed (1 case)"
+    assert not any(line.startswith("built") for line in said)
 
 
 def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path):

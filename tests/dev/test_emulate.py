@@ -27,10 +27,11 @@ touch $root/usr/share/libc-bin/nsswitch.conf $root/etc/apt/apt.conf.d/99mmdebstr
 {act}
 """
 FAKE_APT = """#!/bin/sh
-echo 'bookworm main deb http://mirror.invalid/debian/ bookworm main'
-echo 'bookworm-security main deb http://mirror.invalid/security/ bookworm-security main'
-echo 'trixie main deb http://other.invalid/debian/ trixie main'
+echo 'bookworm main http://mirror.invalid/debian/'
+echo 'bookworm-security main http://mirror.invalid/security/'
+echo 'trixie main http://other.invalid/debian/'
 """
+DEBIAN = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
 FAKE_CONFIG = """#!/bin/sh
 echo 'Acquire::http::Proxy "http://proxy.invalid:3128/";'
 echo 'Acquire::cdrom "";'
@@ -56,7 +57,7 @@ def tools(tmp_path, monkeypatch):
 def builder(tools, tmp_path, monkeypatch):
     """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
     monkeypatch.setattr(root, "KEYRING", tmp_path)
-    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: DEBIAN)
     for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen", "dpkg-deb"):
         tools(name)
     tools("apt-get", FAKE_APT)
@@ -101,15 +102,28 @@ def test_this_machines_archive_and_proxy_are_used(builder):
     root.build(ARM64, print)
     lines = log.read_text().splitlines()
     assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in lines
-    assert "deb http://mirror.invalid/debian/ bookworm main" in lines
+    assert f"deb [signed-by={root.KEYRING}] http://mirror.invalid/debian/ bookworm main" in lines
     assert not any(word in log.read_text() for word in ("trixie", "security", "cdrom"))
 
 
-def test_another_distribution_leaves_the_archive_to_mmdebstrap(builder, monkeypatch):
+def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(builder):
+    log = builder()
+    folder = root.build(root.BOARDS["mali-g52"], print)
+    assert folder == root.build(root.BOARDS["adreno-630"], print)
+    assert folder != root.build(ARM64, print)
+    said = log.read_text()
+    for suite in ("trixie", "trixie-backports"):
+        assert f"http://mirror.invalid/debian/ {suite} main\n" in said
+    assert 'APT::Default-Release "trixie-backports"' in said
+    assert "mesa-opencl-icd" in said
+
+
+def test_another_distribution_takes_debians_own_archive(builder, monkeypatch):
     monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
     log = builder()
     root.build(ARM64, print)
     assert "mirror.invalid" not in log.read_text()
+    assert f"{root.ARCHIVE} bookworm main" in log.read_text()
 
 
 def test_a_build_that_fails_says_why_and_starts_anew(builder, tmp_path):
@@ -180,7 +194,7 @@ def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
     board = Emulated("arm64", tmp_path)
     board.folder.mkdir()
     with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
-        board._begin(tmp_path)
+        board._begin(tmp_path, "")
     assert hint in str(told.value)
 
 

@@ -58,6 +58,13 @@ def test_a_sample_is_clean(run, name):
 
 
 @needs_oclgrind
+@pytest.mark.exhaustive
+def test_what_is_read_from_an_image_is_not_called_uninitialised(run):
+    done = run("mygemm", "--axis", "--kernel", "24")
+    assert done.stdout.splitlines()[-1] == "1 clean", done.stdout
+
+
+@needs_oclgrind
 @pytest.mark.parametrize(
     "kernel", exhaustive_but(["03_work_group"], ["03_work_group", "04_two_stages"])
 )

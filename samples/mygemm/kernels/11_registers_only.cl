@@ -40,12 +40,6 @@
 #ifndef RK
 #define RK 4 /* elements of a vector of A */
 #endif
-#ifndef THREADSX
-#define THREADSX 8 /* work-items in a work-group, along a row of C */
-#endif
-#ifndef THREADSY
-#define THREADSY 8 /* and along a column */
-#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

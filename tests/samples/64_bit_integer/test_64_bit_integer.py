@@ -349,5 +349,27 @@ def test_every_kernel_has_the_same_arguments(queue):
         assert kernel.num_args == 4
 
 
+@pytest.mark.parametrize("white", [False, True], ids=["noise", "white"])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 1000, 600_013])
+@pytest.mark.parametrize(
+    "defines", [{"WORK_GROUP": 16}, {"WORK_GROUP": 16, "GROUP_X": 16}], ids=str
+)
+def test_two_stages_with_any_access_pattern(queue, defines, count, white):
+    """White pixels fill the 32-bit sums of a stretch as far as they may be filled."""
+    file = FOLDER / "kernels" / FILES["two_stages"]
+    kernel = cl.Kernel(build(queue.context, file, defines), "two_stages")
+    drawn = np.random.default_rng(count).integers(0, 256, count)
+    pixels = np.full(count, 255, np.uint8) if white else drawn.astype(np.uint8)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffer = cl.Buffer(queue.context, flags, hostbuf=pixels)
+    sums = np.empty((1, 2), np.uint64)
+    made = cl.Buffer(queue.context, cl.mem_flags.WRITE_ONLY, sums.nbytes)
+    wide = pixels.astype(np.uint64)
+    for contiguous, local in ((0, 16), (1, 16), *(((1, 1),) if "GROUP_X" not in defines else ())):
+        kernel(queue, (local,), (local,), buffer, np.uint32(count), np.uint32(contiguous), made)
+        cl.enqueue_copy(queue, sums, made)
+        assert sums.tolist() == [[(wide * wide).sum(), wide.sum()]]
+
+
 def test_the_sample_stays_a_tutorial():
-    assert len((FOLDER / "run.py").read_text().splitlines()) <= 132
+    assert len((FOLDER / "run.py").read_text().splitlines()) <= 138

@@ -62,11 +62,12 @@ def multiply(sample, queue, tmp_path):
         args = [*map(i, size), real(alpha), a, i(strides[0]), b, i(strides[1]), real(beta), c,
                 i(strides[2])]  # fmt: skip
         steps = [("gemm", plan.global_size, plan.local_size)]
-        if plan.work:  # full of NaN, as float16, as float32 and as an exponent
-            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, plan.work.nbytes)
-            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, plan.work.nbytes)
+        if "work" in plan.room:  # full of NaN, as float16, as float32 and as an exponent
+            nbytes = plan.room["work"]
+            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, nbytes)
+            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, nbytes)
             args.append(work)
-            steps.insert(0, plan.work[:3])
+            steps = [*plan.passes, *steps]
         for entry, total, local in steps:
             program_kernel = cl.Kernel(program, entry)
             program_kernel.set_args(*args)

@@ -282,7 +282,7 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
             sample.run.enqueuer(built, alpha, beta, stream)
             for alpha, stream in ((2, first), (1, second))
         ]
-        own = [set(map(id, stream._copies.values())) for stream in (first, second)]
+        own = [set(map(id, stream._room.values())) for stream in (first, second)]
         assert not own[0] & own[1]
         assert all(own) == (number == 2)
         for each in enqueue * 5 if beta == 0 else enqueue:
@@ -314,7 +314,7 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
         said == "best: 11_registers_only, nothing is tuned for it, the default for every device\n"
     )
     assert best(type="cpu")[0] == "packed"
-    stored = (("tiles", 9, {"TS": 32}), ("naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
+    stored = (("tiles", 9, {"TS": 32}), ("01_naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
               ("naive", 50, {"XY": 1}))  # fmt: skip
     for kernel, gflops, params in stored:
         tuned.store(tmp_path, tuned.identity(about), {

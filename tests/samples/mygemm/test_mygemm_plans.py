@@ -12,7 +12,7 @@ from conftest import sample_module
 
 from common import constraints, device
 from common.errors import Unsupported, UsageError
-from common.gemm import Problem, Size, parse_size
+from common.gemm import PRECISIONS, Problem, Size, parse_size
 from common.program import flags
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -42,12 +42,16 @@ H200 = {
 }
 
 
+def kernel_of(sample, number):
+    return next(each for each in sample.kernels.KERNELS if each.number == number)
+
+
 def plan(sample, number, size, dtype=FLOAT, limits=LIMITS, **more):
     """Return the plan for a device such as an H200; upper-case names are parameters."""
     params = {name: more.pop(name) for name in list(more) if name.isupper()}
     extensions = more.pop("extensions", limits.extensions)
     problem = Problem(size, dtype, size.K, size.N, size.N)
-    kernel = sample.kernels.KERNELS[number - 1]
+    kernel = kernel_of(sample, number)
     chip = SimpleNamespace(**H200 | more)
     return sample.plans.plan(kernel, params, problem, replace(limits, extensions=extensions), chip)
 
@@ -112,13 +116,18 @@ def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, t
     assert (made.global_size, made.local_size) == (total, local)
 
 
-@pytest.mark.parametrize("number", range(1, 15))
+@pytest.mark.parametrize("number", [*range(1, 15), *range(21, 27)])
 def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch, number):
     """All that legal() gives can be planned, and the defaults are among it."""
     shuffles = SimpleNamespace(how=3, options=())
     monkeypatch.setattr(sample.kernels.subgroups, "require", lambda *_: shuffles)
-    kernel, problem = sample.kernels.KERNELS[number - 1], Problem(square(256), FLOAT, 256, 256, 256)
-    chip = SimpleNamespace(type=cl.device_type.GPU, native_vector_width_float=4, **H200)
+    kernel = kernel_of(sample, number)
+    dtype = np.dtype(PRECISIONS[kernel.precisions[0]])
+    problem = Problem(square(256), dtype, 256, 256, 256)
+    chip = SimpleNamespace(
+        type=cl.device_type.GPU, native_vector_width_float=4, version="OpenCL 3.0",
+        image_support=True, image2d_max_width=8192, image2d_max_height=8192, **H200,
+    )  # fmt: skip
     (told,) = sample.kernels.described([(kernel, {})], problem, LIMITS, chip)
     assert json.loads(json.dumps(told))["options"] == ["--kernel", str(number)]
     space, known = constraints.Space(**told["space"]), constraints.facts(LIMITS, told["itemsize"])
@@ -155,10 +164,10 @@ def test_a_small_mali_gets_a_legal_13(sample):
 def test_14_has_room_for_its_panels(sample):
     made = plan(sample, 14, square(1024))
     # A panel has 4 bytes for an element, a line 4 for its exponent.
-    assert made.work.nbytes == 2 * (1024 * 1024 * 4 + 1024 * 4)
-    assert made.work.global_size[0] == 2 * 1024 // 8 * 256
+    assert made.room == {"work": 2 * (1024 * 1024 * 4 + 1024 * 4)}
+    assert made.passes == (("split", (2 * 1024 // 8 * 256,), (256,)),)
     odd = plan(sample, 14, Size(65, 3, 33), PART_BITS=32)
-    assert odd.work.nbytes == (128 + 128) * (48 * 8 + 4)
+    assert odd.room["work"] == (128 + 128) * (48 * 8 + 4)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +194,7 @@ def test_where_14_is_not_supported(sample, run_sample):
     for more, reason in (
         ({"extensions": frozenset()}, "needs inline PTX, by NVIDIA's compiler"),
         ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "8.0, it is 7.5"),
-        ({"dtype": DOUBLE}, "single precision only"),
+        ({"dtype": DOUBLE}, "14_matrix_units is for --precision single"),
     ):
         with pytest.raises(Unsupported, match=reason):
             plan(sample, 14, square(64), **more)

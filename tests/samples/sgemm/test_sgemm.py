@@ -3,9 +3,13 @@
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 from conftest import ROOT, exhaustive_but
 
+from common import gemm
+from common.matrices import Matrix
+from common.program import build
 from deploy import samples
 
 KERNELS = ("dot4", "row4", "tile4x4")
@@ -60,7 +64,7 @@ def test_what_it_prints(sgemm):
     at = lines.index("Profiling information:")
     # What takes long is announced before it begins.
     assert lines[at - 5 : at] == [
-        "Making inputs and their float64 result on the host, building the kernels", "",
+        "Making inputs and their float64 result on the host", "",
         "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
         "Launching 1 x to warm up, 5 x to time",
     ]  # fmt: skip
@@ -200,6 +204,27 @@ def test_a_write_outside_of_c_is_named(sgemm, project):
     assert "FAILED: the kernel wrote outside of its buffers" in done.stdout
 
 
+@pytest.mark.parametrize("size", [(1, 1, 1), (17, 19, 18), (20, 68, 12)], ids=str)
+@pytest.mark.parametrize(("name", "rows"), [("row4", 1), ("tile4x4", 4)])
+def test_work_groups_whose_size_is_stated(queue, size, name, rows):
+    """As on GPUs, for which the sample states it."""
+    size, local = gemm.Size(*size), (16, 4)
+    defines = {"GROUP_X": local[0], "GROUP_Y": local[1]}
+    kernel = getattr(
+        build(queue.context, ROOT / "samples/sgemm/sgemm.cl", defines), f"sgemm_{name}"
+    )
+    inputs = gemm.sdk_inputs(size, 1)
+    matrices = [Matrix(queue, *each.shape, each.dtype) for each in inputs]
+    for matrix, values in zip(matrices, inputs):
+        matrix.write(values)
+    (M, N, K), (a, b, c) = map(np.int32, size), (matrix.device for matrix in matrices)
+    items = zip((-(-N // 4), -(-M // rows)), local)
+    total = tuple(int(-(-n // side) * side) for n, side in items)
+    kernel(queue, total, local, M, N, K, np.float32(1.5), a, b, np.float32(-0.5), c)
+    wanted = gemm.reference(1.5, *inputs[:2], -0.5, inputs[2])
+    assert gemm.check(matrices[2].read(), *wanted, matrices[2].intact()).reason is None
+
+
 def test_the_sample_stays_a_tutorial():
     lines = (ROOT / "samples/sgemm/run.py").read_text().splitlines()
-    assert len(lines) <= 130
+    assert len(lines) <= 136
