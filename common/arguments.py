@@ -48,7 +48,10 @@ def number(text):
 
 def positive(text):
     """Return the positive number that `text` names: an argparse type."""
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0, or too large")
     return value
