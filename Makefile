@@ -6,7 +6,8 @@ READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4); or one that
-# only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS.
+# only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
+# and compares those for Mali with their bars.
 ARCH := arm64
 GPUS := mali-t760,mali-t860,mali-g31,mali-g52,mali-g72,mali-g57,mali-g310,mali-g610
 
@@ -43,6 +44,7 @@ comma := ,
 mali: $(READY)
 	@for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate start $$gpu || exit; done
 	@$(BIN)/fab -H $(GPUS) deploy run-all; status=$$?; \
+	    $(BIN)/python -m dev.bars $(GPUS) || status=1; \
 	    for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate stop $$gpu; done; \
 	    exit $$status
 

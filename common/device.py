@@ -10,6 +10,7 @@ import pyopencl as cl
 from common import drivers, program
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
+from common.profiles import PROFILES
 from common.text import printable, size_text
 
 TYPES = {
@@ -19,6 +20,10 @@ TYPES = {
     "acc": cl.device_type.ACCELERATOR,
     "default": cl.device_type.DEFAULT,
 }
+
+_LOCAL_MEM_TYPES = {
+    cl.device_local_mem_type.LOCAL: "local", cl.device_local_mem_type.GLOBAL: "global",
+}  # fmt: skip
 
 # What a kernel's author asks first of a new board.
 NOTABLE_EXTENSIONS = (
@@ -39,12 +44,16 @@ _skipped = {}  # by choose(): why, by platform and device
 
 @dataclass(frozen=True)
 class Limits:
-    """What a sample may ask of the device. Sizes in bytes."""
+    """What a sample may ask of the device. Sizes in bytes.
+
+    local_mem_type: `local`, `global` (local memory is main memory, as on a Mali) or `none`.
+    """
 
     profile: str
     max_work_group_size: int
     max_work_item_sizes: tuple
     local_mem_size: int
+    local_mem_type: str
     max_mem_alloc_size: int
     global_mem_size: int
     extensions: frozenset
@@ -57,55 +66,31 @@ class Limits:
         return tuple(local)
 
 
-# Profiles only lower what the device offers: they show on any device what a smaller one would do.
-PROFILES = {
-    "mali-t628": {
-        "max_work_group_size": 256,
-        "max_work_item_sizes": (256, 256, 256),
-        "local_mem_size": 32 * 1024,
-        # Of those that a sample asks for. It has double and half precision, but no sub-groups.
-        "extensions": {
-            "cl_khr_fp64",
-            "cl_khr_fp16",
-            "cl_khr_int64_base_atomics",
-            "cl_khr_int64_extended_atomics",
-            "cl_khr_byte_addressable_store",
-            "cl_arm_core_id",
-        },
-    },
-    # The least that OpenCL 1.1 asks of an embedded profile (section 10).
-    "embedded": {
-        "max_work_group_size": 1,
-        "max_work_item_sizes": (1, 1, 1),
-        "local_mem_size": 1024,
-        "extensions": {"cl_khr_byte_addressable_store"},
-    },
-}
-
-
 def limits(device, profile=None):
-    """Return the Limits of `device`, lowered to those of the named profile if one is given."""
+    """Return the Limits of `device`, lowered to those of the named profile if one is given.
+
+    With --build-only they are the profile's: nothing runs on the device.
+    """
     real = Limits(
         profile="device",
         max_work_group_size=device.max_work_group_size,
         max_work_item_sizes=tuple(device.max_work_item_sizes),
         local_mem_size=device.local_mem_size,
+        local_mem_type=_LOCAL_MEM_TYPES.get(device.local_mem_type, "none"),
         max_mem_alloc_size=device.max_mem_alloc_size,
         global_mem_size=device.global_mem_size,
         extensions=frozenset(device.extensions.split()),
     )
     if profile is None:
         return real
-    lower = PROFILES[profile]
-    sides = zip(real.max_work_item_sizes, lower["max_work_item_sizes"])
-    return replace(
-        real,
-        profile=profile,
-        max_work_group_size=min(real.max_work_group_size, lower["max_work_group_size"]),
-        max_work_item_sizes=tuple(min(pair) for pair in sides),
-        local_mem_size=min(real.local_mem_size, lower["local_mem_size"]),
-        extensions=real.extensions & lower["extensions"],
-    )
+    own = {**PROFILES[profile]}
+    own["extensions"] = real.extensions & own["extensions"]
+    if not program.builds_only():
+        for name in own.keys() & {"max_work_group_size", "local_mem_size"}:
+            own[name] = min(own[name], getattr(real, name))
+        if sides := own.get("max_work_item_sizes"):
+            own["max_work_item_sizes"] = tuple(map(min, sides, real.max_work_item_sizes))
+    return replace(real, profile=profile, **own)
 
 
 def choose(platform=None, device=None, type_name=None):
@@ -205,7 +190,10 @@ def _pick(items, wanted, what):
 
 
 def open_queue(device):
-    """Return a queue on `device`, in a context of its own, that takes the times of its commands."""
+    """Return a queue on `device`, in a context of its own, that takes the times of its commands.
+
+    With --build-only there are none, and a device that runs nothing cannot take them.
+    """
     profiling = 0 if program.builds_only() else cl.command_queue_properties.PROFILING_ENABLE
     context = cl.Context([device])
     _contexts.append(context)
@@ -241,6 +229,7 @@ def describe(device, limit):
             "max_work_group_size": limit.max_work_group_size,
             "max_work_item_sizes": list(limit.max_work_item_sizes),
             "local_mem_size": limit.local_mem_size,
+            "local_mem_type": limit.local_mem_type,
             "max_mem_alloc_size": limit.max_mem_alloc_size,
             "global_mem_size": limit.global_mem_size,
         },
@@ -273,6 +262,8 @@ def summary(about):
     version = about["platform_version"].split("  ")[0]  # PoCL adds how it was built
     kind = f"{about['type']}, {about['compute_units']} compute units"
     profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
+    # Before a sample teaches tiles.
+    no_gain = "  local memory     is global memory here: a tile that is copied into it is no nearer"
     lines = [
         f"Device: {about['name']} ({kind}{profile})",
         f"  platform         {about['platform']}, {version}",
@@ -282,6 +273,7 @@ def summary(about):
         f"  memory           local {size_text(limit['local_mem_size'])},"
         f" global {size_text(limit['global_mem_size'])},"
         f" one allocation {size_text(limit['max_mem_alloc_size'])}",
+        *([no_gain] if limit["local_mem_type"] == "global" else []),
         f"  extensions       {' '.join(have) or 'none of note'}",
         f"  missing          {' '.join(lack) or 'nothing of note'}",
         *(f"  skipped          {text}" for text in about["skipped"]),
@@ -289,12 +281,12 @@ def summary(about):
     return list(map(printable, lines))
 
 
-def survey():
+def survey(tried=True):
     """Return all drivers with what is wrong with each, checked again: plain data.
 
     A list of {"name", "version", "problem", "devices"}, of platforms in the order of -p, then of
-    ICD files whose driver cannot be loaded. A device is {"name", "type", "problem"}. A problem is
-    None where there is none.
+    ICD files whose driver cannot be loaded. A device is {"name", "type", "driver", "problem"}. A
+    problem is None where there is none, and where the devices are not to be `tried`.
     """
     found = []
     left_out = drivers.unloadable(anew=True)
@@ -304,8 +296,15 @@ def survey():
             here, problem = devices(platform), None
         except OpenCLFailure as error:
             here, problem = [], str(error)
-        listed = [{"name": item.name.strip(), "type": type_of(item),
-                   "problem": drivers.problem(item, anew=True)} for item in here]  # fmt: skip
+        listed = [
+            {
+                "name": item.name.strip(),
+                "type": type_of(item),
+                "driver": item.driver_version.strip(),
+                "problem": drivers.problem(item, anew=True) if tried else None,
+            }
+            for item in here
+        ]
         found.append({**about, "problem": problem, "devices": listed})
     for file, why in left_out.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})

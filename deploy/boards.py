@@ -80,10 +80,25 @@ def shown(path):
 
 
 def load(file):
-    """Return the Settings of every board that the file names, and of `local`."""
+    """Return the Settings of every board that the file names, and of `local`.
+
+    A table may be of several boards, with commas between their names.
+    """
     tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
-    return {check_name(name): _settings(file, name, table) for name, table in tables.items()}
+    return {
+        check_name(name): _settings(file, name, _named(table, name))
+        for names, table in tables.items()
+        for name in names.split(",")
+    }
+
+
+def _named(table, board):
+    """Return what a board's table is to be, with the board's name for {board} in texts."""
+    if not isinstance(table, dict):
+        return table
+    texts = {key: value for key, value in table.items() if isinstance(value, str)}
+    return {**table, **{key: text.replace("{board}", board) for key, text in texts.items()}}
 
 
 def _settings(file, name, table):

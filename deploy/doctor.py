@@ -1,6 +1,7 @@
 """Evaluate the facts of onboard/facts.py: findings about a board, each with its fix."""
 
 import json
+import re
 import time
 from typing import NamedTuple
 
@@ -21,10 +22,24 @@ _SURVEY = """
 import json, sys
 from common import device, errors
 try:
-    print("@@" + json.dumps(device.survey()))
+    print("@@" + json.dumps(device.survey(tried=%r)))
 except errors.SampleError as error:
     sys.exit(str(error))
 """
+
+
+# What is known to go wrong, by what platform and device are called.
+_KNOWN = {
+    "Mali|Panfrost": ("local memory is main memory", "tiles in local memory gain nothing there"),
+    "rusticl.*(Mali|Panfrost)": (
+        "Mesa has no 64-bit atomics, double precision or sub-groups there",
+        "kernels that need them are unsupported; vload4 becomes four loads: read through float4 *",
+    ),
+    "rusticl.*Mali-G52": (
+        "-cl-fast-relaxed-math undoes fused multiply-add", "build without that option",
+    ),
+    "rusticl.*Mali-T860": ("fma() is emulated", "use mad(), or a * b + c"),
+}  # fmt: skip
 
 
 class Finding(NamedTuple):
@@ -39,21 +54,23 @@ class Finding(NamedTuple):
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    facts = board.start("facts", limits.PROBES, modules=modules()).event()
+    texts = modules(tried=not board.settings.build_only)
+    facts = board.start("facts", limits.PROBES, modules=texts).event()
     reached = Finding("ok", "reachable", board.link.address)
     with sense(facts):
         return show(board, [reached, *judge(facts, time.time())])
 
 
-def modules():
+def modules(tried=True):
     """Return what looks at drivers as the samples do: the texts of files by their path.
 
-    The board puts them into a folder of its own, and runs survey.py there.
+    The board puts them into a folder of its own, and runs survey.py there, which runs a small
+    program on each device if they are to be `tried`.
     """
     names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
-             "probe.py", "probe.cl", "program.py", "text.py")  # fmt: skip
+             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "text.py")  # fmt: skip
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
-    return {**texts, "survey.py": _SURVEY}
+    return {**texts, "survey.py": _SURVEY % tried}
 
 
 def show(board, findings):
@@ -127,6 +144,7 @@ def _icd(facts):
 def _nodes(facts):
     for node in facts["nodes"]:
         text = f"{node['path']} {node['mode']} {node['owner']}:{node['group']}"
+        text += f", {node['driver']}" if node["driver"] else ""
         if node["usable"]:
             yield Finding("ok", "device", text)
         else:
@@ -171,18 +189,25 @@ def _devices(facts):
         else:
             yield Finding("ok", "OpenCL", text)
         for device in platform["devices"]:
-            text = f"    {device['name']} ({device['type']})"
+            text = f"    {device['name']} ({device['type']}), driver {device['driver']}"
             if problem := _problem(device):
                 level = "note" if works else "FAIL"
                 todo = "not chosen by default (-p forces it): update or remove its driver"
                 yield Finding(level, "OpenCL", f"{text}: its driver {problem}", todo)
             else:
                 yield Finding("ok", "OpenCL", text)
+            yield from _known(f"{platform['name']} {device['name']}")
     kinds = {device["type"] for platform in platforms for device in platform["devices"]}
     sound = platforms and all(platform["devices"] for platform in platforms)
     if sound and facts["nodes"] and "gpu" not in kinds:
         todo = "install the GPU's OpenCL driver: the samples would run on the CPU"
         yield Finding("note", "OpenCL", "there is a GPU's device file, but no GPU", todo)
+
+
+def _known(name):
+    for pattern, (text, todo) in _KNOWN.items():
+        if re.search(pattern, name):
+            yield Finding("note", "known", text, todo)
 
 
 def _problem(device):

@@ -68,7 +68,8 @@ def provision(board, system, dry_run):
 def _look(board, system):
     """Return what is there, and the Plan for it."""
     names = {**doctor.DEBIAN, "driver": _DRIVER}
-    session = board.start("look", limits.PROBES, modules=doctor.modules(), debian=names)
+    texts = doctor.modules(tried=not board.settings.build_only)
+    session = board.start("look", limits.PROBES, debian=names, modules=texts)
     found = session.event()
     with sense(found):
         if found["event"] != "found":

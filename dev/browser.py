@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import tempfile
 
-from report.errors import ReportError
+from common.errors import UsageError
 
 # It is to show one file from the disk: nothing that it would fetch for itself is wanted.
 _OPTIONS = (
@@ -27,9 +27,9 @@ def missing():
 
 @contextlib.contextmanager
 def browser(width=1280, height=900, dark=False):
-    """Open a browser with a window of that size, and close it. Raises ReportError."""
+    """Open a browser with a window of that size, and close it. Raises UsageError."""
     if why := missing():
-        raise ReportError(why)
+        raise UsageError(why)
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -48,3 +48,15 @@ def browser(width=1280, height=900, dark=False):
             yield driver
         finally:
             driver.quit()
+
+
+def open_page(driver, page):
+    """Open a page of the report; return the milliseconds until its table was filled."""
+    driver.get(page.as_uri())
+    return driver.execute_async_script("""
+    const timer = setInterval(() => {
+      if (!document.getElementById("page").textContent) return;
+      clearInterval(timer);
+      arguments[0](performance.now());
+    }, 10);
+    """)

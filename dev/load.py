@@ -1,13 +1,12 @@
-"""Measure the report of a big sweep: to export it, to read it again, to make the page, to use it.
+"""Measure the report of a big sweep: to make the page, to export it, to read it again, to use it.
 
 python -m dev.load                     200,000 records of 2 KB, each of a point of its own
-python -m dev.load --repeats 4         50,000 points of four records
 python -m dev.load --no-browser        the files alone: what needs no Chromium
 python -m dev.load --keep /tmp/sweep   keep the run, its archive and the page
 
 The records are made up, from a seed: they are as many and as long as those of a sweep over kernels,
-orders, local sizes and clocks, and say nothing about any device. Exit status 1: a limit is missed.
-Of time, the processor's counts: another program does not make it longer.
+orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of the processor,
+which other programs do not lengthen much.
 """
 
 import argparse
@@ -19,15 +18,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from common.errors import WRONG_USAGE, UsageError
 from common.record import Record
 from dev import usage
-from dev.browser import browser
-from report.errors import WRONG_USAGE, ReportError
+from dev.browser import browser, open_page
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What a page may take, and what each 1000 records may add to that: with 200,000 of them it may take
-# 40 s of the processor and 1000 MiB of memory.
+# A page may take this much, and this much more for each 1000 records: with 200,000 of them it may
+# take 40 s of the processor and 1000 MiB of memory.
 SECONDS, SECONDS_MORE = 8, 0.16
 MEMORY, MEMORY_MORE = 200, 4
 MOST_BYTES, MOST_PAINT = 40e6, 2  # of the page, seconds until something is to be seen
@@ -41,7 +40,6 @@ DEVICE = {
     "preferred_vector_widths": dict.fromkeys(("char", "short", "int", "float", "half"), 4),
 }  # fmt: skip
 KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1", "4x2", "8x4")]
-SHA256 = {kernel: f"{number:064x}" for number, kernel in enumerate(KERNELS)}
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 LOCALS = [(x, y) for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
 CLOCKS = (177, 266, 350, 420, 480, 543, 600)
@@ -51,12 +49,11 @@ UNROLLS = (1, 2, 4, 8)
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--repeats", type=int, default=1, help="records of each point")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where to leave what is made")
     args = parser.parse_args(argv)
-    if args.records < 1 or args.repeats < 1:
-        parser.error("--records and --repeats are at least 1")
+    if args.records < 1:
+        parser.error("--records is at least 1")
     with tempfile.TemporaryDirectory() as temporary:
         return measure(args.keep or Path(temporary), args)
 
@@ -64,7 +61,7 @@ def main(argv=None):
 def measure(folder, args):
     """Make all there is to make in a folder; return the exit status."""
     run, packed, page = folder / "board" / "run", folder / "run.zip", folder / "report.html"
-    size = write_run(run, args.records, args.repeats)
+    size = write_run(run, args.records)
     print(f"records   {args.records}, {size / 1e6:.0f} MB, {size / args.records:.0f} bytes each")
     good = [
         report("page", args.records, run, "--output", page),
@@ -79,8 +76,8 @@ def measure(folder, args):
     return 0 if all(good) else 1
 
 
-def write_run(folder, count, repeats):
-    """Write a run with `count` records, of which each point has `repeats`; return their bytes."""
+def write_run(folder, count):
+    """Write a run with `count` records; return their bytes."""
     base = folder / "sweep" / "all"
     base.parent.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text('{"run": "made up", "cases": [], "deployed": {}}')
@@ -89,44 +86,40 @@ def write_run(folder, count, repeats):
                "started": 1.7e9, "seconds": 1e5, "exit_status": 0, "reason": None}  # fmt: skip
     base.with_suffix(".outcome.json").write_text(json.dumps(outcome))
     with open(base.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
-        file.writelines(record.to_line() + "\n" for record in records(count, repeats))
+        file.writelines(record.to_line() + "\n" for record in records(count))
     return base.with_suffix(".jsonl").stat().st_size
 
 
-def records(count, repeats):
-    """Yield `count` Records, of which each point has `repeats`."""
+def records(count):
+    """Yield `count` Records, each of a point of its own."""
     draw = random.Random(1)
     points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
-    for number in range(0, count, repeats):
-        clock, unroll, (x, y), order, kernel = next(points)
+    for number, (clock, unroll, (x, y), order, kernel) in zip(range(count), points):
         words = {"kernel": kernel, "size": str(order), "local": f"{x}x{y}", "unroll": unroll,
                  "seed": number}  # fmt: skip
         argv = ["samples/sweep/run.py"]
         for name, value in words.items():
             argv += [f"--{name}", str(value)]
-        params = words | {"alpha": -0.321605, "beta": -0.100323, "kernel_sha256": SHA256[kernel]}
         flop, rate = 2e-9 * order**3, draw.uniform(1, 5) * (x * y) ** 0.4 * clock / 600
-        for _ in range(min(repeats, count - number)):
-            times = [flop / rate * draw.lognormvariate(0, 0.03) for _ in range(5)]
-            rates = [flop / seconds for seconds in times]
-            states = [{"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
-                       "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
-                      for _ in range(3)]  # fmt: skip
-            environment = {"host": "made-up", "kernel": "Linux", "governors": {"gpu": "fixed"},
-                           "before": states[0], "during": states[1:2], "after": states[2],
-                           "throttled": []}  # fmt: skip
-            yield Record(
-                "sweep", kernel, "passed", None, params, DEVICE, environment,
-                {"run_s": times, "host_s": times, "queued_s": [1e-5] * 5, "wait_s": [1e-5] * 5,
-                 "warmup": 1},
-                {"gflops": sorted(rates)[2],
-                 "statistics": {"min": min(rates), "max": max(rates), "repeats": 5}},
-                {"error_over_bound": draw.random() / 100, "output_sha256": digest(draw)}, argv,
-            )  # fmt: skip
-
-
-def digest(draw):
-    return f"{draw.getrandbits(256):064x}"
+        times = [flop / rate * draw.lognormvariate(0, 0.03) for _ in range(5)]
+        rates = sorted(flop / seconds for seconds in times)
+        states = [{"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
+                   "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
+                  for _ in range(3)]  # fmt: skip
+        yield Record(
+            "sweep", kernel, "passed", device=DEVICE, argv=argv,
+            params=words | {"alpha": -0.321605, "beta": -0.100323,
+                            "kernel_sha256": f"{KERNELS.index(kernel):064x}"},
+            environment={"host": "made-up", "kernel": "Linux", "governors": {"gpu": "fixed"},
+                         "before": states[0], "during": states[1:2], "after": states[2],
+                         "throttled": []},
+            timing={"run_s": times, "host_s": times, "queued_s": [1e-5] * 5, "wait_s": [1e-5] * 5,
+                    "warmup": 1},
+            metrics={"gflops": rates[2],
+                     "statistics": {"min": rates[0], "max": rates[-1], "repeats": 5}},
+            check={"error_over_bound": draw.random() / 100,
+                   "output_sha256": f"{draw.getrandbits(256):064x}"},
+        )  # fmt: skip
 
 
 def report(what, count, *args):
@@ -135,7 +128,7 @@ def report(what, count, *args):
     most_memory = MEMORY + MEMORY_MORE * count / 1000
     used = usage.run([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
     if used.status:
-        raise ReportError(f"report ended with status {used.status}")
+        raise UsageError(f"report ended with status {used.status}")
     memory = used.peak / 1024
     print(
         f"{what:<9} {used.processor:.1f} s of the processor (at most {most_seconds:.1f}), "
@@ -147,26 +140,15 @@ def report(what, count, *args):
 def look(page):
     """Open the page, filter and sort; return the seconds until something was to be seen."""
     with browser() as driver:
-        driver.get(page.as_uri())
-        paint = driver.execute_async_script(_PAINT) / 1e3
-        ready = driver.execute_script(_READY) / 1e3
-        print(f"paint     {paint:.2f} s until the first (at most {MOST_PAINT})")
-        print(f"table     {ready:.2f} s until it can be used")
-        for what, script in (("filter", _FILTER), ("sort", _SORT)):
+        ready, paint = open_page(driver, page), driver.execute_script(_PAINT)
+        print(f"paint     {paint / 1e3:.2f} s until the first (at most {MOST_PAINT})")
+        print(f"table     {ready / 1e3:.2f} s until it can be used")
+        for what, script in (("filter", _FILTER), ("again", _FILTER), ("sort", _SORT)):
             print(f"{what:<9} {driver.execute_script(_TIMED % script) / 1e3:.2f} s")
-    return paint
+    return paint / 1e3
 
 
-_PAINT = """
-const done = arguments[0];
-const seen = (list) => list.find((entry) => entry.name === "first-contentful-paint");
-const now = seen(performance.getEntriesByType("paint"));
-if (now) done(now.startTime);
-else new PerformanceObserver((list) => {
-  if (seen(list.getEntries())) done(seen(list.getEntries()).startTime);
-}).observe({ type: "paint", buffered: true });
-"""
-_READY = "return performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+_PAINT = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
 _TIMED = "const start = performance.now(); %s; return performance.now() - start;"
 _FILTER = """
 const field = document.getElementById("filter");
@@ -178,6 +160,6 @@ _SORT = "document.querySelector('th[data-name=gflops] button').click()"
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except ReportError as error:
+    except UsageError as error:
         print(f"dev.load: error: {error}", file=sys.stderr)
         sys.exit(WRONG_USAGE)

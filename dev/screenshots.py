@@ -14,9 +14,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from dev.browser import browser
+from common.errors import OPENCL_FAILURE, UsageError
+from dev.browser import browser, open_page
 from report import __main__ as program
-from report.errors import BROKEN, ReportError
 
 ROOT = Path(__file__).resolve().parents[1]
 COLOURS = 256  # of a picture: enough for a page, and a third of the bytes
@@ -36,62 +36,50 @@ def main(argv=None):
     parser.add_argument("results", nargs="*", type=Path, help="default: results/reference")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
     args = parser.parse_args(argv)
-    reference = ROOT / "results" / "reference"
-    results = {
-        which: args.results or sorted(reference.glob(which)) for which in (RUNS, RECORDS)
-    }  # by the last of a shot
+    results = {which: args.results or sorted((ROOT / "results" / "reference").glob(which))
+               for which in (RUNS, RECORDS)}  # fmt: skip
     if not all(results.values()):
         parser.error("there is nothing in results/reference: name results")
     try:
         args.output.mkdir(parents=True, exist_ok=True)
-        take_all(results, args.output)
+        for name, width, height, dark, top, which in SHOTS:
+            with tempfile.TemporaryDirectory() as folder:
+                picture = take(report(folder, *results[which]), width, height, dark, top)
+            picture.save(args.output / f"{name}.png", "PNG", optimize=True)
         for path in results[RECORDS]:
             draw_kernels(path, args.output)
-    except ReportError as error:
+    except UsageError as error:
         print(f"dev.screenshots: error: {error}", file=sys.stderr)
-        return BROKEN
+        return OPENCL_FAILURE
     return 0
 
 
-def take_all(results, folder):
-    """Write the pictures into the folder. `results` holds paths by the last of a shot."""
-    with tempfile.TemporaryDirectory() as temporary:
-        pages = {}
-        for number, (which, paths) in enumerate(results.items()):
-            pages[which] = Path(temporary, f"{number}.html")
-            if program.main([*map(str, paths), "--output", str(pages[which])]):
-                raise ReportError("no page was made")
-        for name, width, height, dark, top, which in SHOTS:
-            path = folder / f"{name}.png"
-            path.write_bytes(take(pages[which], width, height, dark, top))
-            print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+def report(folder, *args):
+    """Make a page of the results in a folder; return its path. Raises UsageError."""
+    page = Path(folder, "page.html")
+    if program.main([*map(str, args), "--output", str(page)]):
+        raise UsageError("no page was made")
+    return page
 
 
-def draw_kernels(records, folder):
+def draw_kernels(records, output):
     """Write the kernels' plots of a file as kernels-<file>.svg, kernels-<file>-2.svg ..."""
-    with tempfile.TemporaryDirectory() as temporary:
-        page = Path(temporary, "page.html")
-        if program.main([str(records), "--output", str(page), "--figures", temporary]):
-            raise ReportError("no figures were made")
-        for number, drawn in enumerate(sorted(Path(temporary).glob("kernels-at-*.svg")), 1):
+    with tempfile.TemporaryDirectory() as folder:
+        report(folder, records, "--figures", folder)
+        for number, drawn in enumerate(sorted(Path(folder).glob("kernels-at-*.svg")), 1):
             more = f"-{number}" if number > 1 else ""
-            path = folder / f"kernels-{records.stem}{more}.svg"
-            shutil.copy(drawn, path)
-            print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+            shutil.copy(drawn, output / f"kernels-{records.stem}{more}.svg")
 
 
 def take(page, width, height, dark, top):
-    """Return a PNG of the page, scrolled to the first element of the selector `top`."""
+    """Return a picture of the page, scrolled to the first element of the selector `top`."""
     with browser(width, height, dark) as driver:
-        driver.get(page.as_uri())
+        open_page(driver, page)
         if top != "main":
             driver.execute_script("document.querySelector(arguments[0])?.scrollIntoView()", top)
         shot = driver.execute_cdp_cmd("Page.captureScreenshot", {})
     picture = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    small = io.BytesIO()
-    flat = picture.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    flat.save(small, "PNG", optimize=True)
-    return small.getvalue()
+    return picture.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":

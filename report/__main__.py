@@ -28,10 +28,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from common.errors import UsageError
+from common.errors import OPENCL_FAILURE as BROKEN
+from common.errors import WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import one_line, open_streams, printable
 from report import archive, compare, disk
-from report.errors import BROKEN, INTERRUPTED, REGRESSION, WRONG_USAGE, ReportError
+from report.errors import ReportError
 from report.reading import collect
 from report.replay import shown
 
@@ -82,24 +83,21 @@ def main(argv=None, loaded=lambda: None):
         return status
     except ImportError as missing:
         return fail(BROKEN, f"{missing}: `make run` installs what it needs")
-    except stopping.Stopped as stop:
+    except KeyboardInterrupt as stop:
         print(STOPPED, file=sys.stderr)
-        return stop.exit_status
-    except (ReportError, UsageError) as error:
+        return getattr(stop, "exit_status", 130)
+    except UsageError as error:
         return fail(WRONG_USAGE, error)
-    except BrokenPipeError:  # nobody reads on
-        silence()
-        return WRONG_USAGE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else "cannot print: "
-        if not error.filename:
-            silence()
-        return fail(WRONG_USAGE, f"{where}{error.strerror}")
+        if error.filename:
+            return fail(WRONG_USAGE, f"{error.filename}: {error.strerror}")
+        with suppress(OSError, ValueError):  # let all that is still to be printed go nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # nobody reads on
+            return WRONG_USAGE
+        return fail(WRONG_USAGE, f"cannot print: {error.strerror}")
     except MemoryError:
         return fail(BROKEN, "not enough memory: name fewer results")
-    except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
-        return INTERRUPTED
     except Exception as error:
         if "--debug" in (argv or sys.argv):
             raise
@@ -111,12 +109,6 @@ def fail(status, error):
     """Say in one line what is wrong; return the exit status."""
     say(f"report: error: {one_line(error)}", sys.stderr)
     return status
-
-
-def silence():
-    """Let all that is still to be printed go nowhere."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(line, stream=None):
@@ -133,31 +125,41 @@ def make(args):
         raise ReportError("there are no results yet: `fab deploy run-all` makes some")
     output = args.output or ROOT / "results" / "report.html"
     with tempfile.TemporaryDirectory() as unpacked:
-        read = collect(paths, Path(unpacked, "new"), args.all_runs)
-        against = None
-        if args.baseline:
-            against = collect([args.baseline], Path(unpacked, "old"), args.all_runs)
-        comparisons = compare.compare(read.points, against.points) if against else None
-        contents = page.Contents(
-            points=read.points, records=read.records,
-            notices=read.notices + (against.notices if against else []),
-            gemm=list(islice(selection.plots(read.points), page.MOST_PLOTS + 1)),
-            timelines=[timeline.plot(line) for line in timeline.timelines(read.phases)],
-            comparisons=comparisons, baseline=printable(str(args.baseline)),
-            archives=list(dict.fromkeys(
-                read.archives() + (against.archives() if against else []))),
+        sides = [paths, [args.baseline]] if args.baseline else [paths]
+        read = [collect(side, Path(unpacked, str(number)), args.all_runs)
+                for number, side in enumerate(sides)]  # fmt: skip
+        points = read[0].points
+        comparisons = compare.compare(points, read[1].points) if args.baseline else None
+        notices = [line for each in read for line in each.notices]
+        gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
+        timelines = [timeline.plot(line) for line in timeline.timelines(read[0].phases)]
+        stream = page.stream(
+            points, read[0].records, notices, gemm, timelines, comparisons,
+            printable(str(args.baseline)),
+            dict.fromkeys(line for each in read for line in each.archives()),
         )  # fmt: skip
-        write(output, page.stream(contents))
+        stream.enable_buffering(100)
+        with disk.whole(output) as unfinished, open(unfinished, "wb") as file:
+            stream.dump(file, encoding="utf-8", errors="replace")
     if args.figures:
-        write_figures(contents.gemm + contents.timelines, args.figures)
-    return tell(contents, output, args.fail_on_regression)
+        write_figures(gemm + timelines, args.figures)
+    for line in notices[: page.MOST_NOTICES]:
+        say(f"report: not read: {line}", sys.stderr)
+    boards, size = len({point.board for point in points}), output.stat().st_size / 1024**2
+    counts = f"{read[0].records} records, {len(points)} points, boards: {boards}"
+    say(f"{shown(output)}: {counts}, {size:.1f} MiB")
+    return tell(comparisons, args) if args.baseline else 0
 
 
-def write(path, stream):
-    """Write the text of a stream into a file, whole or not at all."""
-    stream.enable_buffering(100)
-    with disk.whole(path) as unfinished, open(unfinished, "wb") as file:
-        stream.dump(file, encoding="utf-8", errors="replace")
+def tell(comparisons, args):
+    """Say how the results compare; return the exit status."""
+    counts = Counter(each.verdict for each in comparisons)
+    said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
+    say(f"compared with {args.baseline}: {said}")
+    for each in comparisons:
+        if each.verdict == "worse":
+            say(f"worse: {compare.line(each)}")
+    return WRONG_RESULT if args.fail_on_regression and counts["worse"] else 0
 
 
 def write_figures(plots, folder):
@@ -169,7 +171,7 @@ def write_figures(plots, folder):
     for plot in plots:
         taken[plot.name] += 1
         more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
-        draw.save(draw.drawn(plot), folder / f"{plot.name}{more}")
+        draw.save(plot, folder / f"{plot.name}{more}")
     say(f"{2 * len(plots)} figures in {shown(folder)}")
 
 
@@ -180,32 +182,11 @@ def export(args):
     folder = args.results[0].resolve()
     digest = archive.pack(folder, folder.parent.name, args.export)
     say(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
-    say(f"By sharing it you give up all rights in its data ({archive.LICENCE}). It names the "
-          "machine, its drivers, and all that the samples printed. Look into it before: paths of "
-          "yours stay in options, parameters, logs and the board's env, such as --kernels "
-          "/home/...; left out are only the holder and where the checkout is.")  # fmt: skip
+    say(f"If you share it you give up all rights in its data ({archive.LICENCE}). Check it before: "
+        "it names the machine and its drivers, and has all output of the samples. Your paths stay "
+        "in options, parameters, logs and the board's env. It omits only the holder of the board "
+        "and the folder of the checkout.")  # fmt: skip
     return 0
-
-
-def tell(contents, output, fail_on_regression):
-    """Say what was made; return the exit status."""
-    from report import page
-
-    for line in contents.notices[: page.MOST_NOTICES]:
-        say(f"report: not read: {line}", sys.stderr)
-    boards = len({point.board for point in contents.points})
-    size = output.stat().st_size / 1024**2
-    counts = f"{contents.records} records, {len(contents.points)} points, boards: {boards}"
-    say(f"{shown(output)}: {counts}, {size:.1f} MiB")
-    if contents.comparisons is None:
-        return 0
-    counts = Counter(each.verdict for each in contents.comparisons)
-    said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
-    say(f"compared with {contents.baseline}: {said}")
-    for each in contents.comparisons:
-        if each.verdict == "worse":
-            say(f"worse: {compare.line(each)}")
-    return REGRESSION if fail_on_regression and counts["worse"] else 0
 
 
 if __name__ == "__main__":

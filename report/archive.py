@@ -67,102 +67,82 @@ def pack(folder, board, path):
     plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise ReportError(f"{folder} has no run that has ended: `fab collect` fetches it")
-    plan = {key: plan[key] for key in _PLAN if key in plan}
     with whole(path) as unfinished:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            _write_run(_Members(archive), folder, board, plan)
+            _Packing(archive).run(folder, printable(board), plan)
         if (size := unfinished.stat().st_size) > LARGEST_FILE:
             raise ReportError(f"the run is too large to share: {size} bytes as an archive")
         with open(unfinished, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write_run(members, folder, board, plan):
-    found, board = _Found(), printable(board)
-    members.add("run/plan.json", _json(plan))
-    members.add("run/ended.json", files.read_bytes(folder / "ended.json", LARGEST_RUN))
-    for file in sorted(folder.glob("*/*")):
-        name = f"run/{file.relative_to(folder).as_posix()}"
-        if not _MEMBER.fullmatch(name) or not file.is_file():
-            continue
-        if file.suffix == ".jsonl":
-            members.write(name, (item.to_line().encode() + b"\n" for item in found.records(file)))
-        elif file.name.endswith(".outcome.json"):
-            members.add(name, _json(_outcome(file)))
-        else:
-            members.add(name, files.read_bytes(file, LARGEST_RUN))
-    commands = list(found.commands)
-    text = _README.format(board=board, run=printable(folder.name), commands="\n".join(
-        f"    {line}" for line in commands))  # fmt: skip
-    members.add("README.txt", text.encode(errors="replace"))
-    about = {
-        "format": FORMAT, "version": VERSION, "board": board, "run": printable(folder.name),
-        "licence": LICENCE, "machine": list(found.machines.values()),
-        "code": plan.get("deployed", {}), "replay": commands, "files": members.files,
-    }  # fmt: skip
-    members.add("manifest.json", _json(about))
-
-
-class _Members:
-    """The files of an archive that is written; `files` are their sizes and digests by name."""
+class _Packing:
+    """An archive that is written, and what its manifest says: each command and machine once."""
 
     def __init__(self, archive):
-        self.files, self._archive, self._left = {}, archive, LARGEST_RUN
+        self.archive, self.left = archive, LARGEST_RUN
+        self.files, self.commands, self.machines = {}, {}, {}
 
-    def add(self, name, data):
-        self.write(name, [data])
+    def run(self, folder, board, plan):
+        """Write a run, then its README and the manifest."""
+        plan, name = {key: plan[key] for key in _PLAN if key in plan}, printable(folder.name)
+        self.add("run/plan.json", [_json(plan)])
+        self.add("run/ended.json", [files.read_bytes(folder / "ended.json", LARGEST_RUN)])
+        for file in sorted(folder.glob("*/*")):
+            member = f"run/{file.relative_to(folder).as_posix()}"
+            if _MEMBER.fullmatch(member) and file.is_file():
+                self.add(member, self._parts(file))
+        commands = "\n".join(f"    {line}" for line in self.commands)
+        readme = _README.format(board=board, run=name, commands=commands)
+        self.add("README.txt", [readme.encode(errors="replace")])
+        self.add("manifest.json", [_json({
+            "format": FORMAT, "version": VERSION, "board": board, "run": name, "licence": LICENCE,
+            "machine": list(self.machines.values()), "code": plan.get("deployed", {}),
+            "replay": list(self.commands), "files": self.files,
+        })])  # fmt: skip
 
-    def write(self, name, parts):
+    def add(self, name, parts):
         """Write a file, part by part. Raises ReportError where the run becomes too large."""
         # A fixed date: the same run gives the same archive.
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         info.compress_type = zipfile.ZIP_DEFLATED
         size, digest = 0, hashlib.sha256()
-        with self._archive.open(info, "w") as file:
+        with self.archive.open(info, "w") as file:
             for part in parts:
                 size += len(part)
-                if size > self._left:
+                if size > self.left:
                     most = f"more than {LARGEST_RUN >> 20} MiB"
                     raise ReportError(f"the run is too large to share: {most}")
                 digest.update(part)
                 file.write(part)
-        self._left -= size
+        self.left -= size
         self.files[name] = {"bytes": size, "sha256": digest.hexdigest()}
 
-
-class _Found:
-    """What an archive says of the records in it: each command and machine once."""
-
-    def __init__(self):
-        self.commands, self.machines, self._last = {}, {}, None
-
-    def records(self, path):
-        """Yield the records of a file, without the folders of whoever ran them."""
-        for item in scan(path):
-            if isinstance(item, str):
-                continue
-            item.argv = plain_argv(item.argv, item.sample)
-            item.params = plain_params(item.params, item.sample)
-            self._note(item)
-            yield item
+    def _parts(self, file):
+        """Yield the parts of a file, without the folders of whoever ran it."""
+        if file.suffix == ".jsonl":
+            for item in scan(file):
+                if not isinstance(item, str):
+                    item.argv = plain_argv(item.argv, item.sample)
+                    item.params = plain_params(item.params, item.sample)
+                    self._note(item)
+                    yield item.to_line().encode() + b"\n"
+        elif file.name.endswith(".outcome.json"):
+            outcome = object_in(file)
+            argv = outcome.get("argv")
+            argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
+            yield _json(outcome | {"argv": argv})
+        else:
+            yield files.read_bytes(file, LARGEST_RUN)
 
     def _note(self, item):
         words = arguments(item.sample, item.argv)
         if words is not None and len(self.commands) < MOST_COMMANDS:
-            self.commands["python " + " ".join(words)] = None
-        machine = [item.device, item.environment.get("host")]
-        if item.device and machine != self._last:
-            self._last = machine
+            self.commands[f"python {words}"] = None
+        if item.device:
+            machine = json.dumps([item.device, item.environment.get("host")])
             about = {"device": item.device, "environment": item.environment}
-            self.machines.setdefault(json.dumps(machine), about)
-
-
-def _outcome(file):
-    """Return the outcome of a case, its command line without the folders of whoever ran it."""
-    outcome = object_in(file)
-    argv = outcome.get("argv")
-    argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
-    return outcome | {"argv": argv}
+            self.machines.setdefault(machine, about)
 
 
 def is_one(path):
@@ -202,10 +182,10 @@ class _Refused(Exception):
 def _checked(archive):
     """Return the manifest of an open archive, all of which is as it says."""
     infos = archive.infolist()
+    names = {info.filename for info in infos}
     if len(infos) > MOST_FILES or sum(info.file_size for info in infos) > LARGEST_RUN:
         raise _Refused("it holds more than a run can have")
-    names = [info.filename for info in infos]
-    if len(set(names)) < len(names):
+    if len(names) < len(infos):
         raise _Refused("it holds two files of the same name")
     for info in infos:
         _require_plain(info)
@@ -214,7 +194,7 @@ def _checked(archive):
     if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
         raise _Refused("its manifest.json is larger than that of a run can be")
     about = _manifest(b"".join(_inflated(archive, "manifest.json")))
-    if set(names) != {"manifest.json", *about["files"]}:
+    if names != {"manifest.json", *about["files"]}:
         raise _Refused("its files differ from its manifest")
     for name, expected in about["files"].items():
         digest = hashlib.sha256()
@@ -230,10 +210,8 @@ def _inflated(archive, name):
     left = archive.getinfo(name).file_size
     with archive.open(name) as member:
         # Asked for less than it holds, it would give no more than that of any size.
-        while part := member.read(min(left + 1, _PART)):
+        while left >= 0 and (part := member.read(min(left + 1, _PART))):
             left -= len(part)
-            if left < 0:
-                break
             yield part
     if left:
         raise _Refused(f"{name} does not have the size in its header")
@@ -241,8 +219,7 @@ def _inflated(archive, name):
 
 def _require_plain(info):
     """Refuse a member that is a link, is encrypted, or has a name that is none of ours."""
-    kind = info.external_attr >> 16 & 0o170000
-    if kind not in (0, 0o100000):
+    if info.external_attr >> 16 & 0o170000 not in (0, 0o100000):
         raise _Refused(f"{info.filename} is not a plain file")
     if info.flag_bits & 1:
         raise _Refused(f"{info.filename} is encrypted")
@@ -258,11 +235,10 @@ def _manifest(data):
         raise _Refused("it is not an archive of `fab export`")
     if about.get("version") != VERSION:
         raise _Refused(f"its version is {about.get('version')!r}, this reader knows {VERSION}")
-    files = about.get("files")
-    good = isinstance(files, dict) and all(
-        isinstance(value, dict) and isinstance(value.get("sha256"), str) for value in files.values()
-    )
-    if not good or not {"README.txt", "run/plan.json"} <= set(files):
+    listed = about.get("files")
+    if not isinstance(listed, dict) or not {"README.txt", "run/plan.json"} <= listed.keys() or any(
+        not isinstance(each, dict) or "sha256" not in each for each in listed.values()
+    ):  # fmt: skip
         raise _Refused("its manifest lists no files of a run")
     for key in ("board", "run", "licence"):
         if not isinstance(about.get(key), str):

@@ -1,5 +1,6 @@
 """Compare points with those of a baseline: better, same or worse, beyond the noise.
 
+<<<<<<< HEAD
 The rule, for the times of all launches: a point is worse (better) when its median time is longer
 (shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
 is the distance from the 10th to the 90th percentile. With fewer than FEWEST launches on a side
@@ -11,22 +12,30 @@ Points belong together by what was asked for: what a sample chooses or finds whi
 tiles and local sizes, is not in the record of a kernel that could not be built.
 
 Noise from one run to the next shows in a spread only where several runs were pooled.
+=======
+RULE has the rule. Points of equal parameters belong together. Parameters that a sample chooses
+itself, such as tiles, may differ, and are unknown of a kernel that could not be built: then points
+belong together by their options. Noise from one run to the next shows in a spread only where
+several runs were pooled.
+>>>>>>> work-lean-report
 """
 
-import itertools
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from common.manifest import as_asked
 from common.record import GOOD
 from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.replay import as_asked
-from report.values import case_of, flat_case
+from report.values import case_of
 
 LEAST = 0.03
 FEWEST = 3
+COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
+           ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
+           ("Why", ""), ("Parameters", ""))  # fmt: skip
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
@@ -37,19 +46,16 @@ RULE = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A point beside the one of the baseline; None where one side has none.
 
-    `change` is the ratio of the median times minus 1: +0.1 is a tenth slower. `why` explains a
-    verdict that times do not.
+    `times` are the Spreads of both where the verdict is by these; `why` explains one that is not.
     """
 
     new: Point | None
     old: Point | None
     verdict: str
-    new_times: Spread | None = None
-    old_times: Spread | None = None
+    times: tuple[Spread, Spread] | None = None
     why: str = ""
 
     @property
@@ -58,9 +64,8 @@ class Comparison:
 
     @property
     def change(self):
-        if self.new_times is None or self.old_times is None:
-            return None
-        return self.new_times.median / self.old_times.median - 1
+        """The ratio of the median times minus 1: +0.1 is a tenth slower. None without times."""
+        return self.times and self.times[0].median / self.times[1].median - 1
 
 
 def compare(points, baseline):
@@ -100,16 +105,16 @@ def _judged(new, old):
     times = new.spread, old.spread
     if None in times:
         return Comparison(new, old, "unsure", why="no times")
-    return Comparison(new, old, judge(*times), *times)
+    return Comparison(new, old, judge(*times), times)
 
 
 def _boards(points, baseline):
-    """Return which board of the baseline each board of the results is compared with."""
+    """Return which board of the results each board of the baseline is compared with."""
     ours, theirs = ({p.board for p in side} for side in (points, baseline))
-    if common := ours & theirs:
-        return {name: name for name in common}
+    if ours & theirs:
+        return {name: name for name in theirs}
     if len(ours) == len(theirs) == 1:
-        return {min(ours): min(theirs)}
+        return {min(theirs): min(ours)}
     raise ReportError(
         f"the baseline has {', '.join(sorted(theirs))} and the results have "
         f"{', '.join(sorted(ours))}: name the folder of one board on each side"
@@ -118,59 +123,50 @@ def _boards(points, baseline):
 
 def _paired(points, baseline, boards):
     """Return [(point, that of the baseline)], and the points of either side that are left."""
-    theirs = {id(p): boards.get(p.board, p.board) for p in points}
-    pairs, left = [], (list(points), list(baseline))
+    of_baseline = {id(p) for p in baseline}
+    pairs, left = [], [list(points), list(baseline)]
 
     def kernel(point):
-        return theirs.get(id(point), point.board), *_case(point)
+        board = boards[point.board] if id(point) in of_baseline else point.board
+        return board, *_case(point)
 
-    def take(key, sides=None):
-        """Pair points of an equal key; of several in the baseline the newest."""
-        ours, others = left if sides is None else sides
+    def take(key):
+        """Pair points of an equal key that is not None; of several in the baseline the newest."""
         known = {}
-        for point in sorted(others, key=lambda p: p.started):
+        for point in sorted(left[1], key=lambda p: p.started):
             known.setdefault(key(point), []).append(point)
-        found = [(p, same.pop()) for p in ours if (same := known.get(key(p)))]
+        found = [(p, same.pop()) for p in left[0] if (of := key(p)) and (same := known.get(of))]
         pairs.extend(found)
         used = {id(point) for pair in found for point in pair}
-        for side in left:
-            side[:] = [p for p in side if id(p) not in used]
+        left[:] = [[p for p in side if id(p) not in used] for side in left]
+
+    def alone(key):
+        """Return the key where only one point of each side has it, else None."""
+        counts = [Counter(map(key, side)) for side in (points, baseline)]
+        return lambda point: key(point) if all(c[key(point)] == 1 for c in counts) else None
 
     def asked(point):
-        size, precision = point.params.get("size"), gemm.precision(point.params)
-        return *kernel(point), str(size), precision, *_asked(point)
+        return *kernel(point), *map(str, as_asked(point.argv[1:]))
 
-    # The very same first: of equal ones that of the same device, else the newest.
+    def of_size(point):
+        size, precision = point.params.get("size"), gemm.precision(point.params)
+        return size and (*asked(point), str(size), precision)
+
+    # Equal parameters first: of several that of the same device, else the newest.
     take(lambda p: (*kernel(p), case_of(p.params), p.device_name))
     take(lambda p: (*kernel(p), case_of(p.params)))
-    # Then those that agree in all that both records have: an early end leaves some unknown.
-    cases = {id(p): flat_case(p.params) for side in left for p in side}
-    for more in (_asked, lambda p: ()):
-        names = [{frozenset(cases[id(p)]) for p in side} for side in left]
-        for ours, others in itertools.product(*names):
-            if ours == others:
-                continue
-            both = sorted(ours & others)
-
-            def known(point, more=more, both=both):
-                return *kernel(point), *more(point), *(cases[id(point)][n] for n in both)
-
-            take(known, [[p for p in side if cases[id(p)].keys() == own]
-                         for side, own in zip(left, (ours, others))])  # fmt: skip
-    # Then those for which something else was chosen, where there was one choice.
-    counts = [Counter(map(asked, side)) for side in (points, baseline)]
-    single = [[p for p in side if all(c[asked(p)] == 1 for c in counts)] for side in left]
-    take(asked, single)
+    # Then equal options, where one point has them.
+    take(alone(of_size))
+    # Last the records of crashes, which have not even a size.
+    single = alone(asked)
+    for side in (points, baseline):
+        sized = {id(p) for p in side if p.params.get("size")}
+        take(lambda p, sized=sized: None if id(p) in sized else single(p))
     return pairs, *left
 
 
 def _case(point):
     return point.sample, point.case, point.kernel
-
-
-def _asked(point):
-    """Return the options of a point, as given."""
-    return tuple(map(str, as_asked(point.argv[1:])))
 
 
 def _judged_gone(point, broken):
@@ -181,12 +177,26 @@ def _judged_gone(point, broken):
     return Comparison(None, point, "gone")
 
 
+def rows(comparisons):
+    """Return a row of COLUMNS for each; parameters of the baseline that differ come last."""
+    found = []
+    for c in comparisons:
+        times = [n for t in c.times or () for n in (1e3 * t.median, 100 * t.relative)] or [None] * 4
+        words = c.point.words
+        was = [word for word in c.old.words if word not in words] if c.new and c.old else []
+        words += [f"(was {' '.join(was)})"] if was else []
+        change = c.times and 100 * c.change
+        found.append((c.verdict, change, *times, c.point.sample, c.point.case, c.point.kernel,
+                      c.why, " ".join(words)))  # fmt: skip
+    return found
+
+
 def line(comparison):
     """Return a line for a terminal on a Comparison."""
     point = comparison.point
     named = filter(None, (point.sample, point.case, point.kernel))
     what = f"{point.board}: {' '.join(named)}"
-    if comparison.change is None:
+    if comparison.times is None:
         return f"{what}: {comparison.why}"
-    old, new = (times.median * 1e3 for times in (comparison.old_times, comparison.new_times))
+    new, old = (times.median * 1e3 for times in comparison.times)
     return f"{what}: {new:.4g} ms, was {old:.4g} ms ({100 * comparison.change:+.1f} %)"

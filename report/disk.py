@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import stat
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,10 +40,8 @@ def object_in(path):
 def require_object(path):
     """Return the JSON object of a file. Raises UsageError where there is none that can be read."""
     value = files.parsed(path, LARGEST_OBJECT, json.loads)
-    if not isinstance(value, dict):
-        raise UsageError(f"{printable(str(path))}: not an object")
-    if record.is_deep(value):
-        raise UsageError(f"{printable(str(path))}: its values are nested too deeply")
+    if not isinstance(value, dict) or record.is_deep(value):
+        raise UsageError(f"{printable(str(path))}: not an object, or nested too deeply")
     return value
 
 
@@ -56,7 +52,9 @@ def whole(path):
     Raises ReportError where it cannot be written, or something else than a file is there.
     """
     try:
-        _require_no_other(path)
+        # A file would take the place of a folder, or of what stands for a device.
+        if path.exists() and not path.is_file():
+            raise OSError(None, "something else than a file is there")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".report-") as folder:
             unfinished = Path(folder, "whole")
@@ -64,15 +62,3 @@ def whole(path):
             unfinished.replace(path)
     except OSError as error:
         raise ReportError(f"cannot write {printable(str(path))}: {error.strerror}") from error
-
-
-def _require_no_other(path):
-    """Refuse a folder, and what stands for a device: a file would take its place."""
-    try:
-        kind = os.stat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(kind):
-        raise ReportError(
-            f"cannot write {printable(str(path))}: something else than a file is there"
-        )

@@ -28,47 +28,29 @@ FADED = "#9aa5b1"  # what has no colour of its own
 _VARIABLES = {INK: "--ink", MUTED: "--muted", LINE: "--line", PAPER: "--paper", FADED: "--faded"}
 _VARIABLES |= {colour: f"--series-{number}" for number, colour in enumerate(SERIES, 1)}
 LONGEST_LABEL = 32  # characters; the table beside a plot has it all
-WIDTH, HEIGHT = 5.6, 3.5  # inches
 
 _STYLE = {
     "svg.fonttype": "none",  # text as text: small, and a screen reader can read it
     "svg.hashsalt": "report",  # the same plot gives the same file
     "text.parse_math": False,  # a $ in a name is a $
-    "font.size": 10.5,
-    "font.family": "sans-serif",
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.titlesize": 10.5,
-    "grid.color": LINE,
-    "grid.linewidth": 0.8,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.5,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-}
+    "font.size": 10.5, "font.family": "sans-serif", "text.color": INK,
+    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "axes.titlesize": 10.5,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
+    "grid.color": LINE, "grid.linewidth": 0.8, "lines.linewidth": 1.8, "lines.markersize": 5.5,
+    "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    "legend.frameon": False, "legend.fontsize": 9,
+    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot and its numbers as a table. `draw()` returns the Figure; `name` is that of its file.
+    """A plot and its numbers as a table. `draw()` returns the Figure.
 
     `where` says what it is of: plots of one board and device stand together.
     `columns` are (heading, unit or "") and `rows` have a text or a number for each.
     """
 
-    name: str
     where: str
     title: str
     note: str
@@ -77,17 +59,10 @@ class Plot:
     draw: Callable
     wide: bool = False
 
-
-def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, **more):
-    """Return a Figure in the style of the report, and its axes."""
-    empty = Figure((width, height), layout="constrained")
-    return empty, empty.subplots(rows, columns, **more)
-
-
-def drawn(plot):
-    """Return the Figure of a Plot, in the style of the report."""
-    with _styled():
-        return plot.draw()
+    @property
+    def name(self):
+        """The name of its file: small letters, digits and dashes."""
+        return re.sub("[^a-z0-9]+", "-", f"{self.title} {self.where}".lower()).strip("-")[:100]
 
 
 @contextmanager
@@ -98,6 +73,12 @@ def _styled():
         yield
 
 
+def canvas(width=5.6, height=3.5, rows=1, columns=1, **more):
+    """Return a Figure of a size in inches, and its axes."""
+    empty = Figure((width, height), layout="constrained")
+    return empty, empty.subplots(rows, columns, **more)
+
+
 def label(name):
     """Return a name as it may stand in a plot: matplotlib hides what begins with _."""
     name = printable(name)
@@ -105,17 +86,31 @@ def label(name):
     return f" {name}" if name.startswith("_") else name
 
 
-def slug(kind, where):
-    """Return the name of a plot's file: small letters, digits and dashes."""
-    plain = "".join(c if c.isascii() and c.isalnum() else " " for c in f"{kind} {where}")
-    return "-".join(plain.lower().split())[:100]
-
-
 def colour(number):
     """Return (colour, marker) of a series; those beyond the palette are faded."""
-    if number < len(SERIES):
-        return SERIES[number], MARKERS[number]
-    return FADED, "."
+    return (SERIES[number], MARKERS[number]) if number < len(SERIES) else (FADED, ".")
+
+
+def note(axes, text, at, offset, **more):
+    """Write a small text near a point, `offset` printer's points away."""
+    axes.annotate(text, at, offset, textcoords="offset points", fontsize=9.5, **more)
+
+
+def rows(axes, names):
+    """Name the rows of a bar chart, from the top."""
+    axes.set_yticks(range(len(names)), list(map(label, names)))
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+
+
+def legend(axes):
+    """Write the names of the series below; only a number of those that are faded."""
+    handles, names = axes.get_legend_handles_labels()
+    if (more := len(names) - len(SERIES)) > 0:
+        handles = handles[: -more + 1 or None]
+        names = [*names[: len(SERIES)], f"and {more} slower"]
+    axes.figure.legend(handles, names, loc="outside lower center", ncols=3, columnspacing=1.2,
+                       handlelength=1.6)  # fmt: skip
 
 
 def powers_of_2(axis, values):
@@ -130,40 +125,31 @@ def powers_of_2(axis, values):
     axis.set_minor_locator(NullLocator())
 
 
-def plain_numbers(*axes):
+def plain_numbers(axes):
     """Write the numbers of logarithmic axes as they are: 0.1, 1, 10."""
-    for axis in axes:
+    for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
 
 
-def svg_for_page(figure, number):
-    """Return the Figure as an <svg> element for an HTML page, its names unique by `number`."""
-    text = _svg(figure)
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+def svg_for_page(plot, number):
+    """Return a Plot as an <svg> element for an HTML page, its names unique by `number`."""
+    file = io.StringIO()
+    with _styled():
+        plot.draw().savefig(file, format="svg", metadata={"Date": None})
+    text = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>", "", file.getvalue(), flags=re.S)
     for value, variable in _VARIABLES.items():
         text = text.replace(value, f"var({variable})")
-    text = re.sub(r'\bid="', f'id="p{number}-', text)
-    text = re.sub(r'href="#', f'href="#p{number}-', text)
-    text = re.sub(r"url\(#", f"url(#p{number}-", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1p{number}-", text)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     # The caption and the table beside it say what it shows.
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">',
                   text, count=1)  # fmt: skip
 
 
-def _svg(figure):
-    file = io.StringIO()
+def save(plot, base):
+    """Write a Plot as BASE.svg and BASE.png: for a README, on white."""
     with _styled():
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue()
-
-
-def save(figure, base):
-    """Write BASE.svg and BASE.png: for a README, on white."""
-    with _styled():
-        for suffix, dots in ((".svg", 72), (".png", 144)):
-            metadata = {"Date": None} if suffix == ".svg" else None
-            figure.savefig(base.with_suffix(suffix), dpi=dots, facecolor="white",
-                          metadata=metadata)  # fmt: skip
+        figure = plot.draw()
+        figure.savefig(f"{base}.svg", facecolor="white", metadata={"Date": None})
+        figure.savefig(f"{base}.png", facecolor="white", dpi=144)

@@ -1,10 +1,7 @@
-"""Errors that end a report, with the exit status of `python -m report`."""
+"""The error that ends a report, with exit status 2."""
 
-REGRESSION = 1
-WRONG_USAGE = 2
-BROKEN = 3
-INTERRUPTED = 130
+from common.errors import UsageError
 
 
-class ReportError(Exception):
+class ReportError(UsageError):
     """There is nothing to report, or something is in the way: one line that says what to do."""

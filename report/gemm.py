@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from common.manifest import as_asked
 from common.record import LIBRARY
 from report.points import Point
 from report.values import text
@@ -47,34 +48,30 @@ class Gemm:
         return self.point.kernel
 
     @property
-    def precision(self):
-        return precision(self.point.params)
-
-    @property
-    def is_library(self):
-        return self.point.is_library
-
-    @property
     def intensity(self):
         """Operations per byte, if A and B are read once, C written once, and read if beta is not 0.
 
         None where the bytes of an element are not known.
         """
-        if self.precision not in BYTES:
+        params = self.point.params
+        if precision(params) not in BYTES:
             return None
         M, N, K = self.size
-        c = 1 if self.point.params.get("beta") == 0 else 2
-        return (2 * M * N * K + 3 * M * N) / (BYTES[self.precision] * (M * K + K * N + c * M * N))
+        c = 1 if params.get("beta") == 0 else 2
+        return (2 * M * N * K + 3 * M * N) / (
+            BYTES[precision(params)] * (M * K + K * N + c * M * N)
+        )
 
     @property
     def local(self):
         """The work-group as (x, y), or None."""
-        return parse_local(self.point.params.get("local"))
+        numbers = _numbers(self.point.params.get("local"), r"\d+([x,]\d+){0,2}")
+        return numbers and (*numbers, 1)[:2]
 
     @property
     def clock(self):
         """The clock in MHz at which the device was held, or None."""
-        numbers = _numbers(_one_text(self.point.params.get("pin")), r"\d+")
+        numbers = _numbers(self.point.params.get("pin"), r"\d+")
         return numbers and numbers[0]
 
     @property
@@ -85,6 +82,12 @@ class Gemm:
             for name, value in self.point.params.items()
             if isinstance(value, (str, int, float)) and name not in _NO_CHOICE
         }
+
+    @property
+    def asked(self):
+        """The options, as given, without the size."""
+        words = map(str, as_asked(self.point.argv[1:]))
+        return tuple(w for w in words if parse_size(w.rpartition("=")[2]) != self.size)
 
 
 def of_point(point):
@@ -103,24 +106,17 @@ def precision(params):
 
 def parse_size(value):
     """Return (M, N, K) of n or MxNxK, a text or a number or a list; None of anything else."""
-    numbers = _numbers(_one_text(value), r"\d+(x\d+x\d+)?")
+    numbers = _numbers(value, r"\d+(x\d+x\d+)?")
     return numbers and (numbers * 3)[:3]
 
 
-def parse_local(value):
-    """Return (x, y) of n, XxY or XxYxZ, a text or a number or a list; None of anything else."""
-    numbers = _numbers(_one_text(value), r"\d+([x,]\d+){0,2}")
-    return numbers and (*numbers, 1)[:2]
-
-
-def _one_text(value):
-    if isinstance(value, list):
-        return "x".join(map(str, value))
-    return str(value) if isinstance(value, (str, int)) else ""
+def _numbers(value, pattern):
+    """Return the positive numbers of 4, "16x4" or [16, 4], if they have the pattern; else None."""
+    return _parsed("x".join(map(str, value)) if isinstance(value, list) else str(value), pattern)
 
 
 @lru_cache(10_000)
-def _numbers(text, pattern):
+def _parsed(text, pattern):
     if len(text) > 30 or not text.isascii() or not re.fullmatch(pattern, text):
         return None
     numbers = tuple(map(int, re.split("[x,]", text)))

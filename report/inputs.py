@@ -12,7 +12,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from common import files
 from common.errors import UsageError
 from common.text import printable
 from report import archive
@@ -38,6 +37,11 @@ class Run:
     def label(self):
         return printable(f"{self.board}/{self.name}")
 
+    def sources(self):
+        """Return the files of records."""
+        return [Source(path, path.stem, self, path.parent.name)
+                for path in sorted(self.folder.glob("*/*.jsonl"))]  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -53,39 +57,50 @@ class Source:
         """The path of what the case printed; None outside a run."""
         return self.path.with_suffix(".log") if self.run else None
 
+    @property
+    def of(self):
+        """The case of a board that it is of."""
+        return self.run.board, self.sample, self.case
+
+    @property
+    def rank(self):
+        """Orders the runs of a case: last comes the newest that was not given up."""
+        # A person stopped the run before this case was through: it says nothing then.
+        stopped = object_in(self.run.folder / "ended.json").get("stopped")
+        outcome = stopped and object_in(self.path.with_suffix(".outcome.json"))
+        given_up = stopped and (not outcome or outcome.get("reason") == "stopped")
+        return not given_up, self.run.name
+
 
 def find(paths, unpack_into, notices, all_runs=False):
     """Return the Sources below the paths; what cannot be read is added to `notices`.
 
     Archives are unpacked into folders below `unpack_into`. Of runs that were not named themselves
     the newest is kept for each case of a board, unless `all_runs`: one that was stopped counts for
-    the cases that it came to. Raises ReportError.
+    the cases that it came to. Raises UsageError.
     """
-    sources, named = {}, set()
+    named, others = {}, {}
     for number, path in enumerate(map(Path, paths)):
         if path.is_dir():
-            found = list(_sources_below(path, notices))
-        elif path.is_file() and archive.is_one(path):
-            found = list(_of_archive(path, Path(unpack_into, str(number)), notices))
-        elif path.is_file():
-            found = [Source(path)]
-        else:
-            files.regular(path) if path.exists() else None
+            of_a_run = (path / "plan.json").is_file()
+            found = _below(path, notices)
+        elif not path.exists():
             raise ReportError(f"{path} does not exist")
+        else:
+            of_a_run = True
+            found = [Source(path)]
+            if archive.is_one(path):
+                found = _of_archive(path, Path(unpack_into, str(number)), notices)
         for source in found:
-            sources.setdefault(source.path.resolve(), source)
-        if path.is_file() or (path / "plan.json").is_file():
-            named |= {source.path.resolve() for source in found}
-    if not all_runs:
-        newest = _newest(sources, named)
-        sources = {
-            path: source for path, source in sources.items()
-            if path in named or source.run is None or source.run.name == newest[_case(source)]
-        }  # fmt: skip
-    return list(sources.values())
+            named_here = named if of_a_run or source.run is None else others
+            named_here.setdefault(source.path.resolve(), source)
+    rest = [source for path, source in others.items() if path not in named]
+    newest = {source.of: source.run.name for source in sorted(rest, key=lambda s: s.rank)}
+    kept = (source for source in rest if all_runs or source.run.name == newest[source.of])
+    return [*named.values(), *kept]
 
 
-def _sources_below(top, notices):
+def _below(top, notices):
     for base, folders, names in os.walk(top):
         folder = Path(base)
         others = {REFERENCE} if folder.resolve() == RESULTS else set()
@@ -94,28 +109,21 @@ def _sources_below(top, notices):
             folders[:] = []
             where = folder.resolve()
             plan = _plan(folder, notices)
-            yield from _of_run(Run(printable(where.parent.name), where.name, folder, plan))
-        else:
-            yield from (Source(folder / n) for n in sorted(names) if _is_records(n))
-            other = [n for n in sorted(names) if n.endswith(".json")]
-            notices += [printable(f"{folder / n}: not named .jsonl; name it itself") for n in other]
+            yield from Run(printable(where.parent.name), where.name, folder, plan).sources()
+            continue
+        for name in sorted(names):
+            if name.endswith(".jsonl") and not name.startswith("."):
+                yield Source(folder / name)
+            elif name.endswith(".json"):
+                notices.append(printable(f"{folder / name}: not named .jsonl; name it itself"))
 
 
 def _of_archive(path, folder, notices):
     about = archive.unpack(path, folder)
     name = printable(path.name)
     origin = f"{name}: SHA-256 {about['sha256']}, licence of the data {about['licence']}"
-    run = Run(f"{about['board']} ({name})", about["run"], folder, _plan(folder, notices), origin)
-    yield from _of_run(run)
-
-
-def _of_run(run):
-    for path in sorted(run.folder.glob("*/*.jsonl")):
-        yield Source(path, path.stem, run, path.parent.name)
-
-
-def _is_records(name):
-    return name.endswith(".jsonl") and not name.startswith(".")
+    plan = _plan(folder, notices)
+    return Run(f"{about['board']} ({name})", about["run"], folder, plan, origin).sources()
 
 
 def _plan(folder, notices):
@@ -124,25 +132,3 @@ def _plan(folder, notices):
     except UsageError as error:
         notices.append(str(error))
         return {}
-
-
-def _case(source):
-    return source.run.board, source.sample, source.case
-
-
-def _newest(sources, named):
-    """Return the name of the newest run of each case of a board."""
-    newest = {}
-    for path, source in sources.items():
-        if source.run and path not in named:
-            rank = not _given_up(source), source.run.name
-            newest[_case(source)] = max(newest.get(_case(source), rank), rank)
-    return {case: name for case, (_, name) in newest.items()}
-
-
-def _given_up(source):
-    """Tell whether a person stopped the run before this case was through: it says nothing then."""
-    if not object_in(source.run.folder / "ended.json").get("stopped"):
-        return False
-    outcome = object_in(source.path.with_suffix(".outcome.json"))
-    return not outcome or outcome.get("reason") == "stopped"

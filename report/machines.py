@@ -2,85 +2,60 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path, PurePosixPath
+import re
+from pathlib import Path
 
 from common import files
 from common.errors import UsageError
 from report.values import flat, text
 
 ROOT = Path(__file__).resolve().parents[1]
+_OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
 _LARGEST = 64 * 1024**2  # bytes of a file of the samples
-_FACTS = (
-    ("platform", "platform"), ("version", "version"), ("driver", "driver"),
-    ("OpenCL C", "opencl_c"), ("compute units", "compute_units"),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A board with one of its devices and its drivers: facts as (name, text)."""
-
-    board: str
-    device: str
-    facts: list
+_FACTS = {"platform": "platform", "version": "version", "driver": "driver", "OpenCL C": "opencl_c",
+          "compute units": "compute_units"}  # fmt: skip
 
 
 def machines(points):
-    """Return the Machines that the points name."""
+    """Return (board, device, [(name, text)]) for each device with its drivers."""
     groups, told = {}, {}
     for point in points:
         if point.device:
             device = id(point.device)  # a few, shared by all
             if device not in told:
-                facts = json.dumps([point.device.get(key) for _, key in _FACTS])
+                facts = json.dumps([point.device.get(key) for key in _FACTS.values()])
                 told[device] = point.device_name, facts
             groups.setdefault((point.board, *told[device]), []).append(point)
     return [_machine(own) for own in groups.values()]
 
 
 def _machine(points):
-    first = points[0]
-    facts = [(name, text(first.device[key])) for name, key in _FACTS if key in first.device]
-    about = {}
+    first, about = points[0], {}
+    facts = [(name, text(first.device[key])) for name, key in _FACTS.items() if key in first.device]
     for environment in {id(p.environment): p.environment for p in points}.values():
         for name, value in flat(environment):
             about.setdefault(name, {})[value] = None
     facts += [(name, ", ".join(values)) for name, values in about.items()]
-    runs = {point.run: None for point in points if point.run}
-    facts += [("run", _run(run)) for run in runs]
-    return Machine(first.board, first.device_name, facts)
+    facts += [("run", _run(run)) for run in dict.fromkeys(p.run for p in points) if run]
+    return first.board, first.device_name, facts
 
 
-@cache
 def _run(run):
     """Return what is known of a run: its name, its environment, and how its code differs."""
-    env = run.plan.get("env") or {}
-    settings = (
-        f", with {' '.join(f'{k}={v}' for k, v in flat(env))}"
-        if isinstance(env, dict) and env
-        else ""
-    )
-    files = run.plan.get("deployed")
-    if not isinstance(files, dict):
-        return f"{text(run.name)}{settings}"
-    differ = sum(_hash(path) != digest for path, digest in files.items())
-    code = f"{differ} of its {len(files)} files differ from" if differ else "its code is that of"
-    return f"{text(run.name)}{settings}; {code} this checkout"
+    env, deployed, said = run.plan.get("env"), run.plan.get("deployed"), text(run.name)
+    if env and isinstance(env, dict):
+        said += f", with {' '.join(f'{name}={value}' for name, value in flat(env))}"
+    if isinstance(deployed, dict):
+        differ = sum(_hash(path) != digest for path, digest in deployed.items())
+        said += "; " + (f"{differ} of its {len(deployed)} files differ from" if differ
+                        else "its code is that of") + " this checkout"  # fmt: skip
+    return said
 
 
-@cache
 def _hash(path):
     """Return the SHA-256 of a file of this checkout; None where there is none of that name."""
-    plain = PurePosixPath(path)
-    if (
-        plain.is_absolute()
-        or ".." in plain.parts
-        or plain.parts[:1] not in (("common",), ("samples",))
-    ):
-        return None
     try:
-        return hashlib.sha256(files.read_bytes(ROOT / plain, _LARGEST)).hexdigest()
+        data = files.read_bytes(ROOT / path, _LARGEST) if _OURS.fullmatch(path) else None
     except UsageError:
         return None
+    return data and hashlib.sha256(data).hexdigest()

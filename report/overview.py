@@ -1,7 +1,7 @@
 """The overview: cases that did not pass, and boards x samples with their key figures."""
 
 import re
-from dataclasses import dataclass
+from collections import Counter
 
 from common import files
 from common.errors import UsageError
@@ -15,39 +15,12 @@ _LOG_BYTES = 16 * 1024
 MOST_PROBLEMS = 100
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What did not pass: the points, and [(reason, kernels)], the commonest first.
-
-    They are of one case, or of all `cases` where a sample is not supported.
-    """
-
-    points: list
-    cases: list
-    reasons: list
-    log: str | None
-
-    @property
-    def first(self):
-        return self.points[0]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A sample on a board: how many records have which status, and the fastest that passed."""
-
-    counts: dict
-    key: str | None
-    of: str | None
-    spread: float | None
-
-    @property
-    def worst(self):
-        return max(self.counts, key=SEVERITY.index)
-
-
 def problems(points):
-    """Return (Problems, how many there are): the worst first, at most MOST_PROBLEMS."""
+    """Return what did not pass, the worst first: (at most MOST_PROBLEMS, how many there are).
+
+    Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
+    of all cases where a sample is not supported.
+    """
     groups = {}
     for point in points:
         if point.status not in GOOD:
@@ -66,7 +39,7 @@ def _problem(points):
     ranked = sorted(groups.values(), key=len, reverse=True)
     reasons = [(own[0].reason or "no reason given", [p.kernel for p in own]) for own in ranked]
     cases = list(dict.fromkeys(p.case for p in points))
-    return Problem(points, cases, reasons, _tail(points[0].source.log))
+    return points[0], cases, reasons, _tail(points[0].source.log)
 
 
 def _tail(path):
@@ -82,30 +55,31 @@ def _tail(path):
 
 
 def table(points):
-    """Return (columns, [(row, Cells or None)]): boards and samples, the fewer across."""
-    cells = {}
+    """Return (columns, [(row, cells)]): boards and samples, the fewer across.
+
+    A cell is None, or the number of records by status, and of the fastest point that passed the
+    rate, the name and the spread.
+    """
+    groups = {}
     for point in points:
-        cells.setdefault((point.board, point.sample), []).append(point)
-    cells = {key: _cell(own) for key, own in cells.items()}
+        groups.setdefault((point.board, point.sample), []).append(point)
+    cells = {key: _cell(own) for key, own in groups.items()}
     boards, samples = (sorted({key[side] for key in cells}) for side in (0, 1))
     if len(boards) > len(samples):
-        return samples, [(board, [cells.get((board, s)) for s in samples]) for board in boards]
-    return boards, [(sample, [cells.get((b, sample)) for b in boards]) for sample in samples]
+        return samples, [(b, [cells.get((b, s)) for s in samples]) for b in boards]
+    return boards, [(s, [cells.get((b, s)) for b in boards]) for s in samples]
 
 
 def _cell(points):
-    counts = {}
+    counts = Counter()
     for point in points:
-        for status, count in zip(SEVERITY, point.counts):
-            if count:
-                counts[status] = counts.get(status, 0) + count
+        counts.update(dict(zip(SEVERITY, point.counts)))
+    counts = {status: count for status, count in counts.items() if count}
+    passed = [p for p in points if p.status == "passed" and not p.is_library]
     for metric, unit in RATES.items():
-        found = [p for p in points
-                 if p.status == "passed" and p.typical(metric) and not p.is_library]  # fmt: skip
-        if found:
+        if found := [p for p in passed if p.typical(metric)]:
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)
-            figure = f"{figures(rate.median)} {unit}"
             of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
-            return Cell(counts, figure, of, rate.relative)
-    return Cell(counts, None, None, None)
+            return counts, f"{figures(rate.median)} {unit}", of, rate.relative
+    return counts, None, None, None

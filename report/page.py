@@ -3,16 +3,15 @@
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
+from collections import Counter
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from common.text import figures
-from report import compare, draw, machines, overview, rows
+from report import builds, compare, draw, machines, overview, rows
 from report.points import SEVERITY
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -23,59 +22,41 @@ MOST_MACHINES = 100
 MOST_ROWS = 500  # of a plot's numbers, or of a comparison
 
 
-@dataclass(frozen=True)
-class Contents:
-    """All that the page shows.
+def stream(points, records, notices, gemm, timelines, comparisons, baseline, archives):
+    """Return the page as a stream, which makes its text while it is read: it can be very long.
 
-    `points` are of this report, `comparisons` those with the baseline called `baseline` (or None),
-    `gemm` and `timelines` Plots, `archives` lines on the archives that were read.
+    `gemm` and `timelines` are Plots, `comparisons` those with the baseline of that name (or None),
+    `archives` lines on the archives that were read.
     """
-
-    points: list
-    records: int
-    notices: list
-    gemm: list
-    timelines: list
-    comparisons: list | None = None
-    baseline: str | None = None
-    archives: tuple = ()
-
-
-def stream(contents):
-    """Return the page as a stream, which makes its text while it is read: it can be very long."""
-    style, script = (
-        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "table.js")
-    )
-    points = contents.points
+    style, script = map(_source, ("style.css", "table.js"))
     problems, count = overview.problems(points)
     columns, lines = overview.table(points)
-    boards = sorted({point.board for point in points})
-    gemm = _numbered(contents.gemm[:MOST_PLOTS], 0)
-    timelines = _numbered(contents.timelines, MOST_PLOTS)
-    comparison = _comparison(contents)
+    verdicts = Counter(each.verdict for each in comparisons or ())
+    devices = {point.board: {} for point in points}
+    for point in points:
+        if point.device:
+            devices[point.board][point.device_name] = None
+    tiles = _tiles(points, records, len(devices))
+    if comparisons is not None:
+        worse = verdicts["worse"]
+        tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
     return _environment().get_template("page.html").stream(
-        title="OpenCL samples: results",
-        subtitle=_subtitle(contents, boards),
-        policy=_policy(script),
-        style=Markup(style),
-        script=Markup(script),
-        sections=_sections(problems, comparison, gemm, timelines),
-        tiles=_tiles(contents, boards),
-        notices=contents.notices[:MOST_NOTICES],
-        more_notices=max(0, len(contents.notices) - MOST_NOTICES),
-        problems=problems,
-        more_problems=count - len(problems),
-        overview={"columns": columns, "rows": lines, "devices": _devices(points)},
-        comparison=comparison,
-        gemm_plots=gemm,
-        gemm_full=len(contents.gemm) > MOST_PLOTS,
-        timeline_plots=timelines,
-        machines=machines.machines(points)[:MOST_MACHINES],
-        archives=contents.archives,
-        footer="Times are from the device's events, or from the host's clock if these have none. "
-               "A point has all launches of one kernel with the same parameters, code and machine.",
-        data=map(Markup, rows.data(points)),
+        subtitle=_subtitle(points, sorted(devices)), policy=_policy(script),
+        style=Markup(style), script=Markup(script), tiles=tiles,
+        notices=notices, most_notices=MOST_NOTICES,
+        problems=problems, more_problems=count - len(problems),
+        overview={"columns": columns, "rows": lines, "devices": devices},
+        comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
+        baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
+        gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
+        timelines=_drawn(timelines, MOST_PLOTS),
+        machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
+        builds=builds.table(points), builds_note=builds.NOTE, data=rows.packed(points),
     )  # fmt: skip
+
+
+def _source(name):
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _environment():
@@ -85,10 +66,7 @@ def _environment():
     )  # fmt: skip
     environment.filters |= {
         "percent": lambda value: f"{100 * value:.{0 if value > 0.0995 else 1}f} %",
-        "signed_percent": lambda value: f"{100 * value:+.1f} %",
         "cell": cell,
-        "median_ms": median_ms,
-        "first_few": first_few,
     }
     return environment
 
@@ -98,19 +76,8 @@ def cell(value):
     if value is None:
         return ""
     if isinstance(value, float):
-        return "0" if value == 0 else figures(value) if value >= 0.001 else f"{value:.2e}"
+        return f"{value:.2e}" if 0 < abs(value) < 0.001 else figures(value)
     return str(value)
-
-
-def median_ms(times):
-    """Return a Spread of times as text: the median, and the spread in brackets."""
-    return f"{times.median * 1e3:.4g} ({times.relative:.1%})" if times else ""
-
-
-def first_few(names, most=12):
-    """Return some of many names as a text."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _policy(script):
@@ -122,71 +89,29 @@ def _policy(script):
     )
 
 
-def _subtitle(contents, boards):
-    days = sorted({p.started[:10] for p in contents.points if _DAY.match(p.started)})
-    when = f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}, page" if days else "Page"
+def _subtitle(points, boards):
+    days = {p.started[:10] for p in points if _DAY.match(p.started)}
+    when = f"Measured {' to '.join(sorted({min(days), max(days)}))}, page" if days else "Page"
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return f"{', '.join(islice(boards, 12))}. {when} made {made}."
+    return f"{', '.join(boards[:12])}. {when} made {made}."
 
 
-def _tiles(contents, boards):
-    counts = dict.fromkeys(SEVERITY, 0)
-    for point in contents.points:
-        counts[point.status] += 1
-    tiles = [("board" if len(boards) == 1 else "boards", len(boards), ""),
-             ("points", len(contents.points), ""), ("records", contents.records, ""),
-             ("passed", counts["passed"], "good")]  # fmt: skip
-    tiles += [(s, counts[s], "bad" if s in ("error", "failed") else "") for s in SEVERITY[:0:-1]]
-    if throttled := sum(bool(point.throttled) for point in contents.points):
-        tiles.append(("throttled", throttled, "bad"))
-    if contents.comparisons is not None:
-        worse = sum(c.verdict == "worse" for c in contents.comparisons)
-        tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
-    return [{"name": name, "value": f"{value:,}".replace(",", " "), "tone": tone}
-            for name, value, tone in tiles if value or name not in SEVERITY]  # fmt: skip
+def _tiles(points, records, boards):
+    """Return (name, number, tone) of each tile."""
+    counts = Counter(point.status for point in points)
+    tones = {"passed": "good", "built": "", "unsupported": ""}
+    tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
+             ("records", records, "")]  # fmt: skip
+    tiles += [(status, counts[status], tones.get(status, "bad"))
+              for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]  # fmt: skip
+    throttled = sum(bool(point.throttled) for point in points)
+    return [*tiles, ("throttled", throttled, "bad")] if throttled else tiles
 
 
-def _devices(points):
-    found = {}
-    for point in points:
-        if point.device:
-            found.setdefault(point.board, {})[point.device_name] = None
-        else:
-            found.setdefault(point.board, {})
-    return found
-
-
-def _comparison(contents):
-    if contents.comparisons is None:
-        return None
-    every = contents.comparisons
-    counts = dict.fromkeys(compare.VERDICTS, 0)
-    for each in every:
-        counts[each.verdict] += 1
-    return {
-        "name": contents.baseline, "rule": compare.RULE,
-        "counts": [(verdict, count) for verdict, count in counts.items() if count],
-        "shown": every[:MOST_ROWS], "more": max(0, len(every) - MOST_ROWS),
-    }  # fmt: skip
-
-
-def _numbered(plots, first):
-    """Return [(where, plots)] for the template, drawn; each figure has names of its own."""
+def _drawn(plots, first):
+    """Return [(where, [(Plot, its <svg>)])]; each figure has names of its own."""
     groups = {}
     for number, plot in enumerate(plots, first):
-        groups.setdefault(plot.where, []).append({
-            "title": plot.title, "note": plot.note, "columns": plot.columns, "wide": plot.wide,
-            "rows": plot.rows[:MOST_ROWS], "more": max(0, len(plot.rows) - MOST_ROWS),
-            "svg": Markup(draw.svg_for_page(draw.drawn(plot), number)),
-        })  # fmt: skip
+        svg = Markup(draw.svg_for_page(plot, number))
+        groups.setdefault(plot.where, []).append((plot, svg))
     return list(groups.items())
-
-
-def _sections(problems, comparison, gemm, timelines):
-    there = (
-        ("problems", "Not passed", problems), ("overview", "Overview", True),
-        ("comparison", "Comparison", comparison), ("gemm", "Matrix multiplication", gemm),
-        ("timeline", "Timeline", timelines), ("machines", "Machines", True),
-        ("points", "All points", True),
-    )  # fmt: skip
-    return [(anchor, name) for anchor, name, wanted in there if wanted]

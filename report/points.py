@@ -1,12 +1,10 @@
 """A point: repeated measurements of the same thing, with their statistics.
 
-There may be hundreds of thousands: a point keeps what it needs as compactly as can be, and what it
-computes from that is computed anew.
+There may be hundreds of thousands: a point keeps little, and computes the rest anew.
 """
 
 from array import array
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import median
 
 from common import stats
@@ -20,37 +18,7 @@ RATES = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}  # with their units
 NO_KERNEL = "-"  # of a record that broke off before there was one
 LONGEST_TIME = 1e9  # seconds; what is longer, or not finite, is none
 _STATES = ("before", "during", "after")  # of the machine, around what was timed
-
-
-class Ranges:
-    """The lowest and the highest value of several numbers, by their names."""
-
-    __slots__ = ("_highest", "_lowest", "_names")
-
-    def __init__(self):
-        self._names, self._lowest, self._highest = (), array("d"), array("d")
-
-    def add(self, named):
-        """Add (name, number) pairs, in which a name may come several times."""
-        low, high = {}, {}
-        for name, value in named:
-            if value <= low.setdefault(name, value):
-                low[name] = value
-            if value >= high.setdefault(name, value):
-                high[name] = value
-        for name, (least, most) in self.items() if self._names else ():
-            low[name] = min(least, low.get(name, least))
-            high[name] = max(most, high.get(name, most))
-        # Most points have the same names: they share them.
-        self._names = _shared.setdefault(names := tuple(low), names)
-        self._lowest, self._highest = array("d", low.values()), array("d", high.values())
-
-    def items(self):
-        """Yield (name, (lowest, highest))."""
-        return zip(self._names, zip(self._lowest, self._highest))
-
-
-_shared = {}
+_shared = {}  # equal tuples, of which most points have the same
 
 
 @dataclass(eq=False, slots=True)
@@ -58,8 +26,9 @@ class Point:
     """All launches of one kernel with the same parameters on the same machine.
 
     `times` are in seconds, `counts` says how many records have each status of SEVERITY, `metrics`
-    holds the values of each metric by record, `state` the range of each number of the machine's
-    state, `throttled` what changed there. `source` and `line` are those of the newest record.
+    holds the values of each metric by record, `state` the (lowest, highest) of each number of the
+    machine's state, `throttled` what changed there. `source` and `line` are those of the newest
+    record.
     """
 
     board: str
@@ -73,19 +42,23 @@ class Point:
     line: int = 0
     argv: tuple = ()
     started: str = ""
-    records: int = 0
     counts: tuple = (0,) * len(SEVERITY)
     reason: str | None = None
     times: array = field(default_factory=lambda: array("d"))
     metrics: dict = field(default_factory=dict)
-    state: Ranges = field(default_factory=Ranges)
+    state: dict = field(default_factory=dict)
     throttled: tuple = ()
     error_over_bound: float | None = None
 
     @property
+    def records(self):
+        """How many records it has."""
+        return sum(self.counts)
+
+    @property
     def status(self):
         """The worst that happened."""
-        return _worst(self.counts)
+        return next(s for s, count in zip(SEVERITY[::-1], self.counts[::-1]) if count)
 
     @property
     def run(self):
@@ -116,11 +89,8 @@ class Point:
         return stats.rate(self.metrics[name], self.spread) if self.typical(name) else None
 
     def typical(self, name):
-        """Return the median of that Spread, which needs none of the rest, or None."""
-        values = self.metrics.get(name)
-        if not values or min(values) <= 0:
-            return None
-        return values[0] if len(values) == 1 else median(values)
+        """Return the median of that Spread, or None."""
+        return self.metric(name) if min(self.metrics.get(name, (0,))) > 0 else None
 
     def metric(self, name):
         """Return the median over the records, or None where there is no such metric."""
@@ -129,9 +99,8 @@ class Point:
 
     def add(self, item, source, line):
         """Add a record, the one in that line."""
-        self.records += 1
-        counts = (n + (s == item.status) for s, n in zip(SEVERITY, self.counts))
-        self.counts = _shared.setdefault(found := tuple(counts), found)
+        counts = tuple(n + (s == item.status) for s, n in zip(SEVERITY, self.counts))
+        self.counts = _shared.setdefault(counts, counts)
         if item.status == self.status and item.reason:
             self.reason = text(item.reason, 2000)
         if item.started >= self.started:
@@ -142,16 +111,13 @@ class Point:
         metrics = {name: value for name, value in item.metrics.items() if name != "statistics"}
         for name, value in measured(metrics):
             self.metrics.setdefault(name, []).append(value)
-        self.state.add(_state(item.environment))
+        for name, value in _state(item.environment):
+            low, high = self.state.get(name, (value, value))
+            self.state[name] = min(low, value), max(high, value)
         if isinstance(changed := item.environment.get("throttled"), list) and changed:
             self.throttled += tuple(map(text, changed))
         if (error := number(item.check.get("error_over_bound"))) is not None:
             self.error_over_bound = max(error, self.error_over_bound or 0.0)
-
-
-@cache
-def _worst(counts):
-    return next(s for s, count in zip(SEVERITY[::-1], counts[::-1]) if count)
 
 
 def _state(environment):

@@ -6,8 +6,7 @@ told, such as a temperature, were measured: a point has their range.
 """
 
 import json
-from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 
 from common import record
 from common.errors import UsageError
@@ -20,9 +19,11 @@ from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
 from report.values import interned, text, unmeasured
 
+_encoded = json.JSONEncoder(sort_keys=True).encode
+
 
 def collect(paths, unpack_into, all_runs=False):
-    """Return the Reader that has read all that lies below the paths. Raises ReportError."""
+    """Return the Reader that has read all that lies below the paths. Raises UsageError."""
     read = Reader()
     for source in inputs.find(paths, unpack_into, read.notices, all_runs):
         read.read(source)
@@ -42,12 +43,9 @@ class Reader:
     """
 
     def __init__(self):
-        self.notices = []
-        self.records = 0
-        self.phases = {}
+        self.notices, self.records, self.phases = [], 0, {}
         self._points = {}
         self._last, self._equal = {}, {}  # so that equal dictionaries become one
-        self._code = lru_cache(None)(code_of)
 
     @property
     def points(self):
@@ -55,13 +53,12 @@ class Reader:
 
     def archives(self):
         """Return a line for each archive that was read."""
-        origins = (source.run.origin for source in self.phases)
-        return list(dict.fromkeys(filter(None, origins)))
+        return list(dict.fromkeys(s.run.origin for s in self.phases if s.run.origin))
 
     def read(self, source):
         """Read a file; a line that cannot be understood is passed over."""
+        line, before = 0, len(self._points)
         try:
-            line, before = 0, len(self._points)
             for line, item in record.settled(enumerate(scan(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
@@ -69,57 +66,43 @@ class Reader:
                     self._add(source, item, line)
             if not line:
                 self._notice(f"{source.path}: empty")
-            _name_boards(self.points[before:])
         except OSError as error:
             self._notice(f"{source.path}: {error.strerror}")
         except UsageError as error:
             self._notice(str(error))
+        # A point that broke off early has no board: it is that of the others in the file.
+        new = self.points[before:]
+        named = next((point.board for point in new if point.board), "unnamed")
+        for point in new:
+            point.board = point.board or named
 
     def _notice(self, line):
         self.notices.append(printable(line)[:500])
 
     def _add(self, source, item, line):
-        self._point(source, item).add(item, source, line)
-        self.records += 1
-        if source.run:
-            self.phases.setdefault(source, Phases()).add(item)
-
-    def _point(self, source, item):
         run, device = source.run, self._one("device", item.device)
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
-        code = item.code or self._code(run, item.sample)
-        key = _digest([board, source.case, item.sample, item.variant, id(device), id(about), code,
-                       asked(params)])  # fmt: skip
+        code = item.code or (run and run.name)  # older records do not tell their code
+        same = [board, source.case, item.sample, item.variant, id(device), id(about), code]
+        key = blake2b(_encoded([*same, asked(params)]).encode(), digest_size=16).digest()
         if key not in self._points:
             params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
                 params, device, about, source,
             )  # fmt: skip
-        return self._points[key]
+        self._points[key].add(item, source, line)
+        self.records += 1
+        if run:
+            self.phases.setdefault(source, Phases()).add(item)
 
     def _one(self, kind, value):
         """Return the dictionary, or the one that is equal to it and came first."""
         if self._last.get(kind) != value:
-            key = json.dumps(value, sort_keys=True)
-            self._last[kind] = self._equal.setdefault((kind, key), value)
+            self._last[kind] = self._equal.setdefault((kind, _encoded(value)), value)
         return self._last[kind]
-
-
-_text_of = json.JSONEncoder(sort_keys=True).encode
-
-
-def _digest(values):
-    return blake2b(_text_of(values).encode(), digest_size=16).digest()
-
-
-def _name_boards(points):
-    """Give points of one file without a board, which broke off early, that of the others."""
-    named = next((point.board for point in points if point.board), "unnamed")
-    for point in points:
-        point.board = point.board or named
 
 
 def asked(params):
@@ -127,20 +110,7 @@ def asked(params):
     point = params.get("point")
     if not isinstance(point, dict) or "options" not in point:
         return params
-    return {**params, "point": {"options": point["options"]}}
-
-
-def code_of(run, sample):
-    """Return a digest of the code that a run had for a sample; None where it is not known.
-
-    Newer records have one of their own.
-    """
-    files = run.plan.get("deployed") if run else None
-    if not isinstance(files, dict):
-        return None
-    own = ("common/", f"samples/{sample}/")
-    mine = sorted((path, str(digest)) for path, digest in files.items() if path.startswith(own))
-    return sha256(json.dumps(mine).encode()).hexdigest() if mine else None
+    return {**params, "point": point["options"]}
 
 
 class Phases:

@@ -4,7 +4,6 @@ import re
 import shlex
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from common import manifest
 from common.manifest import as_asked
@@ -15,74 +14,42 @@ _BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Command(NamedTuple):
-    """A line for a shell: `before`, the words with blanks between them, `after`."""
-
-    before: str
-    words: tuple
-    after: str = ""
-
-    def __str__(self):
-        return f"{self.before}{' '.join(self.words)}{self.after}"
-
-
 def command(point):
-    """Return the Command that repeats a Point, or None where none can be made.
+    """Return a line for a shell that repeats a Point, or None where none can be made.
 
     A run on a board of our own is repeated there, over ssh; all others in this checkout.
     """
-    run = point.run
-    if run is None and "options" in nested(point.params, "point"):
-        # The journal has in a record what it takes to run it again, and to compare.
+    run, own = point.run, point.params.get("point")
+    if run is None and isinstance(own, dict) and "options" in own:
+        # A record of a journal has all that is needed to run it again, and to compare.
         where = f"{shown(point.source.path)}:{point.line}"
-        return (
-            Command("python -m tools replay ", (shlex.quote(where),))
-            if where.isprintable()
-            else None
-        )
-    argv = point.argv if run and not run.origin else harmless(point.sample, point.argv)
+        return f"python -m tools replay {shlex.quote(where)}" if where.isprintable() else None
+    argv = point.argv
+    if (run is None or run.origin) and not manifest.only_chooses(point.sample, as_asked(argv[1:])):
+        return None  # of others: it may write, or name a file
     words = arguments(point.sample, argv)
-    if words is None:
-        return None
-    if run is None or run.origin or run.board == "local":
-        return Command("python ", words)
-    address = _BOARD.fullmatch(run.board)
-    there = _there(run.plan)
-    if address is None or there is None:
-        return None
-    config = run.plan.get("ssh_config")
-    way = f"-F {shlex.quote(config)} " if isinstance(config, str) and config.isprintable() else ""
-    way += f"-p {address['port']} " if address["port"] else ""
-    # All of it is one word for the shell here, and is read again by the shell there.
-    inner = tuple(_inside(word) for word in words)
-    return Command(f"ssh {way}{address['host']} '{_inside(there)} ", inner, "'")
-
-
-def nested(values, name):
-    """Return the table of that name in a dictionary; an empty one where it has none."""
-    found = values.get(name)
-    return found if isinstance(found, dict) else {}
+    if words is None or run is None or run.origin or run.board == "local":
+        return words and f"python {words}"
+    return _over_ssh(run, words)
 
 
 def arguments(sample, argv):
-    """Return the words after `python`, quoted for a shell; without what the runner added.
+    """Return the words after `python` as a text for a shell, without what the runner added.
 
     None for what no sample of ours can have had: another program, or characters that a terminal
     would take for keys.
     """
-    if not argv or not all(isinstance(word, str) for word in argv):
+    if not argv or not all(isinstance(word, str) and word.isprintable() for word in argv):
         return None
-    script = argv[0].rpartition("/")[2]
-    if not _SAMPLE.fullmatch(sample) or script != _SCRIPT:
+    if not _SAMPLE.fullmatch(sample) or argv[0].rpartition("/")[2] != _SCRIPT:
         return None
-    words = [f"samples/{sample}/{script}", *as_asked(argv[1:])]
-    words = tuple([_quoted(word, sample) for word in words])
-    return None if None in words else words
+    words = (_quoted(word, sample) for word in as_asked(argv[1:]))
+    return " ".join((f"samples/{sample}/{_SCRIPT}", *words))
 
 
 @lru_cache(100_000)
 def _quoted(word, sample):
-    return shlex.quote(inside_checkout(word, sample)) if word.isprintable() else None
+    return shlex.quote(inside_checkout(word, sample))
 
 
 def inside_checkout(word, sample):
@@ -103,33 +70,26 @@ def plain_argv(argv, sample):
     return [inside_checkout(str(word), sample) for word in as_asked(argv)]
 
 
-def harmless(sample, argv):
-    """Return a command line of others, or [] where it has more than what only chooses what is run.
-
-    What that is, the sample says itself, in its sample.toml.
-    """
-    return argv if manifest.only_chooses(sample, as_asked(argv[1:])) else []
-
-
-def _there(plan):
-    """Return the start of the command on the board, up to its python."""
-    folder, python = plan.get("folder", ""), plan.get("python", "python3")
-    env = plan.get("env") or {}
-    if not isinstance(env, dict):
+def _over_ssh(run, words):
+    """Return the line that runs python with these words on the board of a run, or None."""
+    address, env = _BOARD.fullmatch(run.board), run.plan.get("env") or {}
+    folder, python = run.plan.get("folder"), run.plan.get("python", "python3")
+    if not address or not folder or not isinstance(env, dict):
         return None
     texts = [folder, python, *env.values()]
-    if not folder or not all(isinstance(t, str) and t.isprintable() for t in texts):
+    if not all(isinstance(text, str) and text.isprintable() for text in texts):
         return None
-    if not all(_VARIABLE.fullmatch(name) for name in env):
+    if not all(map(_VARIABLE.fullmatch, env)):
         return None
-    folder = folder.removeprefix("~/")  # ssh begins in the home folder
-    settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
-    return f"cd {shlex.quote(folder + '/current')} && {settings}{shlex.quote(python)}"
-
-
-def _inside(text):
-    """Return a text as it stands between the single quotes of a shell."""
-    return text.replace("'", "'\"'\"'")
+    config = run.plan.get("ssh_config")
+    way = ["-F", config] if isinstance(config, str) and config.isprintable() else []
+    way += ["-p", address["port"]] if address["port"] else []
+    # ssh begins in the home folder.
+    inner = [f"cd {shlex.quote(folder.removeprefix('~/') + '/current')} &&"]
+    inner += [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+    inner += [shlex.quote(python), words]
+    # All of it is one word for the shell here, and is read again by the shell there.
+    return shlex.join(["ssh", *way, address["host"], " ".join(inner)])
 
 
 def shown(path):

@@ -1,14 +1,9 @@
 """Select the points for each plot of matrix multiplication.
 
-Nothing here knows a sample by name. A point takes part when its records have what is drawn:
-
-GFLOPS over size   metrics.gflops; params.size as n or MxNxK
-kernels            of one size, beside the baseline libraries (params.library)
-roofline           also metrics.peak_gflops and metrics.peak_gbytes_per_s in records of the device
-local sizes        also params.local as 16x4 or [16, 4]
-clocks             also params.pin, in MHz
-tuning             also other parameters, of which many combinations were tried
+Nothing here knows a sample by name: docs/report.md says which values each plot needs.
 """
+
+from itertools import islice
 
 from report import charts, gemm
 
@@ -22,61 +17,107 @@ def plots(points):
     devices = _grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        for precision, same in _largest_first(_grouped(gemms, lambda g: g.precision)):
+        groups = _grouped(gemms, lambda g: gemm.precision(g.point.params))
+        for precision, same in _largest_first(groups):
             where = f"{board}: {device}, {precision} precision"
             yield from _of_device(where, same)
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
             if peaks and same[0].intensity:
-                yield charts.roofline(where, _series(_best(same)), *peaks)
+                yield charts.roofline(where, series(same), *peaks)
 
 
 def _of_device(where, gemms):
     samples = _grouped(gemms, lambda g: g.point.sample)
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
-        best = _best(own)
-        if len({g.order for g in best}) > 1:
-            yield charts.over_size(where, of, _series(best))
-        if len(steps := _steps(best)) >= FEWEST_STEPS:
+        lines = series(own)
+        if any(len(same) > 1 for _, same in lines):
+            yield charts.over_size(where, of, lines)
+        if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
-        tried = _grouped(own, lambda g: (g.name, g.size)).values()
-        yield from (charts.local_sizes(where, of, found) for found in _most(tried, _local_sizes))
-        kernels = _grouped(own, lambda g: g.name).values()
-        yield from (charts.clocks(where, of, found) for found in _most(kernels, _clocks))
-        yield from (charts.landscape(where, of, found) for found in _most(tried, _landscape))
+        kernels = _grouped(own, lambda g: g.name)
+        at_size = _grouped(own, lambda g: f"{g.name} at {g.size_text}")
+        names, cell = ("work-items in dimension 0", "in dimension 1"), "{0}x{1}"
+        for name, cells in _most(at_size, _by_local_size):
+            yield charts.heat(where, of, f"local sizes of {name}", names, cell, cells)
+        names, cell = ("order n", "clock in MHz"), "{0:g} at {1} MHz"
+        for name, cells in _most(kernels, _by_clock):
+            yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
+        for name, tried in _most(at_size, _landscape):
+            yield charts.landscape(where, of, f"tuning of {name}", tried)
+
+
+def series(gemms):
+    """Return (name, Gemms by size) for each kernel, the fastest first: these have colours.
+
+    The Gemms have one set of parameters, and the name has those that other sets lack. Of several
+    sets it is the one of most sizes, of equals the fastest.
+    """
+    kernels = _grouped(gemms, lambda g: (g.name, g.point.sample))
+    names = [name for name, _ in kernels]
+    found = []
+    for (name, sample), own in kernels.items():
+        sets = _grouped(own, _set_of(own))
+        by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
+        best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
+        apart = ["=".join(pair) for pair in best if not all(pair in other for other in sets)]
+        full = name if names.count(name) == 1 else f"{sample} {name}"
+        found.append((" ".join([full, *apart]), sorted(same, key=lambda g: g.order)))
+    return sorted(found, key=lambda line: -_most_gflops(line[1]))
+
+
+def _most_gflops(gemms):
+    return max(g.gflops for g in gemms)
+
+
+def _set_of(gemms):
+    """Return a function of a Gemm: its parameters, as pairs, without those that follow the size.
+
+    What differs between the sizes of one command was chosen by the sample: a leading dimension,
+    or a tile.
+    """
+
+    def params(each):
+        return {**each.choices, "local": str(each.point.params.get("local"))}
+
+    follow = set()
+    for same in _grouped(gemms, lambda g: g.asked).values():
+        if 1 < len(same) == len({g.size for g in same}):
+            every = list(map(params, same))
+            follow |= {name for name in every[0] if len({p.get(name) for p in every}) > 1}
+    return lambda each: tuple(kv for kv in sorted(params(each).items()) if kv[0] not in follow)
 
 
 def _steps(best):
     """Return the kernels at the size that most have, by name, then the libraries."""
-    sizes = _grouped([g for g in best if not g.is_library], lambda g: g.size)
+    sizes = _grouped([g for g in best if not g.point.is_library], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
-    libraries = [g for g in best if g.is_library and g.size == size]
+    libraries = [g for g in best if g.point.is_library and g.size == size]
     return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
 
 
 def _most(groups, pick):
-    """Return what `pick` makes of the groups: of each kernel the largest, of equals the fastest."""
-    picked = [found for found in map(pick, groups) if found]
-    picked.sort(key=lambda found: (len(found), max(g.gflops for g in found)), reverse=True)
+    """Return (name, what `pick` makes of the group): of each kernel the largest, then fastest."""
+    picked = [(len(found), _most_gflops(same), name, same[0].name, found)
+              for name, same in groups.items() if (found := pick(same))]  # fmt: skip
     kernels = {}
-    for found in picked:
-        kernels.setdefault(found[0].name, found)
-    return list(kernels.values())[:MOST_OF_A_KIND]
+    for *_, name, kernel, found in sorted(picked, key=lambda each: each[:2], reverse=True):
+        kernels.setdefault(kernel, (name, found))
+    return islice(kernels.values(), MOST_OF_A_KIND)
 
 
-def _local_sizes(gemms):
-    """Return the fastest Gemm of each local size, where these make an area; else None."""
+def _by_local_size(gemms):
     return _area(gemms, lambda g: g.local)
 
 
-def _clocks(gemms):
-    """Return the fastest Gemm of each size and clock, where these make an area; else None."""
+def _by_clock(gemms):
     return _area(gemms, lambda g: g.clock and (g.order, g.clock))
 
 
 def _area(gemms, place):
-    fastest = _fastest((g for g in gemms if place(g)), place)
-    across, down = ({place(g)[side] for g in fastest} for side in (0, 1))
+    """Return the fastest Gemm by place, where these make an area; else None."""
+    fastest = {place(g): g for g in sorted(gemms, key=lambda g: g.gflops) if place(g)}
+    across, down = ({each[side] for each in fastest} for side in (0, 1))
     return fastest if len(across) > 1 and len(down) > 1 else None
 
 
@@ -92,17 +133,10 @@ def _landscape(gemms):
 
 def _peaks(points):
     """Return the highest measured (GFLOPS, GB/s) of a device, or None."""
-    points = list(points)
-    peaks = [
-        max((p.metric(name) or 0.0 for p in points), default=0.0)
-        for name in ("peak_gflops", "peak_gbytes_per_s")
-    ]
-    return peaks if min(peaks) > 0 else None
-
-
-def _best(gemms):
-    """Return the fastest Gemm of each kernel and size."""
-    return _fastest(gemms, lambda g: (g.point.sample, g.name, g.size))
+    found = [[p.metric(name) or 0.0 for name in ("peak_gflops", "peak_gbytes_per_s")]
+             for p in points]  # fmt: skip
+    peaks = [max(each) for each in zip(*found)]
+    return peaks if peaks and min(peaks) > 0 else None
 
 
 def _fastest(gemms, key):
@@ -111,17 +145,6 @@ def _fastest(gemms, key):
         if key(each) not in found or each.gflops > found[key(each)].gflops:
             found[key(each)] = each
     return list(found.values())
-
-
-def _series(gemms):
-    """Return [(name, Gemms by size)], the fastest kernel first: these have colours."""
-    kernels = _grouped(gemms, lambda g: (g.name, g.point.sample))
-    named = [name for name, _ in kernels]
-    series = [
-        (name if named.count(name) == 1 else f"{sample} {name}", sorted(own, key=lambda g: g.order))
-        for (name, sample), own in kernels.items()
-    ]
-    return sorted(series, key=lambda item: -max(g.gflops for g in item[1]))
 
 
 def _largest_first(groups):

@@ -74,11 +74,6 @@ def case_of(params):
     }, sort_keys=True)  # fmt: skip
 
 
-def flat_case(params):
-    """Return what case_of() looks at as texts by name, with the nested parameters."""
-    return {name: value for name, value in flat(params) if not _is_found(name)}
-
-
 def _is_found(name):
     """Whether it is a digest of the code, the version of a library, or how a process ended."""
     return name in (*LIBRARY, "exit_status") or name.endswith("sha256")

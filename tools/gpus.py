@@ -3,9 +3,8 @@
 Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 """
 
+import re
 import shutil
-import tempfile
-from pathlib import Path
 
 from common import table
 from common.text import printable
@@ -26,27 +25,22 @@ def inspect(line, found, folder):
     whole = () if axes or {*found.tools.all} & given else found.tools.all
     if not (axes or whole):
         axes = command.all_axes(found, line)
-    plan = [(gpu, points.words(points.pair(tuple(axes.items()), number)))
+    plan = [(gpu, points.words(points.pair(axes, number)))
             for gpu in line.args.gpu for number in range(points.size(axes))]  # fmt: skip
     summary, rows, notes, listings = engine.Summary(found), [], [], []
-    with Progress(len(plan)) as progress, child.shared_folder() as shared:
+    with Progress(len(plan)) as progress:
         for gpu, words in plan:
-            keep = Path(tempfile.mkdtemp(dir=shared))
-            asked = (*whole, *line.options, *words)
-            options = (*asked, "--build-only", "--keep", child.on_board(keep))
             label = " ".join((gpu, *words))
-            ((point, result),) = engine.run(found, [points.Point(options, "0" * 32, label)],
-                                            line.args.limit, board=gpu)  # fmt: skip
+            files = folder / re.sub(r"[^A-Za-z0-9.,]+", "-", label)[:100]
+            options = (*whole, *line.options, *words)
+            result, costs = build(found, gpu, options, line.args.limit, files)
             progress.step(f"{label}: {engine.line(found, result)}")
-            summary.add(point, result.state)
+            summary.add(points.Point(options, "", label), result.state)
+            rows += [_row(item, cost, gpu, axes) for item, cost in costs]
             for item in result.records:
-                if item.status == "built":
-                    rows.append(_row(item, gpu, keep, axes))
-                elif item.variant or len(result.records) == 1:
+                if item.status != "built" and (item.variant or len(result.records) == 1):
                     notes.append(f"{item.variant or label}: {gpu}: {item.status}: {item.reason}")
-            shutil.copytree(keep, folder / gpu, dirs_exist_ok=True)
-            if line.args.listing:
-                listings += sorted((folder / gpu).glob("*.isa"))
+            listings += sorted(files.glob("*.isa")) if line.args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
     print(_TITLE, *table.lines(_HEAD, sorted(rows, key=lambda row: row[0])), sep="\n")
@@ -54,11 +48,30 @@ def inspect(line, found, folder):
     return summary.status()
 
 
-def _row(item, gpu, keep, axes):
-    """Return a row of the table, from a Record and its files; parameters on axes are named."""
-    figures = item.metrics.get("compiler", {})
-    cost = figures and mali.cost((keep / figures["listing"]).read_text(encoding="utf-8"), figures)
-    told = ["-"] * 5
+def build(found, gpu, options, limit_s, folder):
+    """Build kernels of a sample for a GPU, and leave the files in the folder.
+
+    Return a Result, and [(Record, mali.Cost or None)] of the kernels that were built.
+    """
+    with child.shared_folder() as shared:
+        keep = ("--build-only", "--keep", child.on_board(shared))
+        point = points.Point(("--limits", gpu, *options, *keep), "0" * 32, gpu)
+        ((_, result),) = engine.run(found, [point], limit_s, board=gpu)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(shared, folder)
+    built = [item for item in result.records if item.status == "built"]
+    return result, [(item, _cost(item.metrics.get("compiler"), folder)) for item in built]
+
+
+def _cost(figures, folder):
+    if not figures:
+        return None
+    return mali.cost((folder / figures["listing"]).read_text(encoding="utf-8"), figures)
+
+
+def _row(item, cost, gpu, axes):
+    """Return a row of the table, from a Record and its Cost; parameters on axes are named."""
+    figures, told = item.metrics.get("compiler", {}), ["-"] * 5
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
                 f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]  # fmt: skip

@@ -107,8 +107,19 @@ def device_nodes():
                 "owner": name_of(pwd.getpwuid, about.st_uid),
                 "group": name_of(grp.getgrgid, about.st_gid),
                 "usable": os.access(path, os.R_OK | os.W_OK),
+                "driver": kernel_driver(os.path.basename(path)),
             })  # fmt: skip
     return found
+
+
+def kernel_driver(node, tree="/sys"):
+    """Return the kernel's driver of a device file, with its version if it tells, or None."""
+    for path in glob.glob("%s/class/*/%s/device/driver" % (tree, node)):
+        module = os.path.join(path, "module")  # what is part of the kernel has none
+        name = os.path.basename(os.path.realpath(module if os.path.exists(module) else path))
+        version = read("%s/module/%s/version" % (tree, name))
+        return " ".join(filter(None, [name, version]))
+    return None
 
 
 def name_of(look_up, number):

@@ -49,7 +49,8 @@ def run(wire, request):
 
 def run_cases(wire, request, tree, target, python):
     folder = request["folder"]
-    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": place(folder, "cache", "python")}
+    compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
+    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
     env = variables(folder, dict(own, **request["env"]))
     stopped = False
     for number, case in enumerate(request["cases"], 1):

@@ -3,8 +3,8 @@
 python -m dev.emulate.inside LEADER ROOT HOME CACHE QEMU ELF_CLASS ELF_MACHINE [COMMAND...]
 
 The file LEADER gets the id of the process whose end is the end of the whole board. CACHE is a
-folder with Mesa's shader cache for it, or empty. A COMMAND runs in place of sshd, in this folder,
-and its status is that of this program.
+folder with what its programs compiled before, or empty. A COMMAND runs in place of sshd, in this
+folder, and its status is that of this program.
 In these namespaces it is root, which an ordinary user may be there, too; nothing it does is seen
 outside of them: user_namespaces(7), pid_namespaces(7), and binfmt_misc, which a user namespace has
 for itself from Linux 6.7 on.
@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 
-LIBCLC = "/run/libclc"
+CACHE = "/run/cache"  # compiled Python, and Mesa's shader cache
 BOARD = 1000  # the board's user, who may no more there than any user may
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -49,7 +49,7 @@ def main(leader, root, home, cache, qemu, elf_class, machine, *command):
         os.mkdir(f"{root}/run/work")
         _mount(os.getcwd(), f"{root}/run/work", None, _BIND | _WITH_ALL_BELOW)
     if cache:
-        _fill(cache, f"{root}{LIBCLC}")
+        _fill(cache, f"{root}{CACHE}")
     socket.sethostname("emulated")
     _unshare(_NEW_USER)
     _map_user(0, 0, to=BOARD)
@@ -140,12 +140,12 @@ def _put_together(root, home):
 
 
 def _fill(cache, target):
-    """Copy Mesa's shader cache, and make it one that nothing is added to.
+    """Copy the caches; make Mesa's one that nothing is added to.
 
     Mesa says nothing about a kernel that it finds there. It writes to a folder for the first byte
     of a key.
     """
-    shutil.copytree(cache, f"{target}/mesa_shader_cache")
+    shutil.copytree(cache, target)
     for byte in range(256):
         folder = f"{target}/mesa_shader_cache/{byte:02x}"
         os.makedirs(folder, exist_ok=True)

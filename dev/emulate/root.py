@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
-from dev.emulate.inside import LIBCLC
+from dev.emulate.inside import CACHE
 
 SUITES = {"12": ("bookworm",), "13": ("trixie", "trixie-backports")}  # the last one is preferred
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
@@ -65,7 +65,8 @@ def _mesa(driver, **env):
     arch = ARCHES["arm64"]
     packages = ("mesa-drm-shim", "mesa-opencl-icd", *_PYTHON)
     shim = f"/usr/lib/{arch.triplet}/lib{driver}_noop_drm_shim.so"
-    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, "MESA_SHADER_CACHE_DIR": LIBCLC, **env}
+    caches = {"MESA_SHADER_CACHE_DIR": CACHE, "PYTHONPYCACHEPREFIX": f"{CACHE}/python"}
+    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, **caches, **env}
     return arch._replace(packages=packages, release="13", env=env)
 
 

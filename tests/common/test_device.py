@@ -167,12 +167,42 @@ def test_a_profile_only_lowers(queue):
     assert device.describe(queue.device, mali)["limits"]["profile"] == "mali-t628"
 
 
+def test_what_is_only_built_keeps_to_the_profile_alone(queue, monkeypatch):
+    monkeypatch.setattr(device.program, "builds_only", lambda: True)
+    bifrost = device.limits(queue.device, "mali-g52")
+    assert bifrost.max_work_group_size == 384
+    assert bifrost.extensions <= device.limits(queue.device).extensions
+    valhall = device.limits(queue.device, "mali-g610")
+    assert valhall.max_work_group_size == queue.device.max_work_group_size
+    assert device.describe(queue.device, valhall)["limits"]["local_mem_type"] == "global"
+
+
+def test_the_type_of_local_memory_is_described(queue):
+    about = device.describe(queue.device, device.limits(queue.device))
+    kind = cl.device_local_mem_type.to_string(queue.device.local_mem_type)
+    assert about["limits"]["local_mem_type"] == kind.lower()
+
+
+def test_a_device_that_runs_nothing_is_not_tried(monkeypatch):
+    monkeypatch.setattr(device.drivers, "problem", lambda *_, **__: pytest.fail("it was tried"))
+    listed = [each for about in device.survey(tried=False) for each in about["devices"]]
+    assert all(each["problem"] is None and each["driver"] for each in listed)
+
+
 @pytest.mark.parametrize(
     ("local", "kernel_limit", "fitted"),
     [((16, 4), 256, (16, 4)), ((16, 4), 32, (8, 4)), ((16, 16), 1, (1, 1)), ((512,), 512, (256,))],
 )
 def test_a_work_group_is_made_to_fit(queue, local, kernel_limit, fitted):
     assert device.limits(queue.device, "mali-t628").fit(local, kernel_limit) == fitted
+
+
+@pytest.mark.parametrize("kind", ["local", "global"])
+def test_the_summary_says_where_local_memory_is_no_nearer(queue, kind):
+    about = device.describe(queue.device, device.limits(queue.device))
+    about["limits"]["local_mem_type"] = kind
+    said = [line for line in device.summary(about) if line.startswith("  local memory")]
+    assert [("is global memory here" in line) for line in said] == [True] * (kind == "global")
 
 
 def test_the_summary_shows_what_matters(queue):

@@ -45,6 +45,14 @@ def test_settings(load):
     assert settings.env == {"LD_LIBRARY_PATH": "/x"}
 
 
+def test_several_boards_in_one_table(load):
+    both = load('["a,b"]\nlimits = "x-{board}"\nssh_config = "/{board}"\nskip = ["speed"]\n')
+    for name in "ab":
+        mine = both[name]
+        assert (mine.limits, mine.ssh_config) == (f"x-{name}", f"/{name}")
+        assert mine.skip == ("speed",)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from deploy import doctor
+from deploy.onboard.facts import kernel_driver
 
-MALI = {"name": "Mali", "type": "gpu"}
+MALI = {"name": "Mali", "type": "gpu", "driver": "3.0"}
 MALI0 = {"path": "/dev/mali0", "mode": "crw-rw----", "owner": "root", "group": "video"}
-MALI0["usable"] = True
+MALI0 |= {"usable": True, "driver": "mali_kbase r32p1"}
 HEALTHY = {
     "user": "odroid",
     "python": {"path": "/usr/bin/python3", "version": "3.11.2"},
@@ -45,9 +46,11 @@ NOW = 1_700_000_010.0
 
 
 def sick(**changes):
-    """Return the findings about a healthy board with these facts changed, without the good ones."""
+    """Return the findings about a healthy board with these facts changed, without the good ones and
+    what is known of its driver.
+    """
     findings = doctor.judge({**HEALTHY, **changes}, NOW)
-    return [finding for finding in findings if finding.level != "ok"]
+    return [finding for finding in findings if finding.level != "ok" and finding.what != "known"]
 
 
 def test_a_healthy_board_has_nothing_to_do():
@@ -61,7 +64,7 @@ def missing(name):
 
 NODE = {**HEALTHY["nodes"][0], "usable": False}
 CRASHES = {**MALI, "problem": "crashes while building a small program (SIGABRT)"}
-PTHREAD = {"name": "pthread-cortex-a15", "type": "cpu"}
+PTHREAD = {"name": "pthread-cortex-a15", "type": "cpu", "driver": "1.8"}
 
 
 def two_platforms(**second):
@@ -120,6 +123,46 @@ def test_each_trouble_is_named_with_what_to_do(changes, level, what, todo):
     findings = sick(**changes)
     assert [(finding.level, finding.what) for finding in findings] == [(level, what)]
     assert todo in findings[0].todo
+
+
+@pytest.mark.parametrize(
+    ("platform", "device", "known"),
+    [
+        ("ARM Platform", "Mali-G610", ["main memory"]),
+        ("rusticl", "Mali-G610 (Panfrost)", ["main memory", "64-bit atomics"]),
+        ("rusticl", "Mali-G52 r1 (Panfrost)", ["main memory", "64-bit", "-cl-fast-relaxed-math"]),
+        ("rusticl", "Mali-T860 (Panfrost)", ["main memory", "64-bit atomics", "fma() is emulated"]),
+        ("Portable Computing Language", "cortex-a76", []),
+    ],
+)
+def test_what_is_known_of_a_driver(platform, device, known):
+    mali = {"name": device, "type": "gpu", "driver": "26.1.6", "problem": None}
+    devices = {"ok": True, "text": json.dumps([
+        {"name": platform, "version": "3.0", "problem": None, "devices": [mali]}
+    ])}  # fmt: skip
+    findings = doctor.judge({**HEALTHY, "devices": devices}, NOW)
+    found = [finding.text for finding in findings if finding.what == "known"]
+    assert len(found) == len(known)
+    assert all(part in text for part, text in zip(known, found))
+    assert any(f"{device} (gpu), driver 26.1.6" in finding.text for finding in findings)
+    assert any(finding.text.endswith("mali_kbase r32p1") for finding in findings)
+
+
+def test_the_kernels_driver_of_a_device_file(tmp_path):
+    for kind, node in (("drm", "renderD128"), ("misc", "mali0")):
+        (tmp_path / "class" / kind / node / "device").mkdir(parents=True)
+    built_in = tmp_path / "drivers" / "panthor"
+    loaded = tmp_path / "drivers" / "mali"
+    module = tmp_path / "module" / "mali_kbase"
+    for folder in (built_in, loaded, module):
+        folder.mkdir(parents=True)
+    (loaded / "module").symlink_to(module)
+    (module / "version").write_text("r32p1-01eac0 (UK version 11.35)\n")
+    (tmp_path / "class/drm/renderD128/device/driver").symlink_to(built_in)
+    (tmp_path / "class/misc/mali0/device/driver").symlink_to(loaded)
+    assert kernel_driver("renderD128", tmp_path) == "panthor"
+    assert kernel_driver("mali0", tmp_path) == "mali_kbase r32p1-01eac0 (UK version 11.35)"
+    assert kernel_driver("nvidia0", tmp_path) is None
 
 
 def test_no_icd_file_matters_only_where_no_driver_is_found():

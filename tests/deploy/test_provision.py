@@ -208,7 +208,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     folder = bare.home / "opencl-samples"
     own = folder / "envs" / "1" / "bin" / "python"
     assert f"ok    python3    {own}, provisioned" in done.stdout
-    assert re.search(r"ok    OpenCL         .* \((cpu|gpu)\)\n", done.stdout)
+    assert re.search(r"ok    OpenCL         .* \((cpu|gpu)\), driver .+\n", done.stdout)
     after = everything_in(bare.home)
     changed = {path for path in after if after[path] != before.get(path)} - {bare.home}
     assert all(path.is_relative_to(folder) for path in changed)

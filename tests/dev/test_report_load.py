@@ -15,7 +15,7 @@ COUNT = 2000
 def big_run(tmp_path):
     """A run of COUNT records, each of a point of its own; and how many bytes they are."""
     folder = tmp_path / "board" / "run"
-    return folder, load.write_run(folder, COUNT, 1)
+    return folder, load.write_run(folder, COUNT)
 
 
 @contextmanager
