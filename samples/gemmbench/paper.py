@@ -79,9 +79,7 @@ def parser():
     """Return the parser of `paper`."""
     result = cli.bare_parser("gemmbench", __doc__)
     cli.add_device(result)
-    cli.add_inputs(result)
-    cli.add_json(result)
-    cli.add_output(result)
+    cli.add_records(result)
     result.add_argument("--orders", type=_orders, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")  # fmt: skip
     result.set_defaults(seed=12345)

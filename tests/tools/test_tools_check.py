@@ -174,10 +174,10 @@ def test_bad_input(run):
 def test_guard_pages_of_a_sample_that_has_none(monkeypatch):
     found = manifest.read("sgemm")
     if "--guards" in found.values:
-        assert check.Pages(found).options(0) == ("--guards", "pages")
+        assert check.guard_pages(found).options(0) == ("--guards", "pages")
     else:
         with pytest.raises(check.Unsupported, match="sgemm has no option --guards"):
-            check.Pages(found)
+            check.guard_pages(found)
 
 
 LOG = """
