@@ -37,13 +37,13 @@ _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a
 
 
 def _kernel(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
-    """Return a Kernel; a parameter with the values of VECTORS is one of them, whatever is tried."""
+    """Return a Kernel; a parameter for which VECTORS are tried must be one of them."""
+    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
     own = [
-        f"{name} in {VECTORS}" if _VALUES.get(name) is VECTORS else f"{name} >= 1"
+        f"{name} in {VECTORS}" if tried[name] is VECTORS else f"{name} >= 1"
         for name in defaults
         if name not in _MAY_BE_0
     ]
-    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
     return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
 
 
@@ -286,6 +286,7 @@ def _dot_products(problem, params, limits, device):
 
 MALI_REGISTERS = _kernel(
     *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, _VECTORS[1:], _LOCAL), **_ITEM,
+    values={"M0": (1, 2, 3, 4, 6, 8)},
     multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
 )  # fmt: skip
 MALI_PACKED = _kernel(

@@ -65,7 +65,7 @@ def run(sample, queue):
 
 TILES = [{}, {"M0": 8}, {"N0": 8}, {"M0": 8, "N0": 8, "UNROLL": 1}, {"UNROLL": 16}]
 CHOICES = [
-    *((21, tile) for tile in ({}, {"M0": 2}, {"M0": 2, "N0": 8}, {"M0": 1, "precision": "double"})),
+    *((21, tile) for tile in ({}, {"M0": 2}, {"M0": 3, "N0": 8}, {"M0": 1, "precision": "double"})),
     *((number, tile) for number in (22, 23, 24) for tile in TILES),
     (22, {"precision": "double"}),
     (22, {"precision": "half"}),
@@ -183,10 +183,9 @@ def test_all_are_those_of_the_precision(recorded):
     assert "no ceiling: it is measured for floating-point numbers only" in done.stdout
 
 
-def test_kernels_without_images_do_not_ask_for_them(sample):
+def test_kernels_without_images_do_not_ask_for_them(sample, queue):
     problem = gemm.Problem(gemm.Size(8, 8, 8), np.dtype(np.float32), 8, 8, 8)
-    limits = device.Limits("device", 256, (256,) * 3, 2**15, 2**30, 2**30, frozenset())
-    chip = SimpleNamespace(image_support=False)
+    limits, chip = device.limits(queue.device), SimpleNamespace(image_support=False)
     by_number = {each.number: each for each in sample.kernels.KERNELS}
     for number in (21, 22):
         assert sample.plans.plan(by_number[number], {}, problem, limits, chip).local_size == (16, 4)

@@ -28,7 +28,8 @@ def sample():
 
 LIMITS = device.Limits(
     profile="device", max_work_group_size=1024, max_work_item_sizes=(1024, 1024, 64),
-    local_mem_size=48 * 2**10, max_mem_alloc_size=2**34, global_mem_size=2**37,
+    local_mem_size=48 * 2**10, local_mem_type="local", max_mem_alloc_size=2**34,
+    global_mem_size=2**37,
     extensions=frozenset({NVIDIA, "cl_khr_fp64", "cl_khr_fp16"}),
 )  # fmt: skip
 SMALL = replace(
