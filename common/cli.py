@@ -212,6 +212,8 @@ def run(main, options, argv=None):
     except SampleError as error:
         if log := getattr(error, "log", None):
             print("\n".join(map(printable, log.splitlines())), flush=True)
+        if error.record_status == "failed":  # a kernel that does not build: others may
+            args.progress.give_up(str(error))
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
         args.progress.give_up(f"OpenCL failed: {one_line(error)}")

@@ -1,9 +1,10 @@
 """What Mesa's compiler for Mali GPUs says of each kernel that it builds: a static model.
 
-Mesa says it on stderr, and only of what it compiles: not of what is in its shader cache. Of each
-kernel it makes two programs. The second one, for launches without an offset, counts.
+Mesa says it on stderr and stdout, and only of what it compiles: not of what is in its shader cache.
+Of each kernel it makes two programs. The second one, for launches without an offset, counts.
 """
 
+import ctypes
 import os
 import re
 
@@ -27,10 +28,13 @@ def listen():
         os.environ[name] = "shaderdb,shaders"
     if "MESA_SHADER_CACHE_DIR" not in os.environ:  # who sets it takes care of what is in there
         os.environ["MESA_SHADER_CACHE_DISABLE"] = "true"
+    # Some of it comes on stdout: line by line (_IOLBF), to stay in order with stderr.
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)
 
 
 def kernels(said):
-    """Return {kernel: (figures, disassembly)} of what was said on stderr during a build."""
+    """Return {kernel: (figures, disassembly)} of what was said during a build."""
     found, name, start, lines = {}, None, 0, said.splitlines()
     for number, line in enumerate(lines):
         if kernel := _KERNEL.search(line):

@@ -89,11 +89,11 @@ def build(context, path, defines=None, options=()):
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
-            why = f"does not build: {_first_error(str(error))}"
+            why = f" does not build: {_first_error(str(error))}"
             raise _failure(path, why, _with_source(str(error), source)) from error
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
-        raise _failure(path, wrong, None)
+        raise _failure(path, f": {wrong}", None)
     _made[program.int_ptr] = time.perf_counter() - started, made
     program = cl.Program(program)
     if folder:
@@ -103,7 +103,7 @@ def build(context, path, defines=None, options=()):
 
 def _failure(path, why, log):
     """Return the OpenCLFailure of a build: with --build-only it is the result."""
-    failure = OpenCLFailure(f"{path.name} {why}")
+    failure = OpenCLFailure(f"{path.name}{why}")
     failure.log = log
     if builds_only():
         failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
@@ -186,31 +186,35 @@ def _limited():
 
     A handler in Python would wait for the compiler.
     """
-    if not builds_only():
-        yield
-        return
-    for timer, seconds in LIMITS.values():
+    limits = LIMITS.values() if builds_only() else ()
+    for timer, seconds in limits:
         signal.setitimer(timer, seconds)
-    yield
-    for timer, _ in LIMITS.values():
-        signal.setitimer(timer, 0)
+    try:
+        yield
+    finally:
+        for timer, _ in limits:
+            signal.setitimer(timer, 0)
 
 
 @contextmanager
 def _quiet_driver():
     """Keep away what a driver itself writes to stderr: the log that it returns says it again.
 
-    Yield a list that holds it afterwards, with --build-only: some say nothing in the log.
+    With --build-only, yield a list that holds it afterwards, with what it writes to stdout: Mesa
+    says nothing in the log.
     """
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept, said = os.dup(2), []
+    kept, said = {number: os.dup(number) for number in ((1, 2) if builds_only() else (2,))}, []
     with tempfile.TemporaryFile() if builds_only() else open(os.devnull, "r+b") as file:
         try:
-            os.dup2(file.fileno(), 2)
+            for number in kept:
+                os.dup2(file.fileno(), number)
             yield said
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            for number, copy in kept.items():
+                os.dup2(copy, number)
+                os.close(copy)
             file.seek(0)
             said.append(file.read(_MOST_SAID).decode(errors="replace"))
 

@@ -15,10 +15,10 @@ _MULTIPLY_ADDS, _PRODUCTS = "multiply-adds", "products"  # of floats; of integer
 # Mesa has no cycles for Midgard: two words of arithmetic, or one access, in each.
 _MIDGARD = {"arithmetic": 0.5, "load_store": 1.0, "texture": 1.0}
 _ADVICE = {
-    "load_store": "fewer, wider loads: 16 bytes, larger tiles, an operand as an image",
-    "texture": "fewer texels: larger tiles, one operand from a buffer",
-    "convert": "less integer arithmetic: advance addresses by constants",
-    "special": "less integer arithmetic: advance addresses by constants",
+    "load_store": "larger tiles, 16-byte loads, an image",
+    "texture": "larger tiles, a buffer beside the image",
+    "convert": "addresses that advance by constants",
+    "special": "addresses that advance by constants",
 }
 
 
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
     def advice(self, figures):
         """Return what would have to change, by Mesa's figures of the kernel as well."""
         if figures.get("spills") or figures.get("fills"):
-            return "fewer values in registers: they spill"
+            return "fewer values in registers"
         floor = self.instructions < 2  # no more than a load beside each multiply-add
         return _ADVICE.get(self.binds) or ("little" if floor else _ADVICE["convert"])
 

@@ -21,12 +21,14 @@ def main():
     parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
     args = parser.parse_args()
+    if (args.do == "run") != bool(args.command):
+        parser.error("give a command to run, as in: run mali-g52 -- uname -m")
     board = Emulated(args.board or "arm64", args.state)
     try:
         if args.do == "start":
             _start(board)
         elif args.do == "run":
-            return board.run(args.command, _note)
+            board.run(args.command, _note)
         else:
             _stop([board] if args.board else [Emulated(name, args.state) for name in BOARDS])
     except UsageError as error:

@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -28,9 +27,10 @@ from dev.emulate.root import ARCHES, BOARDS, GPUS, build, locked
 
 STATE = ROOT / ".emulated"
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
-# The first process that opens the device compiles OpenCL C's built-in functions, and Python's
-# modules: a minute under emulation.
+# The first process that opens the device compiles OpenCL C's built-in functions and Python's
+# modules, which takes a minute under emulation.
 _OPEN = "import PIL.Image, pyopencl; pyopencl.get_platforms()[0].get_devices()"
+_ENV = {**os.environ, "PYTHONPATH": str(ROOT)}  # of inside.py, which starts in any folder
 _SSHD = """\
 ListenAddress 127.0.0.1:{port}
 HostKey /home/board/.ssh/host_key
@@ -73,15 +73,13 @@ class Emulated:
         say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
 
     def run(self, command, say):
-        """Run a command on a board of its own, in this folder; return its exit status.
-
-        `say` is as for start().
-        """
+        """Become a command that runs on a board of its own, in this folder; `say`: see start()."""
         with self._alone():
             root, cache = self._build(say)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        return self._enter("/dev/null", root, home, cache, command).returncode
+        become = self._inside("/dev/null", root, home, cache, command)
+        os.execve(become[0], become, _ENV)  # a signal that ends this process ends the command
 
     def _build(self, say):
         """Return its file system and the folder with its caches, empty without Mesa."""
@@ -96,14 +94,16 @@ class Emulated:
         return root, cache
 
     def _fill(self, root, cache):
-        with tempfile.TemporaryDirectory(dir=cache.parent) as new:
-            there = {"MESA_SHADER_CACHE_DIR": "", "PYTHONPYCACHEPREFIX": "/python"}
-            settings = [f"{name}=/home/board{path}" for name, path in there.items()]
-            command = [*settings, "python3", "-c", _OPEN]
-            done = self._enter("/dev/null", root, new, "", command, capture_output=True)
-            if done.returncode != 0:
-                raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
-            Path(new).rename(cache)
+        new = cache.with_name(f"{cache.name}.partial")  # of a start that was killed
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        caches = ("MESA_SHADER_CACHE_DIR=/home/board", "PYTHONPYCACHEPREFIX=/home/board/python")
+        command = [*caches, "python3", "-c", _OPEN]
+        command = self._inside("/dev/null", root, new, "", command)
+        done = subprocess.run(command, env=_ENV, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
+        new.rename(cache)
 
     def stop(self):
         """End the board and all that runs on it; tell whether it was running."""
@@ -167,26 +167,24 @@ class Emulated:
 
     def _begin(self, root, cache):
         with open(self.folder / "log", "w") as log:
-            begun = self._enter(
-                self.folder / "leader", root, self.folder / "home", cache,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            begun = subprocess.run(
+                self._inside(self.folder / "leader", root, self.folder / "home", cache),
+                env=_ENV, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
             )  # fmt: skip
         if begun.returncode != 0:
             raise BoardError(self._why())
 
-    def _enter(self, leader, root, home, cache, command=(), **options):
-        """Start dev/emulate/inside.py and wait for it: `options` are subprocess.run()'s."""
+    def _inside(self, leader, root, home, cache, command=()):
+        """Return the command line of inside.py, which says what the arguments are."""
         qemu = shutil.which(self.arch.qemu)
         if qemu is None:
             raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
         if command:
             env = {"HOME": "/home/board", "PATH": "/usr/bin", **self.arch.env}
             command = ["/usr/bin/env", "-i", *_settings(env), *command]
-        return subprocess.run(
-            [sys.executable, "-m", "dev.emulate.inside", leader, root, home, cache, qemu,
-             *map(str, self.arch.elf), *command],
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, **options,
-        )  # fmt: skip
+        where = (leader, root, home, cache, qemu, *self.arch.elf)
+        return [sys.executable, "-m", "dev.emulate.inside", *map(str, where), *command]
 
     def _wait(self, port):
         """Wait until the board's sshd greets."""

@@ -78,12 +78,22 @@ def test_build_only_enqueues_nothing(recorded, tmp_path, name):
         assert f"{item.variant}: built in " in done.stdout
 
 
-def test_a_kernel_that_does_not_build_is_a_result(recorded, project):
-    file = project / "samples/mygemm/kernels/01_naive.cl"
+@pytest.mark.parametrize(
+    ("sample", "kernel", "wanted"),
+    [
+        ("mygemm", "01_naive", ("1,4", ["01_naive", "04_wide"])),
+        ("64_bit_integer", "01_long_vectors",
+         ("all", ["long_vectors", "many_vectors", "work_group", "two_stages"])),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_does_not_build_is_a_result(recorded, project, sample, kernel, wanted):
+    file = project / f"samples/{sample}/kernels/{kernel}.cl"
     file.write_text(file.read_text() + "no C\n")
-    done, items = recorded("mygemm", "--kernel", "1,4", "--build-only", root=project)
-    assert (done.returncode, [item.status for item in items]) == (1, ["failed", "built"])
-    assert "01_naive.cl does not build: line" in items[0].reason
+    done, items = recorded(sample, "--kernel", wanted[0], "--build-only", root=project)
+    assert done.returncode == 1
+    assert [item.variant for item in items] == wanted[1]
+    assert [item.status for item in items] == ["failed", *["built"] * (len(items) - 1)]
+    assert f"{kernel}.cl does not build: line" in items[0].reason
 
 
 def test_what_drivers_make_is_kept(run_sample, tmp_path):

@@ -1,5 +1,8 @@
 """Building kernels: what a failed build shows."""
 
+import signal
+from contextlib import suppress
+
 import pyopencl as cl
 import pytest
 from conftest import ROOT
@@ -19,6 +22,49 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
     assert "    3 |     x[0] = undeclared_thing;" in e.value.log
     assert "\n" not in str(e.value)
     assert capfd.readouterr().err == ""  # the driver's own remarks are kept away
+
+
+@pytest.fixture
+def build_only(monkeypatch):
+    """As with --build-only; of its time limits the one that no test has itself."""
+    monkeypatch.setattr(program, "_asked", {"keep": None, "build_only": True})
+    limits = {signal.SIGPROF: (signal.ITIMER_PROF, 60)}
+    monkeypatch.setattr(program, "LIMITS", limits)
+
+
+@pytest.mark.parametrize("text", ["__kernel void f() {}", "no C"])
+def test_a_time_limit_ends_with_the_build(queue, tmp_path, build_only, text):
+    (tmp_path / "f.cl").write_text(text)
+    with suppress(OpenCLFailure):
+        build(queue.context, tmp_path / "f.cl")
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+
+
+def test_an_error_of_mesa_is_one_whatever_the_build_returns(
+    queue, tmp_path, build_only, monkeypatch
+):
+    (tmp_path / "f.cl").write_text("__kernel void f() {}")
+    monkeypatch.setattr(program.mesa, "error", lambda said: "MESA: error: export failed")
+    with pytest.raises(OpenCLFailure, match=r"f\.cl: MESA: error: export failed") as e:
+        build(queue.context, tmp_path / "f.cl")
+    assert (e.value.exit_status, e.value.record_status) == (1, "failed")
+
+
+def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, monkeypatch, capsys):
+    (tmp_path / "f.cl").write_text("__kernel void f() {} __kernel void g() {}")
+    program._asked["keep"] = tmp_path
+    monkeypatch.setattr(
+        program.mesa,
+        "kernels",
+        lambda said: {"f": ({"instructions": 7, "load_store": 2.0}, "NOP\n")},
+    )
+    built = build(queue.context, tmp_path / "f.cl")
+    made = program.report("naive", cl.Kernel(built, "f"))
+    assert made["metrics"]["compiler"]["instructions"] == 7
+    assert (tmp_path / made["metrics"]["compiler"]["listing"]).read_text() == "NOP\n"
+    assert set(made["metrics"]["kernel"]) == {"private", "local", "limit", "multiple"}
+    assert "7 instructions, most of load_store" in capsys.readouterr().out
+    assert "compiler" not in program.report("other", cl.Kernel(built, "g"))["metrics"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,11 @@ import pytest
 from conftest import ROOT
 from test_deploy_ssh import processes_with, until
 
+from common.profiles import PROFILES
+from deploy import boards
 from deploy.errors import BoardError, UsageError
-from dev.emulate import root
+from dev.emulate import inside, root
+from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated
 from dev.emulate.inside import birth
 
@@ -195,6 +198,53 @@ def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
     with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
         board._begin(tmp_path, "")
     assert hint in str(told.value)
+
+
+def test_a_command_in_place_of_sshd(tmp_path, monkeypatch):
+    board = Emulated("mali-g52", tmp_path / "state")
+    monkeypatch.setattr(board, "_build", lambda say: ("root", "cache"))
+    monkeypatch.setattr("dev.emulate.board.shutil.which", lambda name: name)
+    begun = []
+    monkeypatch.setattr(os, "execve", lambda *args: begun.append(args))
+    board.run(["uname", "-m"], print)
+    ((program, command, _),) = begun
+    assert program == command[0] == sys.executable
+    assert command[2] == "dev.emulate.inside"
+    assert command[-2:] == ["uname", "-m"]
+    assert {"/usr/bin/env", "PAN_GPU_ID=7402", "RUSTICL_ENABLE=panfrost"} <= {*command}
+
+
+@pytest.mark.parametrize("words", [["run"], ["run", "mali-g52"], ["start", "arm64", "uname"]])
+def test_only_run_takes_a_command(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["emulate", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "give a command to run" in capsys.readouterr().err
+
+
+def test_mesas_cache_is_one_that_nothing_is_added_to(tmp_path):
+    kept = tmp_path / "kept" / "mesa_shader_cache"
+    (kept / "9f").mkdir(parents=True)
+    (kept / "9f" / "key").write_text("libclc")
+    (kept / "index").touch()
+    inside._fill(tmp_path / "kept", tmp_path / "cache")
+    there = tmp_path / "cache" / "mesa_shader_cache"
+    assert (there / "9f" / "key").read_text() == "libclc"
+    folders = [path for path in there.iterdir() if path.is_dir()]
+    assert len(folders) == 256
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o555}
+    assert os.access(there / "index", os.W_OK)
+
+
+def test_each_gpu_has_its_settings_in_boards_toml():
+    known = boards.load(ROOT / "boards.toml")
+    for name in root.GPUS:
+        assert known[name].build_only
+        assert known[name].ssh_config == str(ROOT / ".emulated" / name / "ssh_config")
+        assert known[name].limits in (None, name)
+        assert name in PROFILES or not name.startswith("mali")
+    assert all(Emulated(name).alias in known for name in root.BOARDS)
 
 
 def test_stopping_what_does_not_run(tmp_path):
