@@ -47,9 +47,7 @@ def over_size(where, of, series):
         return figure
 
     rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
-    note = (
-        f"{_BARS} The points of a line have equal parameters, but for those that follow the size."
-    )
+    note = f"{_BARS} A line has one set of parameters, but for those that follow the size."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
     columns = (_KERNEL, _SIZE, *_RATES, _PARAMETERS)
@@ -88,7 +86,8 @@ def kernels(where, of, steps):
         for at, (gemm, share, end) in enumerate(zip(steps, shares, high)):
             percent = "not in its rounds" if share is None else f"{share:.0f}%"
             text = f"{figures(gemm.gflops)} \u00b7 {percent}"
-            draw.note(axes, text, (end, at), (6, 0), va="center")
+            axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center",
+                          fontsize=9.5)  # fmt: skip
         draw.rows(axes, [gemm.name for gemm in steps])
         axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: GFLOPS",
                  xlim=(0, 1.35 * max(high)))  # fmt: skip
@@ -122,9 +121,8 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         figure, axes = draw.canvas()
         ends = [g.intensity for _, g, _ in every] + [ridge]
         low, high = min(ends) / 2, max(ends) * 2
-        axes.plot([low, ridge, high], [low * peak_gbytes, peak_gflops, peak_gflops], color=INK)
-        draw.note(axes, f"{figures(peak_gflops)} GFLOPS", (high, peak_gflops), (-2, 4), ha="right")
-        draw.note(axes, f"{figures(peak_gbytes)} GB/s", (low, low * peak_gbytes), (14, -6))
+        axes.plot([low, ridge, high], [low * peak_gbytes, peak_gflops, peak_gflops], color=INK,
+                  label=f"{figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s")  # fmt: skip
         if own:
             axes.plot(*zip(*own), "_", color=INK, markersize=14, label="ceiling at that size")
         for number, (name, gemms) in enumerate(series):
@@ -134,7 +132,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
                  xlabel="operations per byte that must be moved")  # fmt: skip
         draw.plain_numbers(axes)
-        draw.legend(axes)
+        draw.legend(axes, 2 if own else 1)
         return figure
 
     rows = []

@@ -1,23 +1,9 @@
 """Compare points with those of a baseline: better, same or worse, beyond the noise.
 
-<<<<<<< HEAD
-The rule, for the times of all launches: a point is worse (better) when its median time is longer
-(shorter) than the baseline's by more than both spreads together, and by more than LEAST. A spread
-is the distance from the 10th to the 90th percentile. With fewer than FEWEST launches on a side
-nothing is said. A point whose status is worse than before (passed, built, unsupported, error,
-failed: the last is the worst) is worse, whatever its times; so is one that passed and is not there
-any more, beside a new point of its kernel that did not pass.
-
-Points belong together by what was asked for: what a sample chooses or finds while it runs, such as
-tiles and local sizes, is not in the record of a kernel that could not be built.
-
-Noise from one run to the next shows in a spread only where several runs were pooled.
-=======
 RULE has the rule. Points of equal parameters belong together. Parameters that a sample chooses
 itself, such as tiles, may differ, and are unknown of a kernel that could not be built: then points
 belong together by their options. Noise from one run to the next shows in a spread only where
 several runs were pooled.
->>>>>>> work-lean-report
 """
 
 from collections import Counter
@@ -29,7 +15,7 @@ from common.stats import Spread
 from report import gemm
 from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.values import case_of
+from report.values import case_of, grouped
 
 LEAST = 0.03
 FEWEST = 3
@@ -132,9 +118,7 @@ def _paired(points, baseline, boards):
 
     def take(key):
         """Pair points of an equal key that is not None; of several in the baseline the newest."""
-        known = {}
-        for point in sorted(left[1], key=lambda p: p.started):
-            known.setdefault(key(point), []).append(point)
+        known = grouped(sorted(left[1], key=lambda p: p.started), key)
         found = [(p, same.pop()) for p in left[0] if (of := key(p)) and (same := known.get(of))]
         pairs.extend(found)
         used = {id(point) for pair in found for point in pair}

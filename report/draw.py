@@ -91,11 +91,6 @@ def colour(number):
     return (SERIES[number], MARKERS[number]) if number < len(SERIES) else (FADED, ".")
 
 
-def note(axes, text, at, offset, **more):
-    """Write a small text near a point, `offset` printer's points away."""
-    axes.annotate(text, at, offset, textcoords="offset points", fontsize=9.5, **more)
-
-
 def rows(axes, names):
     """Name the rows of a bar chart, from the top."""
     axes.set_yticks(range(len(names)), list(map(label, names)))
@@ -103,14 +98,14 @@ def rows(axes, names):
     axes.grid(axis="y", visible=False)
 
 
-def legend(axes):
-    """Write the names of the series below; only a number of those that are faded."""
+def legend(axes, others=0):
+    """Write the names of the series below, without most of the faded; `others` come before them."""
     handles, names = axes.get_legend_handles_labels()
-    if (more := len(names) - len(SERIES)) > 0:
-        handles = handles[: -more + 1 or None]
-        names = [*names[: len(SERIES)], f"and {more} slower"]
-    axes.figure.legend(handles, names, loc="outside lower center", ncols=3, columnspacing=1.2,
-                       handlelength=1.6)  # fmt: skip
+    shown = others + len(SERIES)
+    if len(names) > shown:
+        names[shown:] = [f"and {len(names) - shown} slower"]
+    axes.figure.legend(handles[: len(names)], names, loc="outside lower center", ncols=3,
+                       columnspacing=1.2, handlelength=1.6)  # fmt: skip
 
 
 def powers_of_2(axis, values):

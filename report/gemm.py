@@ -17,20 +17,16 @@ _NO_CHOICE = {"seed", "local", "size", *LIBRARY, "exit_status", *_PRECISIONS}  #
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """A point that is a matrix multiplication with a rate. `size` is (M, N, K)."""
+    """A point that is a matrix multiplication. `size` is (M, N, K), `gflops` the median rate."""
 
     point: Point
     size: tuple
+    gflops: float
 
     @property
     def rate(self):
         """Spread of GFLOPS."""
         return self.point.rate("gflops")
-
-    @property
-    def gflops(self):
-        """The median of that."""
-        return self.point.typical("gflops")
 
     @property
     def order(self):
@@ -86,15 +82,16 @@ class Gemm:
     @property
     def asked(self):
         """The options, as given, without the size."""
-        words = map(str, as_asked(self.point.argv[1:]))
-        return tuple(w for w in words if parse_size(w.rpartition("=")[2]) != self.size)
+        words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
+        return tuple(w for w in words if first not in w or
+                     parse_size(w.rpartition("=")[2]) != self.size)  # fmt: skip
 
 
 def of_point(point):
     """Return the Gemm that a point is, or None."""
     size = parse_size(point.params.get("size"))
-    shown = size and point.status == "passed" and point.typical("gflops")
-    return Gemm(point, size) if shown else None
+    gflops = size and point.status == "passed" and point.typical("gflops")
+    return Gemm(point, size, gflops) if gflops else None
 
 
 def precision(params):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common import files
 from common.errors import UsageError
-from report.values import flat, text
+from report.values import device_name, flat, grouped, text
 
 ROOT = Path(__file__).resolve().parents[1]
 _OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
@@ -18,14 +18,10 @@ _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "Ope
 
 def machines(points):
     """Return (board, device, [(name, text)]) for each device with its drivers."""
-    groups, told = {}, {}
-    for point in points:
-        if point.device:
-            device = id(point.device)  # a few, shared by all
-            if device not in told:
-                facts = json.dumps([point.device.get(key) for key in _FACTS.values()])
-                told[device] = point.device_name, facts
-            groups.setdefault((point.board, *told[device]), []).append(point)
+    devices = {id(p.device): p.device for p in points if p.device}  # a few, shared by all
+    told = {key: json.dumps([device_name(device), *map(device.get, _FACTS.values())])
+            for key, device in devices.items()}  # fmt: skip
+    groups = grouped((p for p in points if p.device), lambda p: (p.board, told[id(p.device)]))
     return [_machine(own) for own in groups.values()]
 
 

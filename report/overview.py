@@ -7,8 +7,8 @@ from common import files
 from common.errors import UsageError
 from common.record import GOOD
 from common.text import figures
-from report.inputs import NO_CASE
 from report.points import RATES, SEVERITY
+from report.values import grouped
 
 LOG_TAIL = 40  # lines
 _LOG_BYTES = 16 * 1024
@@ -21,22 +21,16 @@ def problems(points):
     Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
     of all cases where a sample is not supported.
     """
-    groups = {}
-    for point in points:
-        if point.status not in GOOD:
-            case = None if point.status == "unsupported" else point.case
-            groups.setdefault((point.board, point.sample, case, point.status), []).append(point)
+    groups = grouped((p for p in points if p.status not in GOOD), lambda p: (
+        p.board, p.sample, p.status, p.status == "unsupported" or p.case))  # fmt: skip
     worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))
     return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)
 
 
 def _problem(points):
-    groups = {}
-    for point in points:
-        # Reasons that differ in names and numbers only are one.
-        alike = re.sub(r"\d+", "#", (point.reason or "").replace(point.kernel, "#"))
-        groups.setdefault(alike, []).append(point)
-    ranked = sorted(groups.values(), key=len, reverse=True)
+    # Reasons that differ in names and numbers only are one.
+    alike = grouped(points, lambda p: re.sub(r"\d+", "#", (p.reason or "").replace(p.kernel, "#")))
+    ranked = sorted(alike.values(), key=len, reverse=True)
     reasons = [(own[0].reason or "no reason given", [p.kernel for p in own]) for own in ranked]
     cases = list(dict.fromkeys(p.case for p in points))
     return points[0], cases, reasons, _tail(points[0].source.log)
@@ -57,29 +51,28 @@ def _tail(path):
 def table(points):
     """Return (columns, [(row, cells)]): boards and samples, the fewer across.
 
-    A cell is None, or the number of records by status, and of the fastest point that passed the
-    rate, the name and the spread.
+    A cell is ([(status, its badge)], the rate of the fastest point that passed, which that is).
     """
-    groups = {}
-    for point in points:
-        groups.setdefault((point.board, point.sample), []).append(point)
+    groups = grouped(points, lambda p: (p.board, p.sample))
     cells = {key: _cell(own) for key, own in groups.items()}
     boards, samples = (sorted({key[side] for key in cells}) for side in (0, 1))
+    empty = (), None, "not run"
     if len(boards) > len(samples):
-        return samples, [(b, [cells.get((b, s)) for s in samples]) for b in boards]
-    return boards, [(s, [cells.get((b, s)) for b in boards]) for s in samples]
+        return samples, [(b, [cells.get((b, s), empty) for s in samples]) for b in boards]
+    return boards, [(s, [cells.get((b, s), empty) for b in boards]) for s in samples]
 
 
 def _cell(points):
     counts = Counter()
     for point in points:
         counts.update(dict(zip(SEVERITY, point.counts)))
-    counts = {status: count for status, count in counts.items() if count}
+    badges = [(status, f"{count} {status}") for status, count in counts.items() if count]
     passed = [p for p in points if p.status == "passed" and not p.is_library]
     for metric, unit in RATES.items():
         if found := [p for p in passed if p.typical(metric)]:
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)
-            of = point.kernel if point.case == NO_CASE else f"{point.kernel}, {point.case}"
-            return counts, f"{figures(rate.median)} {unit}", of, rate.relative
-    return counts, None, None, None
+            named = ", ".join(filter(None, (point.kernel, point.case)))
+            spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
+            return badges, f"{figures(rate.median)} {unit}", f"{named}, spread {spread}"
+    return badges, None, ""

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from common.text import figures
 from report import builds, compare, draw, machines, overview, rows
 from report.points import SEVERITY
+from report.values import grouped
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -30,7 +31,6 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
     """
     style, script = map(_source, ("style.css", "table.js"))
     problems, count = overview.problems(points)
-    columns, lines = overview.table(points)
     verdicts = Counter(each.verdict for each in comparisons or ())
     devices = {point.board: {} for point in points}
     for point in points:
@@ -45,7 +45,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         style=Markup(style), script=Markup(script), tiles=tiles,
         notices=notices, most_notices=MOST_NOTICES,
         problems=problems, more_problems=count - len(problems),
-        overview={"columns": columns, "rows": lines, "devices": devices},
+        overview=overview.table(points), devices=devices,
         comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
         baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
@@ -64,10 +64,7 @@ def _environment():
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {
-        "percent": lambda value: f"{100 * value:.{0 if value > 0.0995 else 1}f} %",
-        "cell": cell,
-    }
+    environment.filters["cell"] = cell
     return environment
 
 
@@ -110,8 +107,5 @@ def _tiles(points, records, boards):
 
 def _drawn(plots, first):
     """Return [(where, [(Plot, its <svg>)])]; each figure has names of its own."""
-    groups = {}
-    for number, plot in enumerate(plots, first):
-        svg = Markup(draw.svg_for_page(plot, number))
-        groups.setdefault(plot.where, []).append((plot, svg))
-    return list(groups.items())
+    drawn = [(plot, Markup(draw.svg_for_page(plot, n))) for n, plot in enumerate(plots, first)]
+    return list(grouped(drawn, lambda each: each[0].where).items())

@@ -5,6 +5,7 @@ There may be hundreds of thousands: a point keeps little, and computes the rest 
 
 from array import array
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import median
 
 from common import stats
@@ -58,7 +59,7 @@ class Point:
     @property
     def status(self):
         """The worst that happened."""
-        return next(s for s, count in zip(SEVERITY[::-1], self.counts[::-1]) if count)
+        return _worst(self.counts)
 
     @property
     def run(self):
@@ -94,8 +95,8 @@ class Point:
 
     def metric(self, name):
         """Return the median over the records, or None where there is no such metric."""
-        values = self.metrics.get(name)
-        return median(values) if values else None
+        values = self.metrics.get(name) or [None]
+        return values[0] if len(values) == 1 else median(values)
 
     def add(self, item, source, line):
         """Add a record, the one in that line."""
@@ -118,6 +119,11 @@ class Point:
             self.throttled += tuple(map(text, changed))
         if (error := number(item.check.get("error_over_bound"))) is not None:
             self.error_over_bound = max(error, self.error_over_bound or 0.0)
+
+
+@cache
+def _worst(counts):
+    return next(s for s, count in zip(SEVERITY[::-1], counts[::-1]) if count)
 
 
 def _state(environment):

@@ -6,6 +6,7 @@ Nothing here knows a sample by name: docs/report.md says which values each plot 
 from itertools import islice
 
 from report import charts, gemm
+from report.values import grouped
 
 FEWEST_STEPS = 3  # kernels of one size
 FEWEST_TRIED = 8  # combinations of parameters, for a landscape
@@ -14,29 +15,27 @@ MOST_OF_A_KIND = 4  # heat maps, or landscapes, of one sample on one device
 
 def plots(points):
     """Yield the Plots of every device, those of one device together."""
-    devices = _grouped(points, lambda p: (p.board, p.device_name))
+    devices = grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        groups = _grouped(gemms, lambda g: gemm.precision(g.point.params))
+        groups = grouped(gemms, lambda g: gemm.precision(g.point.params))
         for precision, same in _largest_first(groups):
-            where = f"{board}: {device}, {precision} precision"
-            yield from _of_device(where, same)
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
-            if peaks and same[0].intensity:
-                yield charts.roofline(where, series(same), *peaks)
+            yield from _of_device(f"{board}: {device}, {precision} precision", same, peaks)
 
 
-def _of_device(where, gemms):
-    samples = _grouped(gemms, lambda g: g.point.sample)
+def _of_device(where, gemms, peaks):
+    samples, lines = grouped(gemms, lambda g: g.point.sample), []
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
-        lines = series(own)
-        if any(len(same) > 1 for _, same in lines):
-            yield charts.over_size(where, of, lines)
+        series = _series(own)
+        lines += [(f"{of}{name}", same) for name, same in series]
+        if any(len(same) > 1 for _, same in series):
+            yield charts.over_size(where, of, series)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
-        kernels = _grouped(own, lambda g: g.name)
-        at_size = _grouped(own, lambda g: f"{g.name} at {g.size_text}")
+        kernels = grouped(own, lambda g: g.name)
+        at_size = grouped(own, lambda g: f"{g.name} at {g.size_text}")
         names, cell = ("work-items in dimension 0", "in dimension 1"), "{0}x{1}"
         for name, cells in _most(at_size, _by_local_size):
             yield charts.heat(where, of, f"local sizes of {name}", names, cell, cells)
@@ -45,25 +44,28 @@ def _of_device(where, gemms):
             yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
         for name, tried in _most(at_size, _landscape):
             yield charts.landscape(where, of, f"tuning of {name}", tried)
+    if peaks and gemms[0].intensity:
+        yield charts.roofline(where, _ranked(lines), *peaks)
 
 
-def series(gemms):
+def _series(gemms):
     """Return (name, Gemms by size) for each kernel, the fastest first: these have colours.
 
     The Gemms have one set of parameters, and the name has those that other sets lack. Of several
     sets it is the one of most sizes, of equals the fastest.
     """
-    kernels = _grouped(gemms, lambda g: (g.name, g.point.sample))
-    names = [name for name, _ in kernels]
     found = []
-    for (name, sample), own in kernels.items():
-        sets = _grouped(own, _set_of(own))
+    for name, own in grouped(gemms, lambda g: g.name).items():
+        sets = grouped(own, _set_of(own))
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
-        apart = ["=".join(pair) for pair in best if not all(pair in other for other in sets)]
-        full = name if names.count(name) == 1 else f"{sample} {name}"
-        found.append((" ".join([full, *apart]), sorted(same, key=lambda g: g.order)))
-    return sorted(found, key=lambda line: -_most_gflops(line[1]))
+        apart = map("=".join, sorted(best - frozenset.intersection(*sets)))
+        found.append((" ".join([name, *apart]), sorted(same, key=lambda g: g.order)))
+    return _ranked(found)
+
+
+def _ranked(lines):
+    return sorted(lines, key=lambda line: -_most_gflops(line[1]))
 
 
 def _most_gflops(gemms):
@@ -81,16 +83,16 @@ def _set_of(gemms):
         return {**each.choices, "local": str(each.point.params.get("local"))}
 
     follow = set()
-    for same in _grouped(gemms, lambda g: g.asked).values():
+    for same in grouped(gemms, lambda g: g.asked).values():
         if 1 < len(same) == len({g.size for g in same}):
             every = list(map(params, same))
             follow |= {name for name in every[0] if len({p.get(name) for p in every}) > 1}
-    return lambda each: tuple(kv for kv in sorted(params(each).items()) if kv[0] not in follow)
+    return lambda each: frozenset(kv for kv in params(each).items() if kv[0] not in follow)
 
 
 def _steps(best):
     """Return the kernels at the size that most have, by name, then the libraries."""
-    sizes = _grouped([g for g in best if not g.point.is_library], lambda g: g.size)
+    sizes = grouped([g for g in best if not g.point.is_library], lambda g: g.size)
     size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
     libraries = [g for g in best if g.point.is_library and g.size == size]
     return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
@@ -116,7 +118,7 @@ def _by_clock(gemms):
 
 def _area(gemms, place):
     """Return the fastest Gemm by place, where these make an area; else None."""
-    fastest = {place(g): g for g in sorted(gemms, key=lambda g: g.gflops) if place(g)}
+    fastest = {at: g for g in sorted(gemms, key=lambda g: g.gflops) if (at := place(g))}
     across, down = ({each[side] for each in fastest} for side in (0, 1))
     return fastest if len(across) > 1 and len(down) > 1 else None
 
@@ -150,10 +152,3 @@ def _fastest(gemms, key):
 def _largest_first(groups):
     """Return the (key, items) of groups: what was measured most is what a person looks for."""
     return sorted(groups.items(), key=lambda item: -len(item[1]))
-
-
-def _grouped(items, key):
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups

@@ -9,6 +9,7 @@ from common.stats import number
 from report import draw
 from report.disk import object_in
 from report.draw import FADED, SERIES, Plot
+from report.values import grouped
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _PHASES = {"python, imports": FADED, "build, inputs, check": SERIES[7], "timed launches": SERIES[0]}
@@ -62,11 +63,8 @@ def timelines(phases):
 
     `phases` are the Reader's, by Source.
     """
-    runs, best = {}, {}
-    for source in phases:
-        runs.setdefault(source.run, []).append(source)
-    for run in sorted(runs, key=lambda run: (len(runs[run]), run.name)):
-        best[run.board] = run
+    runs = grouped(phases, lambda source: source.run)
+    best = {run.board: run for run in sorted(runs, key=lambda run: (len(runs[run]), run.name))}
     newest = sorted(best.values(), key=lambda run: run.name, reverse=True)[:MOST_TIMELINES]
     return list(filter(None, (_timeline(run, runs[run], phases) for run in newest)))
 

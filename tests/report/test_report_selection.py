@@ -1,0 +1,56 @@
+"""Which points a plot has, and what stands together."""
+
+from report_data import item, write
+
+from report import reading, selection
+
+
+def plots(folder):
+    """Return the plots of the records below a folder."""
+    return list(selection.plots(reading.collect([folder], "/nowhere").points))
+
+
+def test_orders_and_clocks(tmp_path):
+    for order in (64, 128):
+        for pin in ("177", "600"):
+            write(tmp_path / "r.jsonl", item(params={"size": order, "pin": pin}))
+    titles = [plot.title for plot in plots(tmp_path)]
+    assert "Orders and clocks of dot4" in titles
+
+
+def test_precisions_and_samples_are_kept_apart(tmp_path):
+    for sample in ("one", "two"):
+        for precision in ("float32", "single", "double", "half"):
+            for size in (8, 16):
+                params = {"size": size, "precision": precision}
+                write(tmp_path / "r.jsonl", item(sample=sample, params=params))
+    found = plots(tmp_path)
+    assert len(found) == 6
+    assert {plot.title for plot in found} == {f"{s}: GFLOPS over size" for s in ("one", "two")}
+    assert {plot.where.split(", ")[1] for plot in found} == {
+        "single precision", "double precision", "half precision",
+    }  # fmt: skip
+
+
+def test_a_line_has_one_set_of_parameters(tmp_path):
+    """As gemm_intel has it: small tiles were fast at 256, and large ones were slow at 512."""
+
+    def add(size, tile, gflops, *more, **params):
+        argv = ["samples/sgemm/run.py", "-s", str(size), f"--tile={tile}", *more]
+        params = {"size": size, "tile": tile, **params}
+        each = item(argv=argv, params=params, metrics={"gflops": gflops}, times=(0.1,))
+        write(tmp_path / "r.jsonl", each)
+
+    def lines():
+        shown = {plot.title: plot for plot in plots(tmp_path)}.get("GFLOPS over size")
+        return shown and [(row[0], row[1], row[2]) for row in shown.rows]
+
+    add(256, 1, 101.0)
+    add(512, 16, 4.0)
+    assert lines() is None
+    add(512, 1, 90.0)
+    assert lines() == [("dot4 tile=1", "256", 101.0), ("dot4 tile=1", "512", 90.0)]
+    # What only follows the size is no other set; the most sizes go before the fastest.
+    for size in (256, 512, 1024):
+        add(size, 16, 4.0, "--again", lda=size)
+    assert lines() == [("dot4 tile=16", str(size), 4.0) for size in (256, 512, 1024)]
