@@ -11,7 +11,7 @@ stopping.end_at_once("fab: error: stopped")
 from fabric.main import program
 from invoke import Exit, ParseError
 
-from deploy.errors import WRONG_USAGE
+from common.errors import WRONG_USAGE
 from deploy.fleet import complain
 from deploy.tasks import namespace
 

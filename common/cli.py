@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import buffers, device, drivers, isolation, manifest, outputs, program, record
+from common.arguments import Parser, count, number, positive
 from common.errors import (
     INTERRUPTED,
     OPENCL_FAILURE,
@@ -28,6 +29,10 @@ from common.machine import state
 from common.machine.sysfs import SYSFS
 from common.text import one_line, open_streams, printable
 
+__all__ = [
+    "add_device", "add_records", "bare_parser", "count", "describe", "environment", "keep",
+    "number", "parameters", "parser", "positive", "run", "save",
+]  # fmt: skip
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -41,82 +46,48 @@ _EXIT_STATUS = {
 }  # fmt: skip
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message}; see --help")
-
-
 def parser(sample, description):
     """Return an argument parser with the shared options; `sample` names it in records."""
     result = bare_parser(sample, description)
     add_device(result)
     group = result.add_argument_group("measurement")
-    add_inputs(group)
-    add_repetition(group)
-    add_json(group)
-    add_output(group)
-    add_tools(result)
+    add_records(group)
+    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
+                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
+        group.add_argument(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
+                           help=f"{what} (default %(default)s)")  # fmt: skip
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
+    add_tools(result)
     return result
 
 
 def bare_parser(sample, description):
     """Return an argument parser without options, for what needs only some of the shared ones."""
-    result = _Parser(
-        prog="run.py",
-        description=description,
-        epilog=_EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = Parser("run.py", description, _EPILOG)
     result.set_defaults(sample=sample)
-    result.add_argument(
-        "--debug", action="store_true",
-        help="use one process, for a debugger; show the traceback of an error",
-    )  # fmt: skip
+    what = "use one process, for a debugger; show the traceback of an error"
+    result.add_argument("--debug", action="store_true", help=what)
     return result
 
 
 def add_device(result):
     """Add the options that choose a device."""
-    group = result.add_argument_group("device")
-    group.add_argument("-p", "--platform", metavar="P", help="number, or part of the name")
-    group.add_argument("-d", "--device", metavar="D", help="number, or part of the name")
-    group.add_argument("-t", "--type", choices=device.TYPES, help="only devices of this type")
-    group.add_argument("--list", action="store_true", help="list platforms and devices, and exit")
-    group.add_argument(
-        "--limits", choices=device.PROFILES, help="keep to the limits of a smaller device"
-    )
+    add = result.add_argument_group("device").add_argument
+    add("-p", "--platform", metavar="P", help="number, or part of the name")
+    add("-d", "--device", metavar="D", help="number, or part of the name")
+    add("-t", "--type", choices=device.TYPES, help="only devices of this type")
+    add("--list", action="store_true", help="list platforms and devices, and exit")
+    add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
 
 
-def add_inputs(group):
-    """Add the option --seed."""
-    group.add_argument(
-        "--seed", type=_seed, default=1, help="seed of the inputs (default %(default)s)"
-    )
-
-
-def add_repetition(group):
-    """Add the options that say how often a kernel is run."""
-    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
-                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
-        group.add_argument(
-            name, type=count(least, MOST_RUNS), default=usual, metavar="N",
-            help=f"{what} (default %(default)s)",
-        )  # fmt: skip
-
-
-def add_json(group):
-    """Add the option that names the file of the records."""
-    group.add_argument("--json", type=Path, metavar="FILE", help="append the records to FILE, "
+def add_records(group):
+    """Add the options of the inputs' seed, and of the files of records and outputs."""
+    add = group.add_argument
+    usual = "seed of the inputs (default %(default)s)"
+    add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
+    add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
         "which may be /dev/stdout, or a FIFO with a reader")  # fmt: skip
-
-
-def add_output(group):
-    """Add the option that names the file of what the kernels put out."""
-    group.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz"
-    )
+    add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
 
 
 def add_tools(result):
@@ -138,46 +109,6 @@ def add_tools(result):
         "--guards", choices=buffers.GUARDS, default="bands",
         help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
     )  # fmt: skip
-
-
-def count(least, most=None):
-    """Return the argparse type of the whole numbers from `least` up, or up to `most`."""
-    upto = "up" if most is None else f"to {most}"
-
-    def parse(text):
-        value = _whole(text)
-        if value < least or (most is not None and value > most):
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} {upto}")
-        return value
-
-    return parse
-
-
-def _whole(text):
-    """Return a whole number; -1 for what is none, or has more digits than any that makes sense."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
-
-
-_seed = count(0, 2**32 - 1)
-
-
-def number(text):
-    """Return the number that `text` names, if float32 can hold it: an argparse type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
-    return value
-
-
-def positive(text):
-    """Return the positive number that `text` names: an argparse type."""
-    value = number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return value
 
 
 def run(main, options, argv=None):
@@ -216,20 +147,21 @@ def run(main, options, argv=None):
             args.progress.give_up(str(error))
         status = _fail(args, error.exit_status, error.record_status, str(error))
     except cl.Error as error:
-        args.progress.give_up(f"OpenCL failed: {one_line(error)}")
-        status = _fail(args, OPENCL_FAILURE, "error", f"OpenCL failed: {one_line(error)}")
+        reason = f"OpenCL failed: {one_line(error)}"
+        args.progress.give_up(reason)
+        status = _fail(args, OPENCL_FAILURE, "error", reason)
     except MemoryError as error:
-        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {one_line(error)}")
+        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {error}")
     except OSError as error:
-        # What a sample writes is its output; nobody reads on, or its disk is full.
+        # Stdout cannot be written: its reader is gone, or the disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         quiet = isinstance(error, BrokenPipeError)
         status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
     except KeyboardInterrupt:
         status = _fail(args, INTERRUPTED, "error", "interrupted")
     except Exception as error:
-        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
-        status = _fail(args, OPENCL_FAILURE, "error", f"{what} (--debug shows where)")
+        reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"
+        status = _fail(args, OPENCL_FAILURE, "error", reason)
     args.progress.ended(status)
     if args.progress.isolated:
         isolation.leave(status)

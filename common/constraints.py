@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import log2, prod
+from math import log2
 
 from common.errors import Unsupported, UsageError
 
@@ -23,6 +23,8 @@ _ALLOWED = (
 )  # fmt: skip
 _FUNCTIONS = {"max": max}
 _GLOBALS = {"__builtins__": {}, **_FUNCTIONS}
+_AT_MOST = "the device takes at most {}"
+_NO_ROOM = "{} bytes of local memory, but the device has {} for a work-group"
 _LONGEST = 1000  # characters of an expression: none of ours comes near
 
 
@@ -103,14 +105,28 @@ def evaluate(text, values):
 
 
 @lru_cache(100)
+def _device_rules(local, local_bytes):
+    """Return (expression, the limit of the device that it may not exceed, a message) of a Space."""
+    rules = [
+        (side, f"max_work_items_{n}", f"{{}} work-items in dimension {n}, but {_AT_MOST}")
+        for n, side in enumerate(local)
+    ]
+    items = " * ".join(f"({side})" for side in local) or "1"
+    return (
+        *rules,
+        (items, "max_work_group_size", "{} work-items, but a work-group has at most {}"),
+        (local_bytes, "local_mem_size", _NO_ROOM),
+    )
+
+
+@lru_cache(100)
 def _conjunction(constraints, local, local_bytes):
     """Return the code of an expression that tells whether all of a Space is kept."""
-    sides = [f"({side}) <= max_work_items_{n}" for n, side in enumerate(local)]
-    items = " * ".join(f"({side})" for side in local) or "1"
-    fits = (*sides, f"{items} <= max_work_group_size", f"({local_bytes}) <= local_mem_size")
-    for text in (*constraints, *local, local_bytes):
+    rules = _device_rules(local, local_bytes)
+    for text in (*constraints, *(expression for expression, *_ in rules)):
         _compiled(text)  # it is one of ours
-    joined = " and ".join(f"({text})" for text in (*constraints, *fits))
+    fits = (f"({expression}) <= {limit}" for expression, limit, _ in rules)
+    joined = " and ".join((*(f"({text})" for text in constraints), *fits))
     return compile(joined, "<constraints>", "eval")
 
 
@@ -138,47 +154,33 @@ def local_bytes(space, params, known):
 def broken(space, params, known):
     """Return a message for each constraint that the parameters break. `known` is of facts()."""
     values = {**known, **params}
-    messages = [m for text in space.constraints if (m := _broken(text, params, values))]
-    return messages or _fits(space, params, values)
-
-
-def _broken(text, params, values):
-    try:
-        if evaluate(text, values):
-            return None
-    except ZeroDivisionError:
-        pass
-    return f"{options(params, *_names((text,), params))}: {explain(text, values)}"
-
-
-def _fits(space, params, values):
-    """Return messages where the work-group, or its local memory, is more than the device has."""
-    local = local_size(space, params)
-    shape = _names(space.local, params)
-    for side, count in enumerate(local):
-        if count > (most := values[f"max_work_items_{side}"]):
-            return [f"{options(params, *shape)}: {count} work-items in dimension {side}, but the "
-                    f"device takes at most {most}"]  # fmt: skip
-    if prod(local) > (most := values["max_work_group_size"]):
-        return [f"{options(params, *shape)}: {prod(local)} work-items, but a work-group has at "
-                f"most {most}"]  # fmt: skip
-    need, have = evaluate(space.local_bytes, values), values["local_mem_size"]
-    if need > have:
-        named = _names((space.local_bytes,), params)
-        return [f"{options(params, *named)}: {need} bytes of local memory, but the device has "
-                f"{have} for a work-group"]  # fmt: skip
+    messages = [
+        f"{_options_in(text, params)}: {explain(text, values)}"
+        for text in space.constraints
+        if not _holds(text, values)
+    ]
+    if messages:
+        return messages
+    for text, limit, message in _device_rules(tuple(space.local), space.local_bytes):
+        if (need := evaluate(text, values)) > (most := values[limit]):
+            return [f"{_options_in(text, params)}: {message.format(need, most)}"]
     return []
 
 
-def _names(texts, params):
-    """Return the parameters that stand in the expressions."""
-    found = {name for text in texts for name in _compiled(text)[1]}
-    return [name for name in params if name in found]
+def _holds(text, values):
+    try:
+        return evaluate(text, values)
+    except ZeroDivisionError:
+        return False
+
+
+def _options_in(text, params):
+    """Return the parameters that stand in an expression, as the options that give them."""
+    return options({name: params[name] for name in params if name in _compiled(text)[1]})
 
 
 def explain(text, values):
-    """Return in words what a constraint demands: "TSM % WPTM == 0" becomes "WPTM must divide
-    TSM"."""
+    """Return in words what a constraint demands: "M % W == 0" becomes "W must divide M"."""
     node = ast.parse(text, mode="eval").body
     if isinstance(node, ast.BoolOp):
         return " or ".join(explain(ast.unparse(part), values) for part in node.values)
@@ -208,9 +210,16 @@ def _shown(node, values):
         return text
 
 
-def options(params, *names):
-    """Return the named parameters, all without names, as the options that give them."""
-    return " ".join(f"--{name} {params[name]}" for name in names or params)
+def options(params):
+    """Return parameters as the options that give them."""
+    return " ".join(f"--{name} {value}" for name, value in params.items())
+
+
+def _candidates(space, fixed):
+    """Return every choice of the values of a space; `fixed` has values by name that stay."""
+    values = {**space.values, **{name: (value,) for name, value in fixed.items()}}
+    for candidate in product(*(values[name] for name in space.defaults)):
+        yield dict(zip(space.defaults, candidate))
 
 
 def legal(space, known, fixed=()):
@@ -218,11 +227,7 @@ def legal(space, known, fixed=()):
 
     `fixed` has values by name that are not to be changed.
     """
-    values = {**space.values, **{name: (value,) for name, value in dict(fixed).items()}}
-    for candidate in product(*(values[name] for name in space.defaults)):
-        params = dict(zip(space.defaults, candidate))
-        if is_legal(space, params, known):
-            yield params
+    return (p for p in _candidates(space, dict(fixed)) if is_legal(space, p, known))
 
 
 def choose(space, given, known, name="the kernel"):
@@ -255,21 +260,9 @@ def _nearest(space, wish, known, fixed):
     The distance is the sum of the factors between them, as powers of 2.
     """
 
-    names = list(space.defaults)
-    values = {**space.values, **{name: (value,) for name, value in fixed.items()}}
-
-    def distance(candidate):
-        return sum(abs(log2((v + 1) / (wish[n] + 1))) for n, v in zip(names, candidate))
+    def distance(params):
+        return sum(abs(log2((value + 1) / (wish[name] + 1))) for name, value in params.items())
 
     # Sorted first: a space may be large, and the nearest that is legal is often one of the first.
-    for candidate in sorted(product(*(values[name] for name in names)), key=distance):
-        params = dict(zip(names, candidate))
-        if is_legal(space, params, known):
-            return params
-    return None
-
-
-def require(space, params, known, name="the kernel"):
-    """Raise UsageError for the first constraint that the parameters break."""
-    if problems := broken(space, params, known):
-        raise UsageError(f"{name}: {problems[0]}")
+    order = sorted(_candidates(space, fixed), key=distance)
+    return next((params for params in order if is_legal(space, params, known)), None)

@@ -167,9 +167,7 @@ def devices(platform, type_name=None):
     except cl.Error as error:
         if error.code == cl.status_code.DEVICE_NOT_FOUND:
             return []
-        name = platform.name.strip()
-        text = f"platform {name} fails: {error}"
-        raise OpenCLFailure(text) from error
+        raise OpenCLFailure(f"platform {platform.name.strip()} fails: {error}") from error
 
 
 def _is_number(text):

@@ -35,22 +35,26 @@ TOUCHING = "touching a guard page"  # what the probe says before it does so
 def platforms():
     """Return the platforms of all drivers that load, or raise OpenCLFailure where there is none.
 
-    Intel's runtime from pip, which nobody installed for the whole machine, comes last.
+    Intel's runtime from pip, which belongs to one environment only, comes last.
     """
-    try:
-        with icd.loader(unloadable()):
-            found = cl.get_platforms()
-    except cl.Error as error:
-        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
-            raise
-        found = []
-    if found:
+    if found := loaded(unloadable()):
         return sorted(found, key=lambda item: from_pip() and item.name.strip() == icd.PLATFORM)
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
     why = "".join(f"; {file} {reason}" for file, reason in unloadable().items())
     todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; see `fab doctor`"
     raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
+
+
+def loaded(without):
+    """Return the platforms of all drivers except those of the ICD files `without`; maybe none."""
+    try:
+        with icd.loader(without):
+            return cl.get_platforms()
+    except cl.Error as error:
+        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
+            raise
+        return []
 
 
 def from_pip():
@@ -166,7 +170,7 @@ def _cache():
 
 
 def _read(file):
-    """Return the verdict that a file holds, or None where it holds none, or not any more."""
+    """Return the verdict that a file holds, or None: there is none, or it is too old."""
     try:
         verdict = json.loads(file.read_text(encoding="utf-8"))
         problem, age = verdict["problem"], time.time() - file.stat().st_mtime

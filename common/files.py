@@ -4,8 +4,10 @@ A FIFO would wait for a writer, a device may never end or do something when it i
 file of gigabytes takes the memory: each of them is refused with one line that names it.
 """
 
+import fcntl
 import os
 import stat
+import time
 
 from common.errors import UsageError
 from common.text import printable
@@ -24,7 +26,7 @@ _KINDS = (
 def regular(path):
     """Return `path` if it leads to a regular file that is there. Raises UsageError.
 
-    For libraries that open a file themselves; who reads it here calls `opened` or `read_text`.
+    For libraries that open a file themselves; other callers use `opened` or `read_text`.
     """
     try:
         _check(path, os.stat(path).st_mode)
@@ -36,7 +38,7 @@ def regular(path):
 def opened(path, most=None):
     """Return a regular file of at most `most` bytes, opened to read bytes. Raises UsageError.
 
-    The file may grow while it is read: who must have a limit reads no more than that.
+    The file may grow while it is read: a caller that needs the limit limits its reads as well.
     """
     try:
         # Not even opened: that alone starts some devices.
@@ -101,12 +103,27 @@ def toml(text):
 
     Raises ValueError, also for a very long line: a key of many parts would take tomllib hours.
     """
-    import tomllib
+    import tomllib  # not in the Python of all boards
 
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"line {number} has more than {LONGEST_LINE} characters")
     return tomllib.loads(text)
+
+
+def lock(file, seconds):
+    """Lock an open file or folder against other processes; wait for it at most so many seconds.
+
+    Raises BlockingIOError where another process has it still.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _check(path, mode):

@@ -16,9 +16,8 @@ from common.errors import Unsupported, UsageError
 from common.text import size_text
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
-BOUND_FACTOR = (
-    2.0  # c of the error bound: K * eps is two roundings a step, alpha and beta add three
-)
+# c of the error bound: K * eps is two roundings a step, alpha and beta add three.
+BOUND_FACTOR = 2.0
 _REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4, or all that 8 bits hold
@@ -140,15 +139,14 @@ def require_room(problem, need, limits):
     `need` has the bytes of each by its name.
     """
     name = max(need, key=need.get)
+    whole = sum(need.values())
     if need[name] > limits.max_mem_alloc_size:
         most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
         wanted = f"{name} of {problem.size} takes {size_text(need[name])}"
-    elif sum(need.values()) > limits.global_mem_size:
+    elif whole > limits.global_mem_size:
         most = f"has {size_text(limits.global_mem_size)}"
-        wanted = f"the matrices of {problem.size} take {size_text(sum(need.values()))}"
-        wanted = (
-            wanted.replace("matrices", "matrices and their copies") if len(need) > 3 else wanted
-        )
+        copies = " and their copies" if len(need) > 3 else ""
+        wanted = f"the matrices{copies} of {problem.size} take {size_text(whole)}"
     else:
         return
     smaller = "a smaller size"
@@ -275,11 +273,8 @@ class Expected:
     def product(self):
         """Return (A * B, bound), which is what libraries make."""
         beta, *case = self.cases[0]
-        return (
-            case
-            if (self._alpha, beta) == (1, 0)
-            else reference(1, *self.inputs[:2], 0, self.inputs[2])
-        )
+        A, B, C = self.inputs
+        return case if (self._alpha, beta) == (1, 0) else reference(1, A, B, 0, C)
 
 
 def metrics(size, times):
@@ -294,12 +289,9 @@ def _longest(size):
 
 def _deal(draws, size):
     M, N, K = size
-    for_a, for_b, for_c = draws.reshape(-1, 3).T
-    return (
-        np.ascontiguousarray(for_a[: M * K]).reshape(M, K),
-        np.ascontiguousarray(for_b[: K * N]).reshape(K, N),
-        np.ascontiguousarray(for_c[: M * N]).reshape(M, N),
-    )
+    shapes = (M, K), (K, N), (M, N)
+    return tuple(np.ascontiguousarray(column[: rows * columns]).reshape(rows, columns)
+                 for column, (rows, columns) in zip(draws.reshape(-1, 3).T, shapes))  # fmt: skip
 
 
 def reference(alpha, A, B, beta, C, arithmetic=None):

@@ -8,10 +8,8 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 
 from common.errors import OpenCLFailure
@@ -32,7 +30,7 @@ def intel_library(prefix=sys.prefix):
 
 
 def files(system=_SYSTEM):
-    """Return the paths of the ICD files that the loader reads, but for Intel's from pip.
+    """Return the paths of the ICD files that the loader reads, except Intel's from pip.
 
     Where the user's choice is a library itself, that is the only path.
     """
@@ -75,52 +73,29 @@ def _resolved(name):
     return name
 
 
-@contextlib.contextmanager
 def _folder(files):
-    """Give a folder with these files: each is a link to a Path, or holds a text.
+    """Return the path of a folder with these files: each is a link to a Path, or holds a text.
 
-    It is kept in the user's cache, since a signal or a driver may end this process at any time, and
-    nothing would clean up. Only where there is no cache, it is a temporary one.
+    It stays in the user's cache: a signal or a driver may end this process at any time, and nothing
+    would clean up.
     """
-    if kept := _kept(files):
-        yield kept
-        return
-    try:
-        made = tempfile.TemporaryDirectory(prefix="opencl-vendors-")
-    except OSError as error:
-        raise OpenCLFailure(f"cannot make a folder for ICD files: {error}") from error
-    with made as folder:
-        _fill(folder, files)
-        yield folder
-
-
-def _kept(files):
-    """Return the path of the folder in the cache, which is made once; None where it cannot be."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     names = json.dumps(sorted((name, str(what)) for name, what in files.items()))
     key = hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()[:32]
-    folder = os.path.join(home, "opencl-samples", "vendors", key)
-    if not os.path.isabs(folder):
-        return None
+    folder = os.path.join(os.path.abspath(home), "opencl-samples", "vendors", key)
     try:
-        if not os.path.isdir(folder):
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
-            new = tempfile.mkdtemp(dir=os.path.dirname(folder))
-            _fill(new, files)
-            with contextlib.suppress(OSError):  # another process was quicker
-                os.rename(new, folder)
-            shutil.rmtree(new, ignore_errors=True)
-        return folder if set(os.listdir(folder)) == set(files) else None
-    except OSError:
-        return None
-
-
-def _fill(folder, files):
-    for name, what in files.items():
-        if isinstance(what, Path):
-            Path(folder, name).symlink_to(what)
-        else:
-            Path(folder, name).write_text(what, encoding="utf-8")
+        os.makedirs(folder, exist_ok=True)
+        for name in set(files) - set(os.listdir(folder)):
+            # In one step: other processes may use the folder, or make it as well.
+            new = Path(folder, f"{name}.{os.getpid()}")
+            if isinstance(files[name], Path):
+                new.symlink_to(files[name])
+            else:
+                new.write_text(files[name], encoding="utf-8")
+            new.rename(new.with_name(name))
+    except OSError as error:
+        raise OpenCLFailure(f"cannot make a folder for ICD files: {error}") from error
+    return folder
 
 
 @contextlib.contextmanager
@@ -140,10 +115,9 @@ def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
     wanted = {file.name: file.resolve() for file in kept}
     if added:
         wanted["pip-intel-cpu.icd"] = f"{library}\n"
-    with _folder(wanted) as folder:
-        os.environ["OCL_ICD_VENDORS"] = folder
-        try:
-            yield
-        finally:
-            del os.environ["OCL_ICD_VENDORS"]
-            os.environ.update({name: value for name, value in before.items() if value is not None})
+    try:
+        os.environ["OCL_ICD_VENDORS"] = _folder(wanted)
+        yield
+    finally:
+        os.environ.pop("OCL_ICD_VENDORS", None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})

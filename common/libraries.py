@@ -111,7 +111,7 @@ def _of_cblas(library, _device, *inputs):
     (M, N), K = C.shape, A.shape[1]
     a, b, c = (matrix.ctypes.data for matrix in (A, B, C))
 
-    def multiply(kept=(A, B, C)):  # of which the library has but addresses
+    def multiply(kept=(A, B, C)):  # of which the library has only addresses
         function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, a, K, b, N, 0, c, N)
 
     name, version = library.name, library.version
@@ -165,7 +165,7 @@ def _clblast(_device, A, B, C):
         a, b, c = ((matrix.device.int_ptr, 0, matrix.ld) for matrix in matrices)
         sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
 
-        def enqueue(kept=matrices):  # of which the library has but addresses
+        def enqueue(kept=matrices):  # of which the library has only addresses
             if status := function(*sizes, one, *a, *b, 0, *c, own, None):
                 raise OpenCLFailure(f"CLBlast fails with status {status}")
 

@@ -8,17 +8,12 @@ too, on the host and on boards alike.
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
 from common.files import parsed, read_text, toml
-
-try:
-    import tomllib
-except ImportError:  # Python 3.10, on a board: code_digest() needs none
-    tomllib = None
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 256 * 1024  # of a sample.toml
@@ -27,7 +22,6 @@ TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS_KEYS = {"values", "words"}
-_TOOLS_KEYS = {"metric", "small", "point", "ignored", "axes", "best", "all", "tuned"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -103,13 +97,7 @@ def read(name, root=None):
     """Return the Manifest of a sample. Raises UsageError where it cannot be used."""
     folder = Path(root or ROOT, "samples", name)
     where = f"samples/{name}/sample.toml"
-    try:
-        if not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
-        if tomllib is None:
-            raise UsageError("reading it needs Python 3.11 or newer")
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
+    _check_name(name, f"{where}: ")  # before it is part of a path
     table = parsed(folder / "sample.toml", MOST_BYTES, toml)
     try:
         return _manifest(folder, table)
@@ -136,16 +124,16 @@ def _manifest(folder, table):
 
 
 def _tools(folder, table):
-    _only(table, _TOOLS_KEYS)
+    _only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
                  for option, value in table.get("axes", {}).items())  # fmt: skip
     metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    names = ("small", "point", "best", "all", "ignored")
-    small, point, best, every, ignored = (_strings(table.get(name, []), name) for name in names)
-    return Tools(metric, small, point, axes, best, every, tuned, ignored)
+    words = {name: _strings(table.get(name, []), name)
+             for name in ("small", "point", "best", "all", "ignored")}  # fmt: skip
+    return Tools(metric=metric, axes=axes, tuned=tuned, **words)
 
 
 def _axis(folder, option, value):
@@ -158,8 +146,7 @@ def _axis(folder, option, value):
 
 
 def _case(sample, name, table):
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
+    _check_name(name)
     _only(table, _CASE_KEYS)
     timeout = table["timeout"]
     if not is_time_limit(timeout):
@@ -168,6 +155,11 @@ def _case(sample, name, table):
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
     return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+
+
+def _check_name(name, where=""):
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where}{name!r} is not a name: up to 100 small letters, digits, - and _")
 
 
 def is_time_limit(value):
@@ -250,22 +242,27 @@ def as_asked(argv):
 
 
 def only_chooses(name, words):
-    """Tell whether a sample would only choose by these words what it runs, and write no file.
+    """Tell whether a sample would only choose by these words what it runs, and write no file."""
+    return more_than_choice(name, words) is None
 
-    The sample itself says which options do, in the table `options` of its sample.toml: a file of
-    others could be anything, a library as well.
+
+def more_than_choice(name, words):
+    """Return the first word that does more than choose what a sample runs, or None.
+
+    The table `options` of the sample's sample.toml says which options only choose: a file of others
+    could be anything, a library as well.
     """
     values, alone = _choosing(name)
     left = iter(map(str, words))
     for word in left:
         option, is_joined, value = word.partition("=")
+        if option not in values and word not in alone:
+            return word
         if option in values:
             value = value if is_joined else next(left, "")
             if not _VALUE.fullmatch(value):
-                return False
-        elif word not in alone:
-            return False
-    return True
+                return word if is_joined else value or word
+    return None
 
 
 @lru_cache(100)

@@ -21,7 +21,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import numpy as np
 import pyopencl as cl
 
-from common import drivers, icd
+from common import drivers
 
 GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
@@ -34,14 +34,35 @@ def probe(device):
     queue = cl.CommandQueue(context)
     side, program = build(context, device)
     print("running a small program", flush=True)
-    run = Runs(queue, program, side)
-    wrong = [run.fma("float", np.float32, 16), run.reverse()]
+    items = GROUPS * side
+
+    def launch(name, *arrays):
+        """Launch a kernel with a buffer for each array; return what the last one then holds."""
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffers = [cl.Buffer(context, flags, hostbuf=array) for array in arrays]
+        kernel = cl.Kernel(program, name)
+        kernel.set_args(*buffers)
+        cl.enqueue_nd_range_kernel(queue, kernel, (items,), (side,))
+        result = np.empty_like(arrays[-1])
+        cl.enqueue_copy(queue, result, buffers[-1])
+        return result
+
+    def fma(name, dtype, width):
+        given = np.arange(items * width, dtype=dtype) % 1000
+        return np.array_equal(launch(name, given, np.zeros_like(given)), given * given + given)
+
+    numbers = np.arange(items, dtype=np.float32)
+    backwards = numbers.reshape(GROUPS, side)[:, ::-1].ravel()
+    right = {"fma of float vectors": fma("fma_float", np.float32, 16)}
+    came = launch("reverse", numbers, np.zeros_like(numbers))
+    right["local memory behind a barrier"] = np.array_equal(came, backwards)
     have = device.extensions.split()
     if "cl_khr_fp64" in have:
-        wrong.append(run.fma("double", np.float64, 8))
+        right["fma of double vectors"] = fma("fma_double", np.float64, 8)
     if "cl_khr_int64_base_atomics" in have:
-        wrong.append(run.add_up())
-    wrong = ", ".join(filter(None, wrong))
+        total = sum(2**31 + i for i in range(items))
+        right["64-bit atomics"] = int(launch("add_up", np.zeros(1, np.uint64))[0]) == total
+    wrong = ", ".join(what for what, is_right in right.items() if not is_right)
     return wrong and f"computes wrong results: {wrong}"
 
 
@@ -59,46 +80,11 @@ def build(context, device):
     return side, cl.Program(program)
 
 
-class Runs:
-    """The kernels of probe.cl, each run once; a method returns what was wrong, or None."""
-
-    def __init__(self, queue, program, side):
-        self.queue, self.program, self.side = queue, program, side
-        self.items = GROUPS * side
-
-    def fma(self, kind, dtype, width):
-        given = np.arange(self.items * width, dtype=dtype) % 1000
-        got = self._launch(f"fma_{kind}", given, np.zeros_like(given))
-        return None if np.array_equal(got, given * given + given) else f"fma of {kind} vectors"
-
-    def reverse(self):
-        given = np.arange(self.items, dtype=np.float32)
-        got = self._launch("reverse", given, np.zeros_like(given))
-        wanted = given.reshape(GROUPS, self.side)[:, ::-1].ravel()
-        return None if np.array_equal(got, wanted) else "local memory behind a barrier"
-
-    def add_up(self):
-        got = self._launch("add_up", np.zeros(1, np.uint64))
-        wanted = sum(2**31 + i for i in range(self.items))
-        return None if int(got[0]) == wanted else "64-bit atomics"
-
-    def _launch(self, name, *arrays):
-        """Launch a kernel with a buffer for each array; return what the last one then holds."""
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-        buffers = [cl.Buffer(self.queue.context, flags, hostbuf=array) for array in arrays]
-        kernel = cl.Kernel(self.program, name)
-        kernel.set_args(*buffers)
-        cl.enqueue_nd_range_kernel(self.queue, kernel, (self.items,), (self.side,))
-        result = np.empty_like(arrays[-1])
-        cl.enqueue_copy(self.queue, result, buffers[-1])
-        return result
-
-
 def touch_guard_page(device):
     """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
     from common import buffers  # not where the doctor sends this file
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the end is a crash that is meant
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     room = buffers.between_guard_pages(1)
@@ -117,14 +103,7 @@ def touch_guard_page(device):
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
-    try:
-        with icd.loader(job["without"]):
-            platforms = cl.get_platforms()
-    except cl.Error as error:
-        if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
-            raise
-        platforms = []  # that is no crash: common/drivers.py reports it
-    for who, number, device in drivers.every_device(platforms):
+    for who, number, device in drivers.every_device(drivers.loaded(job["without"])):
         if [*who, number] == job.get("device"):
             return touch_guard_page(device) if "guards" in job else probe(device)
     return "the device is gone" if "device" in job else ""

@@ -21,6 +21,10 @@ GOOD = ("passed", "built")  # built: with --build-only, which enqueues nothing
 UNFINISHED = "the run ended before it was timed; its result was right"
 LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
 _LARGEST = sys.float_info.max  # JSON has larger whole numbers
+_TYPES = {
+    "sample": str, "started": str, "argv": list, "params": dict, "device": dict,
+    "environment": dict, **dict.fromkeys(("variant", "reason", "code"), (str, type(None))),
+}  # fmt: skip
 _NUMBERS, _TEXT = "a list of times in seconds", "a text"
 _NUMBER, _TABLE = "a number that a float holds", "an object"
 _KNOWN = {
@@ -56,7 +60,7 @@ class Record:
 
     Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
     `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
-    `metrics` and `check` are empty where it did not come so far. `reason` says why the status is
+    `metrics` and `check` are empty where the run ended before. `reason` says why the status is
     neither `passed` nor `built`. `code` is the SHA-256 of the files that ran, or None where it is
     not known: older records have none.
     """
@@ -83,12 +87,8 @@ class Record:
             raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if (self.status in GOOD) != (self.reason is None):
             raise RecordError(f"a reason is for every status except {' and '.join(GOOD)}")
-        for name, least in (("sample", str), ("started", str), ("argv", list), ("params", dict),
-                            ("device", dict), ("environment", dict)):  # fmt: skip
-            if not isinstance(getattr(self, name), least):
-                raise RecordError(f"{name} has the wrong type")
-        for name in ("variant", "reason", "code"):
-            if not isinstance(getattr(self, name), (str, type(None))):
+        for name, wanted in _TYPES.items():
+            if not isinstance(getattr(self, name), wanted):
                 raise RecordError(f"{name} has the wrong type")
         for name in ("name", "type") if self.device else ():
             if not isinstance(self.device.get(name), str):
@@ -183,19 +183,15 @@ def _at_once(path, flags):
 
 def read(path):
     """Return the records of a file. Raises RecordError for the first line it cannot understand."""
-    records, errors = read_lenient(path)
+    records, errors = sort(scan(path))
     if errors:
         raise RecordError(errors[0])
     return records
 
 
-def read_lenient(path):
-    """Return (records, errors): every record that is whole, and what is wrong with the others."""
-    return sort(scan(path))
-
-
 def sort(items):
-    """Return (records, errors) of what scan() or parse() yields, as read_lenient()."""
+    """Return (records, errors) of what scan() or parse() yields: whole records, and what is wrong
+    with the others."""
     records, errors = [], []
     for _, item in settled(enumerate(items, 1)):
         (errors if isinstance(item, str) else records).append(item)
@@ -235,14 +231,10 @@ def settled(numbered):
     yield from held.values()
 
 
-def _no_constant(name):
-    raise ValueError(f"{name} is no JSON")
-
-
 def _finite_float(text):
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is too large a number")
+        raise ValueError(f"{text} is no JSON, or too large a number")
     return number
 
 
@@ -255,7 +247,7 @@ def is_deep(value):
     return bool(layer)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite_float)
+_DECODER = json.JSONDecoder(parse_constant=_finite_float, parse_float=_finite_float)
 
 
 def _parse(line):

@@ -148,11 +148,8 @@ class Roofline:
             passes, launches = (count, 1) if self._cpu else (1, count)
             numbers = np.int32(each), contiguous, np.int32(passes), real(1)
             self._read.set_args(*numbers, source.device, sums.device)
-            total, local = (items,), (self._local,)
-            return [
-                cl.enqueue_nd_range_kernel(self.queue, self._read, total, local)
-                for _ in range(launches)
-            ]
+            launch = self.queue, self._read, (items,), (self._local,)
+            return [cl.enqueue_nd_range_kernel(*launch) for _ in range(launches)]
 
         counted = min(each, _EXACT)
         enqueue(1, counted)[0].wait()

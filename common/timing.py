@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 import pyopencl as cl
 
@@ -42,8 +42,7 @@ class Timing:
         """Return one line with the rate of `amount` (in units) per second: median and range."""
         middle, lowest, highest = self.rate(amount)
         about = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
-        by_host = "" if min(self.run_s) > 0 else f", {_BY_HOST}"
-        return f"{unit + ':':<16}{figures(middle)} ({about}{by_host})"
+        return f"{unit + ':':<16}{figures(middle)} ({about}{self._clock()})"
 
     def statistics(self, amount):
         """Return the statistics of `amount` per second over the repetitions; range is max - min.
@@ -51,20 +50,20 @@ class Timing:
         The median is the rate of the median time, as in every sample.
         """
         middle, low, high = self.rate(amount)
-        return {"min": low, "max": high, "mean": self._spread(amount).mean, "median": middle,
-                "range": high - low, "repeats": len(self.seconds())}  # fmt: skip
-
-    def _spread(self, amount):
-        return stats.spread([amount / seconds for seconds in self.seconds()])
+        mean = fmean(amount / seconds for seconds in self.seconds())
+        return {"min": low, "max": high, "mean": mean, "median": middle, "range": high - low,
+                "repeats": len(self.seconds())}  # fmt: skip
 
     def statistics_line(self, amount):
         """Return the statistics as text, and the spread relative to the median."""
         values = self.statistics(amount)
         names = ("median", "mean", "min", "max", "range")
         shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
-        clock = "" if self.seconds() is self.run_s else f", {_BY_HOST}"
-        spread = self._spread(amount).relative
-        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{clock}"
+        spread = stats.spread([amount / seconds for seconds in self.seconds()]).relative
+        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{self._clock()}"
+
+    def _clock(self):
+        return "" if self.seconds() is self.run_s else f", {_BY_HOST}"
 
     def lines(self, verbose=False):
         """Return the Profiling block of the Mali SDK's samples, of the median times."""
@@ -127,7 +126,7 @@ def settle():
 
 
 def stamps(event):
-    """Return when an event was queued, submitted, started and ended; zeros where nobody tells.
+    """Return when an event was queued, submitted, started and ended; zeros without times.
 
     In ns, as whole numbers: some drivers count from 1970, more digits than a float has.
     """

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import TIME_LIMIT, is_time_limit
-from deploy.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
@@ -74,6 +74,11 @@ def path():
     return Path(os.environ.get("BOARDS_TOML") or ROOT / "boards.toml")
 
 
+def shown(path):
+    """Return a path as a user reads it: relative to the checkout, if it is inside."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
 def load(file):
     """Return the Settings of every board that the file names, and of `local`.
 
@@ -105,25 +110,17 @@ def _settings(file, name, table):
         have = ", ".join(sorted(known))
         raise UsageError(f"{where} has the unknown setting {min(unknown)}: there is {have}")
     for key, value in table.items():
-        if key == "env":
-            good, wanted = _is_environment(value), "a table of NAME = string"
-        elif key == "time_limit":
-            good, wanted = is_time_limit(value), TIME_LIMIT
-        elif key == "skip":
-            good, wanted = _is_names(value), "a list of names of cases"
-        elif key == "build_only":
-            good, wanted = isinstance(value, bool), "true or false"
-        elif key == "type":
-            good, wanted = value in DEVICE_TYPES, f"one of {', '.join(DEVICE_TYPES)}"
-        else:
-            good = isinstance(value, str) and value != "" and "\0" not in value
-            wanted = "a string that is not empty"
-        if not good:
+        is_good, wanted = _CHECKS.get(key, (_is_text, "a string that is not empty"))
+        if not is_good(value):
             raise UsageError(f"{where}: {key} must be {wanted}")
     own_folder = {"folder": str(ROOT / ".board")} if name == LOCAL else {}
     if own := table.get("ssh_config"):
         table["ssh_config"] = str(Path(file).resolve().parent / Path(own).expanduser())
     return Settings(**{**own_folder, **table, "skip": tuple(table.get("skip", ()))})
+
+
+def _is_text(value):
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_names(value):
@@ -135,3 +132,12 @@ def _is_environment(value):
         _VARIABLE.fullmatch(name) and isinstance(text, str) and "\0" not in text
         for name, text in value.items()
     )
+
+
+_CHECKS = {
+    "env": (_is_environment, "a table of NAME = string"),
+    "time_limit": (is_time_limit, TIME_LIMIT),
+    "skip": (_is_names, "a list of names of cases"),
+    "build_only": (lambda value: isinstance(value, bool), "true or false"),
+    "type": (DEVICE_TYPES.__contains__, f"one of {', '.join(DEVICE_TYPES)}"),
+}

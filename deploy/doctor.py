@@ -55,7 +55,7 @@ def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
     texts = modules(tried=not board.settings.build_only)
-    facts = board.start("facts", limits.PROBES, do="facts", modules=texts).event()
+    facts = board.start("facts", limits.PROBES, modules=texts).event()
     reached = Finding("ok", "reachable", board.link.address)
     with sense(facts):
         return show(board, [reached, *judge(facts, time.time())])

@@ -1,6 +1,5 @@
 """The boards of one call of fab, the work on them, and the exit status."""
 
-import getpass
 import logging
 import os
 import socket
@@ -9,24 +8,20 @@ import sys
 import fabric.executor
 from invoke import Exit
 
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, incoming, plan
-from deploy.errors import (
-    BOARD_FAILED,
-    CASE_FAILED,
-    WRONG_USAGE,
-    BoardError,
-    UsageError,
-)
+from deploy.errors import BoardError
 from deploy.link import LocalLink
-from deploy.onboard import limits
+from deploy.onboard import facts, limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
+_HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
 _STOPPED = "stopped"  # of a board
 
 
@@ -49,15 +44,15 @@ class Board:
         self._session = None
         self.stopping = False
 
-    def start(self, program, seconds=limits.COPY, **request):
-        """Start a program of deploy/onboard on the board and return its Session.
+    def start(self, do, seconds=limits.COPY, **request):
+        """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.
 
         It is to be done within `seconds`.
         """
         if self.stopping:
             raise BoardError(_STOPPED)
-        request.update(folder=self.settings.folder, env=self.settings.env, holder=_ourselves())
-        self._session = self.link.start(program, request, seconds)
+        mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
+        self._session = self.link.start({**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session
@@ -71,13 +66,6 @@ class Board:
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
         SCREEN.put(text.split("\n"), self.prefix)
-
-
-def _ourselves():
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in a container
-        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 class Fleet:
@@ -158,8 +146,8 @@ class Fleet:
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
         if any(board.failed for board in self._boards.values()):
-            return BOARD_FAILED
-        return CASE_FAILED if self.case_failed else 0
+            return OPENCL_FAILURE
+        return WRONG_RESULT if self.case_failed else 0
 
     def close(self):
         for board in self._boards.values():
@@ -175,7 +163,7 @@ def complain(text):
 
 
 def _surprise(error):
-    """Return a line for an error that nobody foresaw; -d (--debug) shows its traceback."""
+    """Return a line for an unforeseen error; -d (--debug) shows its traceback."""
     logging.getLogger("deploy").debug("unforeseen", exc_info=error)
     return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
 
@@ -221,4 +209,4 @@ class Executor(fabric.executor.Executor):
             return ended.code
         except Exception as error:
             complain(_surprise(error))
-            return BOARD_FAILED
+            return OPENCL_FAILURE

@@ -15,7 +15,7 @@ from common import record
 from common.record import Record
 from common.text import size_text
 from deploy import printed, samples
-from deploy.boards import ROOT
+from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
@@ -118,7 +118,10 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases")
-    _note_way(board, folder / "plan.json", plan)
+    # Which file says how to reach the board is ours to say, not the board's.
+    file = board.link.ssh_file
+    plan["ssh_config"] = file and str(shown(Path(file)))
+    (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     known = samples.load() if judge else {}
     ended = read_json(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"
@@ -193,17 +196,6 @@ def _write(path, records):
         file.writelines(item.to_line() + "\n" for item in records)
 
 
-def _note_way(board, path, plan):
-    """Keep in the plan which file says how to reach the board: ours to say, not the board's."""
-    file = board.link.ssh_file
-    plan["ssh_config"] = file and str(_shown(Path(file)))
-    path.write_text(json.dumps(plan), encoding="utf-8")
-
-
-def _shown(path):
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-
-
 def _plain(name):
     if not samples.NAME.fullmatch(name):
         raise BoardError(f"it names a sample or case {shortened(repr(name))}")
@@ -256,20 +248,20 @@ def brief(item):
     about, times = item.device, item.times()
     skipped = about.get("skipped")
     skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
-    shown = {name: shortened(about[name]) for name in ("name", "type") if about}
-    shown_params = ("seed", *record.LIBRARY)
+    names = {name: shortened(about[name]) for name in ("name", "type") if about}
     return replace(
         item, sample=shortened(item.sample),
         variant=_clipped(item.variant), reason=_clipped(item.reason),
-        params={key: _clipped(item.params[key]) for key in shown_params if key in item.params},
-        device={**shown, "skipped": skipped} if about else {}, environment={}, argv=[],
+        params=_chosen(item.params, "seed", *record.LIBRARY),
+        device={**names, "skipped": skipped} if about else {}, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
-        metrics={key: item.metrics[key] for key in _RATES if key in item.metrics},
-        check={key: _clipped(value) for key, value in item.check.items()},
+        metrics=_chosen(item.metrics, "gflops", "gbytes_per_s"),
+        check=_chosen(item.check, *item.check),
     )  # fmt: skip
 
 
-_RATES = ("gflops", "gbytes_per_s")
+def _chosen(table, *keys):
+    return {key: _clipped(table[key]) for key in keys if key in table}
 
 
 def _clipped(value):
@@ -289,25 +281,19 @@ def store(run, folder, complete):
         for name in names:
             _sync(os.path.join(base, name))
         _sync(base)
-    place = _free(run, folder)
-    if place is None:
-        raise BoardError(f"{limits.MOST_ALIKE} runs have its name here")
-    if not place.exists() or (place / UNFINISHED).exists():
-        if place.exists():
+    others = (folder.with_name(f"{folder.name}-{n}") for n in range(2, limits.MOST_ALIKE + 1))
+    for place in (folder, *others):
+        unfinished = (place / UNFINISHED).exists()
+        if unfinished:
             place.rename(run.with_name("before"))
-        run.rename(place)
-    for parent in (folder.parent, folder.parent.parent, folder.parent.parent.parent):
-        _sync(parent)
-    return place
-
-
-def _free(run, folder):
-    """Return where a run may lie, or where the same one lies already; None: nowhere."""
-    more = [folder.with_name(f"{folder.name}-{n}") for n in range(2, limits.MOST_ALIKE + 1)]
-    for place in (folder, *more):
-        if not place.exists() or (place / UNFINISHED).exists() or _same(run, place):
-            return place
-    return None
+        if unfinished or not place.exists():
+            run.rename(place)
+        elif not _same(run, place):
+            continue
+        for parent in list(place.parents)[:3]:
+            _sync(parent)
+        return place
+    raise BoardError(f"{limits.MOST_ALIKE} runs have its name here")
 
 
 def _same(run, other):

@@ -2,7 +2,7 @@
 
 They are read as OpenSSH does: several names in a line, with * ? and !, [host]:port, hashed names,
 and the markers @cert-authority and @revoked. A line that cannot be understood never trusts a key;
-it is told to who needs it, and no other host is any worse off.
+it is reported for the hosts that it names, and other hosts are not affected.
 """
 
 import base64
@@ -76,17 +76,13 @@ def _take(known, line, name, where):
         if marker == REVOKED:
             known.fatal = f"{where} revokes an unreadable key: fix or remove the line"
     else:
-        _sort(known, marker, where, key_type, key)
-
-
-def _sort(known, marker, where, key_type, key):
-    if marker == REVOKED:
-        known.revoked[where] = key
-    elif marker is not None:
-        known.trouble.append(f"{where} has the unknown marker {marker}")
-    else:
-        known.trusted[where] = key
-        known.types.append(key_type)
+        if marker == REVOKED:
+            known.revoked[where] = key
+        elif marker is not None:
+            known.trouble.append(f"{where} has the unknown marker {marker}")
+        else:
+            known.trusted[where] = key
+            known.types.append(key_type)
 
 
 def _key(key_type, text):
@@ -112,11 +108,10 @@ def _names(patterns, name):
         return _is_hash_of(patterns, name)
     name, found = name.lower(), False
     for pattern in patterns.lower().split(","):
-        if pattern.startswith("!"):
-            if _fits(pattern[1:], name):
+        if _fits(pattern.removeprefix("!"), name):
+            if pattern.startswith("!"):
                 return False
-        else:
-            found = found or _fits(pattern, name)
+            found = True
     return found
 
 

@@ -1,8 +1,8 @@
 """Start a program on a board and communicate with it: locally here, in ssh.py over SSH.
 
-The programs are those of deploy/onboard. They travel through the stdin of the command that runs
-them, so a board needs nothing but python3, and all that its shell reads is the path of python and a
-fixed line, both quoted.
+The program is that of deploy/onboard. It travels through the stdin of the command that runs it, so
+a board needs nothing but python3, and all that its shell reads is the path of python and a fixed
+line, both quoted.
 """
 
 import json
@@ -25,15 +25,11 @@ NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
 
-# The programs of deploy/onboard, by the modules that travel, in the order of their imports.
-PROGRAMS = {
-    "remote": ("limits", "wire", "folder", "environment", "tree", "cases", "runs", "remote"),
-    "facts": ("limits", "wire", "folder", "environment", "facts"),
-    "provision": (
-        "limits", "wire", "folder", "environment", "facts", "tree", "cases", "provision",
-    ),
-}  # fmt: skip
-_PACKAGE = "deploy.onboard"
+# What travels, of deploy/onboard, in the order of their imports.
+MODULES = (
+    "limits", "wire", "folder", "environment", "facts", "tree", "cases", "runs", "provision",
+    "remote",
+)  # fmt: skip
 
 # Reads the loader below, which reads the modules. sys.path[0] is the home folder: a user's own
 # random.py there must not stand in for Python's.
@@ -56,12 +52,12 @@ def _chunk(text):
     return b"%d\n%s" % (len(data), data)
 
 
-def _sources(program):
-    """Return what the loader reads: the modules of a program by name, packages first."""
-    modules = [["deploy", ""], [_PACKAGE, ""]]
-    for name in PROGRAMS[program]:
+def _sources():
+    """Return what the loader reads: the modules by name, packages first."""
+    modules = [["deploy", ""], ["deploy.onboard", ""]]
+    for name in MODULES:
         text = (HERE / "onboard" / f"{name}.py").read_text(encoding="utf-8")
-        modules.append([f"{_PACKAGE}.{name}", text])
+        modules.append([f"deploy.onboard.{name}", text])
     return json.dumps(modules)
 
 
@@ -81,12 +77,12 @@ class Session:
         self._room, self._noise = limits.LARGEST_CONVERSATION, limits.MOST_NOISE
         self._sending = threading.Lock()  # a stop comes from another thread
 
-    def begin(self, program, request):
-        """Send the program and its request, and wait until it greets.
+    def begin(self, request):
+        """Send the program and the request, and wait until it greets.
 
         What a login script prints before that, whatever it looks like, is passed over.
         """
-        self.send(_chunk(_LOADER) + _chunk(_sources(program)))
+        self.send(_chunk(_LOADER) + _chunk(_sources()))
         self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
         for _ in range(limits.MOST_NOISE):
             if self.event().get("token") == self._token:
@@ -209,13 +205,13 @@ def _last(text):
 class Link:
     """A way to a board."""
 
-    def start(self, program, request, seconds):
-        """Start one of PROGRAMS there with a request (plain data); return its Session.
+    def start(self, request, seconds):
+        """Start the program there with a request (plain data); return its Session.
 
-        The program is to be done within `seconds`.
+        It is to be done within `seconds`.
         """
         session = Session(self._open(_BOOTSTRAP), seconds)
-        session.begin(program, request)
+        session.begin(request)
         return session
 
     def close(self):

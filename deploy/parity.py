@@ -5,10 +5,10 @@ from typing import NamedTuple
 from rich.text import Text
 
 from common import outputs
+from common.errors import UsageError
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
-from deploy.errors import UsageError
-from deploy.screen import shortened
+from deploy.screen import SCREEN, shortened
 
 EQUAL, DIFFER, UNKNOWN = "equal", "DIFFER", "-"
 _STYLE = {EQUAL: "green", DIFFER: "bold red"}
@@ -66,8 +66,10 @@ def parity(fleet, config, host):
         return False
     findings = [item for there in rows.values() for item in compare(here, there, name, loaded)]
     _show(findings)
-    table.devices([*here, *(row for there in rows.values() for row in there)])
-    table.folders(folder for board in both for folder in board.fetched)
+    SCREEN.put([
+        *table.ran_on([*here, *(row for there in rows.values() for row in there)]),
+        *(f"records and logs: {folder}" for board in both for folder in board.fetched),
+    ])  # fmt: skip
     return all(item.good for item in findings)
 
 
@@ -123,25 +125,20 @@ def _farthest(case, board, name):
 
 
 def _show(findings):
-    several = len({item.board for item in findings}) > 1
-    shown = table.new(
-        [*(["board"] if several else []), "sample", "case", "kernels", "inputs", "golden bits"],
-        ["largest distance"],
-    )
-    for item in findings:
-        cells = [*([item.board] if several else []), item.case.sample, item.case.name]
-        distance = f"{item.ulp[0]} ulp" if item.ulp else UNKNOWN
-        distance += f" ({item.ulp[1]})" if item.ulp and item.ulp[0] else ""
-        shown.add_row(
-            *cells, str(item.kernels),
-            *(Text(text, _STYLE.get(text, "")) for text in (item.inputs, item.golden)), distance,
-        )  # fmt: skip
-    table.put(shown)
-    for item in findings:
-        if item.trouble:
-            table.line(f"{item.case.sample} {item.case.name}: {item.trouble}")
+    alone = len({item.board for item in findings}) == 1
+    left = ["board", "sample", "case", "kernels", "inputs", "golden bits"]
+    SCREEN.table(left[alone:], ["largest distance"], [_cells(item)[alone:] for item in findings])
+    lines = [f"{f.case.sample} {f.case.name}: {f.trouble}" for f in findings if f.trouble]
     for board in dict.fromkeys(item.board for item in findings):
         mine = [item for item in findings if item.board == board]
         golden = [item.golden for item in mine if item.case.golden]
         text = f"{golden.count(EQUAL)} of {len(golden)} golden cases equal to this machine's"
-        table.line(f"{board}: {text}, {sum(item.good for item in mine)} of {len(mine)} cases good")
+        lines.append(f"{board}: {text}, {sum(f.good for f in mine)} of {len(mine)} cases good")
+    SCREEN.put(lines)
+
+
+def _cells(item):
+    distance = f"{item.ulp[0]} ulp" if item.ulp else UNKNOWN
+    distance += f" ({item.ulp[1]})" if item.ulp and item.ulp[0] else ""
+    compared = (Text(text, _STYLE.get(text, "")) for text in (item.inputs, item.golden))
+    return [item.board, item.case.sample, item.case.name, str(item.kernels), *compared, distance]

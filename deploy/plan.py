@@ -77,8 +77,7 @@ def carry_out(steps, guarded):
         try:
             for board in boards:
                 jobs[board] = pool.submit(go, board)
-            while wait(jobs.values(), SCREEN.pause()).not_done:
-                SCREEN.refresh()
+            wait(jobs.values())
         except KeyboardInterrupt:
             SCREEN.stop_progress()
             for board, job in jobs.items():

@@ -9,7 +9,7 @@ A log may come from a hostile board: it is bounded, and every step is linear in 
 
 import re
 from decimal import Context, Decimal
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple
 
 from common.text import printable
@@ -41,7 +41,7 @@ def difference(text, log):
     The reason names the expected line and the printed line that came nearest.
     """
     wanted, printed = _lines(text), _lines(log)
-    early = _places(wanted, printed, _agree)
+    early = _places(wanted, printed)
     if len(early) == len(wanted):
         return None
     first, start, end = _trouble(wanted, printed, early)
@@ -63,7 +63,7 @@ def renew(text, log):
     if difference(text, log) is None:
         return text
     wanted, printed = _lines(text), _lines(log)
-    places = _places(wanted, printed, _same_words)
+    places = _places(wanted, printed, _alike)
     if len(places) < len(wanted):
         missing = wanted[len(places)]
         raise ValueError(f'line {missing.number}, "{_shown(missing)}": no such line is printed')
@@ -85,23 +85,26 @@ class _Line(NamedTuple):
 
 def _lines(text):
     """Return the first MOST_LINES lines that are not empty."""
-    lines = (_Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line)
-    return list(islice((line for line in lines if not line.text.isspace()), MOST_LINES))
+    lines = (_Line(number, line) for number, line in enumerate(text.split("\n"), 1))
+    return list(islice((line for line in lines if line.text.strip()), MOST_LINES))
 
 
-def _places(wanted, printed, fits):
+def _agree(line, other, same=None):
+    words, others = line.words(), other.words()
+    return 0 < len(words) == len(others) and all(map(same or _same, words, others))
+
+
+def _places(wanted, printed, same=None):
     """Return the index of the printed line for each wanted one, each as early as possible.
 
     Ends at the first wanted line that has none. Looks at each printed line once.
     """
-    places, at = [], 0
+    places, left = [], iter(enumerate(printed))
     for line in wanted:
-        while at < len(printed) and not fits(line, printed[at]):
-            at += 1
-        if at == len(printed):
+        at = next((at for at, other in left if _agree(line, other, same)), None)
+        if at is None:
             break
         places.append(at)
-        at += 1
     return places
 
 
@@ -112,25 +115,15 @@ def _trouble(wanted, printed, early):
     first line that _places does not find need not be one: it may have lost its own line to a wrong
     one before it, where several parts of an output are alike.
     """
-    late = [len(printed) - 1 - at for at in _places(wanted[::-1], printed[::-1], _agree)]
+    late = [len(printed) - 1 - at for at in _places(wanted[::-1], printed[::-1])]
     # behind[n] is where the last n wanted lines begin, printed as late as possible.
     before, behind = [-1, *early], [len(printed), *late]
-    best, left = None, len(late)
+    found, left = [], len(late)
     for first, last in enumerate(before):
         while behind[left] <= last:
             left -= 1
-        count = len(wanted) - first - left
-        if best is None or count < best[0]:
-            best = count, first, last + 1, behind[left]
-    return best[1:]
-
-
-class _Score(NamedTuple):
-    """How near a printed line comes; larger is nearer."""
-
-    alike: bool  # the same words, and numbers or what should be some at the same places
-    words: int  # that agree
-    start: int  # characters in common
+        found.append((len(wanted) - first - left, first, last + 1, behind[left]))
+    return min(found)[1:]
 
 
 def _nearest(line, printed, start, end):
@@ -138,51 +131,36 @@ def _nearest(line, printed, start, end):
 
     Those from `start` to `end` are preferred, where half of the words agree.
     """
-    half = -(-len(line.words()) // 2)
-    for among, least in ((printed[start:end], half), (printed, 1)):
-        score, nearest = max(
-            ((_score(line, other), other) for other in among),
-            key=lambda pair: pair[0],
-            default=(_Score(False, 0, 0), None),
-        )
-        if score >= _Score(False, least, 0):
+    for among, least in ((printed[start:end], len(line.words())), (printed, 1)):
+        nearest = max(among, key=lambda other: _score(line, other), default=None)
+        if nearest and _score(line, nearest) >= least:
             return nearest
     return None
 
 
 def _score(line, other):
-    alike = _hold(line, other, lambda a, b: a == b or (_is_number(a) and _is_number(b, _NO_NUMBER)))
-    same = (a == b for a, b in zip(line.text, other.text))
-    words = sum(map(_same, line.words(), other.words()))
-    return _Score(alike, words, sum(takewhile(bool, same)))
+    """Return how near a line comes: 2 for each word that agrees, 1 for a number that differs."""
+    pairs = zip(line.words(), other.words())
+    return sum(2 if _same(a, b) else _number(a) is not None and _may_be_number(b) for a, b in pairs)
 
 
-def _agree(line, other):
-    return _hold(line, other, _same)
+def _may_be_number(word):
+    return _number(word) is not None or word in _NO_NUMBER
 
 
-def _same_words(line, other):
-    """Tell whether two lines have the same words, and numbers at the same places."""
-    return _hold(line, other, lambda a, b: a == b or (_is_number(a) and _is_number(b)))
-
-
-def _hold(line, other, same):
-    words, others = line.words(), other.words()
-    return 0 < len(words) == len(others) and all(map(same, words, others))
-
-
-def _is_number(word, also=()):
-    return _number(word) is not None or word in also
+def _alike(word, printed):
+    """Tell whether two words are equal, or both are numbers."""
+    return word == printed or None not in (_number(word), _number(printed))
 
 
 def _same(word, printed):
-    if word == printed:
-        return True
     a, b = _number(word), _number(printed)
-    if a is None or b is None or a.around != b.around:
+    if word == printed or a is None or b is None:
+        return word == printed
+    if a.around != b.around or a.integer != b.integer:
         return False
-    if a.integer or b.integer:
-        return a.integer and b.integer and a.value == b.value
+    if a.integer:
+        return a.value == b.value
     finer = min(each.value.as_tuple().exponent for each in (a, b))
     return abs(_EXACT.subtract(a.value, b.value)) <= Decimal((0, (1,), finer))
 

@@ -3,14 +3,7 @@
 import time
 from collections import Counter, deque
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich import progress
 from rich.table import Column
 from rich.text import Text
 
@@ -23,40 +16,6 @@ TAIL = 15  # lines of a failed case's output
 MOST_REASONS = 8  # different ones of a failed case
 ALIVE = 60  # seconds between two lines that a case is still running, off a terminal
 LONGEST_NAME = 40  # characters
-
-
-class Verbose:
-    """Every line that a board sends, as it comes. `Brief` says what the arguments are."""
-
-    def __init__(self, board, cases=(), folder=None):
-        self.board = board
-
-    def start(self, event):
-        number = f"{event['number']} of {event['of']}"
-        self.board.say(f"== {event['sample']} {event['case']} ({number})")
-
-    def lines(self, texts):
-        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
-
-    def beat(self):
-        """Lines tell."""
-
-    def end(self, event, records):
-        outcome = event["reason"] or f"exit status {event['exit_status']}"
-        self.board.say(f"== {event['case']}: {outcome} after {event['seconds']:.1f} s")
-
-    def broken(self, reason):
-        self.board.say(f"== the board cannot continue: {reason}")
-
-    def home(self, cases, folder, complete):
-        state = "" if complete else ", which is still in progress: collect it again"
-        self.board.say(f"records in {folder}{state}")
-
-    def came(self, sample, case, records, seconds, log):
-        """The table tells."""
-
-    def close(self):
-        """Nothing is left to take away."""
 
 
 class Brief:
@@ -115,7 +74,7 @@ class Brief:
             self.board.say(f"records and logs: {folder}")
 
     def came(self, sample, case, records, seconds, log):
-        """Show a case that ended while nobody followed it, or that was judged otherwise since.
+        """Show a case that ended without a connection, or whose verdict has changed since.
 
         Those that never ran are left to the summary, where one line is enough for all.
         """
@@ -159,6 +118,18 @@ class Brief:
             lines += [f"    | {line}" for line in tail]
             lines += [f"    whole log: {self.folder / sample / case}.log"] if tail else []
         SCREEN.put(lines, self.board.prefix, indent=6)
+
+
+class Verbose(Brief):
+    """As Brief, and every line that a board sends."""
+
+    def start(self, event):
+        super().start(event)
+        number = f"{event['number']} of {event['of']}"
+        self.board.say(f"== {event['sample']} {event['case']} ({number})")
+
+    def lines(self, texts):
+        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
 
 
 def _short(name):
@@ -217,14 +188,15 @@ def key_figure(records):
 
 def display():
     """Return the Progress for all boards: which, how far, which case, since when."""
-    return Progress(
-        SpinnerColumn("line"),
-        TextColumn("{task.fields[board]}", markup=False, table_column=_column()),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}", table_column=Column(no_wrap=True)),
+    whole, text = Column(no_wrap=True), progress.TextColumn
+    return progress.Progress(
+        progress.SpinnerColumn("line"),
+        text("{task.fields[board]}", markup=False, table_column=_column()),
+        text("{task.completed:.0f}/{task.total:.0f}", table_column=whole),
         _CaseColumn(table_column=_column()),
-        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-        TimeElapsedColumn(table_column=Column(no_wrap=True)),
-        console=SCREEN.console, auto_refresh=False, transient=True, expand=True,
+        progress.BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
+        progress.TimeElapsedColumn(table_column=whole),
+        console=SCREEN.console, transient=True, expand=True,
         redirect_stdout=False, redirect_stderr=False,
     )  # fmt: skip
 
@@ -233,7 +205,7 @@ def _column():
     return Column(no_wrap=True, overflow="ellipsis")
 
 
-class _CaseColumn(ProgressColumn):
+class _CaseColumn(progress.ProgressColumn):
     """The case that is running, and for how many seconds."""
 
     def render(self, task):

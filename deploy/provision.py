@@ -68,10 +68,8 @@ def provision(board, system, dry_run):
 def _look(board, system):
     """Return what is there, and the Plan for it."""
     names = {**doctor.DEBIAN, "driver": _DRIVER}
-    session = board.start(
-        "provision", limits.PROBES, do="look", debian=names,
-        modules=doctor.modules(tried=not board.settings.build_only),
-    )  # fmt: skip
+    texts = doctor.modules(tried=not board.settings.build_only)
+    session = board.start("look", limits.PROBES, debian=names, modules=texts)
     found = session.event()
     with sense(found):
         if found["event"] != "found":
@@ -85,18 +83,21 @@ def make_plan(found, folder, system):
     `system` allows what lies outside of that folder.
     """
     lines = [("keep", f"{name} {p['text']}") for name, p in found["packages"].items() if p["ok"]]
-    lines += [("keep", f"{i['file']}: {i['library']}") for i in _drivers(found)]
+    loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
+    lines += [("keep", f"{icd['file']}: {icd['library']}") for icd in loads]
     plan = Plan(lines, [], [], False, found["drivers"], [])
     for library in found["drivers"]:
         lines.append(("ICD", f"{library} has no ICD file: one in {folder}/vendors for later runs"))
-    if _too_old(found):
-        plan.lacking.append(f"Python {found['python']['version']}: the samples need 3.10 or newer")
+    version = found["python"]["version"]
+    if tuple(map(int, version.split(".")[:2])) < doctor.OLDEST_PYTHON:
+        plan.lacking.append(f"Python {version}: the samples need 3.10 or newer")
         return plan
     if not found["lacking"]:
         return plan
     against = _against_apt(found["apt"], system)
     if against is None:
-        return plan._replace(apt=found["apt"]["packages"], lines=[*lines, ("apt", _new(found))])
+        lines.append(("apt", f"install {', '.join(found['apt']['new'])}"))
+        return plan._replace(apt=found["apt"]["packages"])
     lines.append(("skip", f"apt-get: {against}"))
     return _with_wheels(plan, found, folder)
 
@@ -125,19 +126,6 @@ def _with_wheels(plan, found, folder):
     return plan._replace(wheels=wanted, with_system=not alone)
 
 
-def _too_old(found):
-    version = found["python"]["version"]
-    return tuple(map(int, version.split(".")[:2])) < doctor.OLDEST_PYTHON
-
-
-def _drivers(found):
-    return [icd for icd in found["icd"]["files"] if icd["problem"] is None]
-
-
-def _new(found):
-    return f"install {', '.join(found['apt']['new'])}"
-
-
 def _against_apt(apt, system):
     """Return why apt is not to be used, or None where it is."""
     if apt["problem"]:
@@ -151,7 +139,7 @@ def _against_apt(apt, system):
 
 def _apt(board, packages):
     """Let the board's apt install. Whether that brought what is needed, Python's imports tell."""
-    session = board.start("provision", 3 * limits.APT, do="install", packages=packages)
+    session = board.start("install", 3 * limits.APT, packages=packages)
     while (event := session.event())["event"] == "lines":
         with sense(event):
             for line in event["text"]:
@@ -181,8 +169,7 @@ def _make(board, plan, found):
 
 def _send(board, plan, payload):
     digest = hashlib.file_digest(payload, "sha256").hexdigest()
-    session = board.start(
-        "provision", limits.UNPACK, do="make", bytes=payload.tell(), sha256=digest,
+    session = board.start("make", limits.UNPACK, bytes=payload.tell(), sha256=digest,
         with_system=plan.with_system, drivers=list(plan.drivers),
     )  # fmt: skip
     payload.seek(0)

@@ -5,9 +5,9 @@ import sys
 
 from invoke import Exit
 
+from common.errors import UsageError
 from deploy import runs
-from deploy.boards import ROOT
-from deploy.errors import UsageError
+from deploy.boards import ROOT, shown
 
 
 def make(words):
@@ -26,9 +26,9 @@ def export(board, name=None):
     folder = runs.RESULTS / board
     names = sorted(path.parent.name for path in folder.glob("*/plan.json"))
     if name is None and not names:
-        raise UsageError(f"no run of {board} is in {runs.shown(folder)}: `fab run-all` makes one")
+        raise UsageError(f"no run of {board} is in {shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
-        raise UsageError(f"no run {name} is in {runs.shown(folder)}")
+        raise UsageError(f"no run {name} is in {shown(folder)}")
     whole = [n for n in names if not runs.was_stopped(folder / n)]
     run = folder / (name or (whole or names)[-1])
     archive = runs.RESULTS / f"{board}-{run.name}.zip"

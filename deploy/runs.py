@@ -11,7 +11,7 @@ from pathlib import Path
 from common import record
 from common.record import Record
 from deploy import home, incoming, samples
-from deploy.boards import ROOT
+from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
@@ -59,7 +59,7 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
     board.view = view(board, names, shown(RESULTS / board.name / name))
     board.fetched, board.broken = [], None
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
-    session = board.start("remote", seconds, do="run", run=name, cases=plan, manifest=manifest)
+    session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
     try:
         return _Talk(board, session, judge, names, name).follow()
     except BoardError as error:
@@ -80,7 +80,7 @@ class _Talk:
         self.board, self.session, self.judge = board, session, judge
         self.run, self.runs, self.rows = run, 0, []
         # What may still come once.
-        self.open = {*(("start", *case) for case in cases), *(("end", *case) for case in cases)}
+        self.open = {(what, *case) for case in cases for what in ("start", "end")}
         self.open |= {"tree", "broken"} if cases else set()
 
     def follow(self):
@@ -106,12 +106,6 @@ class _Talk:
         self._once(("start", event["sample"], event["case"]))
         self.board.view.start(event)
 
-    def _lines(self, event):
-        self.board.view.lines(event["text"])
-
-    def _beat(self, _event):
-        self.board.view.beat()
-
     def _end(self, event):
         self._once(("end", event["sample"], event["case"]))
         self.board.view.end(event, _sent(event, self.judge))
@@ -124,7 +118,7 @@ class _Talk:
     def _run(self, event):
         """Put a run from the board into results/, complete it, and let the board forget it.
 
-        One that cannot be understood stays there, and those behind it come all the same.
+        One that cannot be understood stays there; those behind it are still fetched.
         """
         name, complete = home.run_name(event["run"]), bool(event["complete"])
         self.runs += 1
@@ -175,8 +169,8 @@ class _Talk:
 _EVENTS = {
     "tree": _Talk._tree,
     "start": _Talk._start,
-    "lines": _Talk._lines,
-    "beat": _Talk._beat,
+    "lines": lambda talk, event: talk.board.view.lines(event["text"]),
+    "beat": lambda talk, _: talk.board.view.beat(),
     "end": _Talk._end,
     "broken": _Talk._broken,
     "run": _Talk._run,
@@ -202,7 +196,7 @@ def _sent(event, judge):
 def collect(board, view=Brief):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
     board.view, board.fetched, board.broken = view(board), [], None
-    session = board.start("remote", limits.FETCH, do="fetch")
+    session = board.start("fetch", limits.FETCH)
     rows = _Talk(board, session, judge=True).follow()
     if not board.fetched:
         board.say("nothing to collect")
@@ -212,7 +206,3 @@ def collect(board, view=Brief):
 def was_stopped(folder):
     """Tell whether a person stopped the run that came home into a folder."""
     return bool(home.read_json(folder / "ended.json").get("stopped"))
-
-
-def shown(folder):
-    return folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder

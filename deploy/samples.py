@@ -3,43 +3,29 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from common import manifest
+from common.errors import UsageError
 from common.files import parsed, read_text
-from common.manifest import NAME, Case
+from common.manifest import NAME, Case, Manifest
 from deploy.boards import ROOT
-from deploy.errors import UsageError
 
-__all__ = ["NAME", "Case", "Sample", "check_name", "every", "hashes", "load", "pick", "shipped"]
+__all__ = ["NAME", "Case", "Sample", "every", "hashes", "load", "pick", "shipped"]
 
 MOST_BYTES = 1024**2  # of an expected.json, or of a text of expected/
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One folder of samples/.
+class Sample(Manifest):
+    """A Manifest with what is expected of the sample's cases. No board gets that.
 
     `expected` is expected.json: for each case what its records must hold; empty where it is not
     made yet. `texts` are the files of expected/: what a case of that name must print, see
-    deploy/printed.py. No board gets them. The rest is as in a common.manifest.Manifest.
+    deploy/printed.py.
     """
 
-    name: str
-    folder: Path
-    description: str
-    files: tuple
-    needs: tuple
-    cases: tuple
     expected: dict
     texts: dict
-
-
-def check_name(name):
-    """Return `name` if a sample or a case can be called so, else raise UsageError."""
-    if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name: up to 100 small letters, digits, - and _")
-    return name
 
 
 def load(root=ROOT):
@@ -72,10 +58,7 @@ def _load(name, root):
     texts = {path.stem: read_text(path, MOST_BYTES)
              for path in sorted(found.folder.glob("expected/*.txt"))}  # fmt: skip
     _check_texts(name, texts, {case.name for case in found.cases})
-    return Sample(
-        name, found.folder, found.description, found.files, found.needs, found.cases, expected,
-        texts,
-    )  # fmt: skip
+    return Sample(**vars(found), expected=expected, texts=texts)
 
 
 def _expected(path):

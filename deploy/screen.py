@@ -7,12 +7,13 @@ import sys
 import threading
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from common.text import printable
 
-PAUSE = 0.1  # seconds between two drawings of the progress
 LONGEST = 300  # characters of a line that a board may fill
 NARROWEST = 40  # columns of text, below which nothing is folded
 
@@ -53,6 +54,18 @@ class Screen:
             for text in texts:
                 text.rstrip()
             self.console.print(Text("\n").join(texts), soft_wrap=True)
+
+    def table(self, left, right, rows):
+        """Print a table: columns of text, headed `left`, then of numbers, headed `right`."""
+        table = Table(box=box.SIMPLE_HEAD)
+        for heading in (*left, *right):
+            table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(c if isinstance(c, Text) else Text(printable(c)) for c in row))
+        with self.lock:
+            if not self.console.is_terminal:  # rich assumes 80 columns and would truncate the cells
+                self.console.width = 160
+            self.console.print(table)
 
     def complain(self, text):
         """Print one line of error on stderr; on a terminal above the progress."""
@@ -96,16 +109,6 @@ class Screen:
             progress, self.progress = self.progress, None
             if progress:
                 progress.stop()
-
-    def pause(self):
-        """Return how many seconds may pass until `refresh`; None: it is not needed."""
-        return PAUSE if self.progress else None
-
-    def refresh(self):
-        """Draw the progress anew."""
-        with self.lock:
-            if self.progress:
-                self.progress.refresh()
 
 
 SCREEN = Screen()

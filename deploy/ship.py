@@ -12,7 +12,7 @@ from deploy.screen import shortened
 def deploy(board):
     """Make the board's copy equal to this checkout; only what differs travels."""
     files = samples.shipped(samples.load())
-    session = board.start("remote", limits.COPY, do="sync", manifest=samples.hashes(files))
+    session = board.start("sync", limits.COPY, manifest=samples.hashes(files))
     event = session.event()
     if event["event"] == "want":
         with sense(event):
@@ -38,6 +38,6 @@ def _send(session, files):
 
 def clean(board, discard):
     """Delete what was deployed. Results that were never collected stay, unless `discard`."""
-    event = board.start("remote", limits.CLEAN, do="clean", discard=discard).event()
+    event = board.start("clean", limits.CLEAN, discard=discard).event()
     with sense(event):
         board.say(f"cleaned {shortened(event['folder'])}")

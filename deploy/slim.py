@@ -32,7 +32,7 @@ def slim(folder):
         link = path.with_name(path.name + ".link")
         with contextlib.suppress(OSError):  # a file system without links keeps its copies
             os.link(other, link)
-            link.replace(path)  # in one step: who loads it now finds one or the other
+            link.replace(path)  # in one step: a program that loads it now finds one or the other
             freed += about.st_size
     return freed
 

@@ -12,9 +12,10 @@ import paramiko
 from fabric import Connection
 from fabric.connection import derive_shorthand
 
+from common.errors import UsageError
 from common.files import read_text
 from deploy import known_hosts
-from deploy.errors import BoardError, UsageError
+from deploy.errors import BoardError
 from deploy.link import ENDLESS, NO_END, PIECE, Link
 from deploy.onboard import limits
 

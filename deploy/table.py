@@ -1,16 +1,12 @@
-"""The summary of runs for the terminal: in brief, or as a table with a row for each kernel."""
+"""The summary of runs for the terminal, and a table with a row for each kernel."""
 
-import sys
 from collections import Counter
 from statistics import median
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from common import record
-from common.text import figures, printable
+from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened
@@ -39,7 +35,7 @@ def brief(rows, failures, folders):
         if len(mine) > MOST_GROUPS:
             lines.append(f"{status}: {len(mine) - MOST_GROUPS} more reasons")
     lines += ran_on(rows)
-    lines += [_home(folder) for folder in folders]
+    lines += [f"records and logs: {folder}" for folder in folders]
     wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
@@ -82,117 +78,44 @@ def grouped(items, key):
     return groups
 
 
-def show(rows, failures):
-    """Print a row for each record, then the reasons of those that did not pass.
-
-    `failures` says, by the board's name, why a board was given up.
-    """
-    boards = {row.board for row in rows}
-    table = new(
-        [*(["board"] if len(boards) > 1 else []), "sample", "case", "kernel", "status"],
-        ["run time", "rate", "error/bound"],
-    )
-    for row in rows:
-        item = row.record
-        cells = [*([row.board] if len(boards) > 1 else []), item.sample, row.case]
-        cells += [item.variant or "-"]
-        table.add_row(
-            *(Text(printable(cell)) for cell in cells), Text(item.status, STYLE[item.status]),
-            _run_time(item), rate(item)[1], _error(item),
-        )  # fmt: skip
-    put(table)
-    for row in rows:
-        if row.record.status not in record.GOOD:
-            where = f"{row.board}: {row.record.sample} {row.case}"
-            line(f"{where}: {row.record.status}: {row.record.reason}")
-    devices(rows)
-    line(_count(rows))
-    for board, reason in failures.items():
-        line(f"no results of {board}: {reason}")
+def show(rows):
+    """Print a table with a row for each record."""
+    alone = len({row.board for row in rows}) == 1
+    left = ["board", "sample", "case", "kernel", "status"]
+    right = ["run time", "rate", "error/bound"]
+    SCREEN.table(left[alone:], right, [_cells(row)[alone:] for row in rows])
 
 
-def devices(rows):
-    """Print on which device each board ran: one on the CPU must not pass for one on the GPU."""
-    for text in ran_on(rows):
-        line(text)
+def _cells(row):
+    item = row.record
+    times, error = item.times(), item.check.get("error_over_bound")
+    return [
+        row.board,
+        item.sample,
+        row.case,
+        item.variant or "-",
+        Text(item.status, STYLE[item.status]),
+        f"{median(times) * 1e3:.4g} ms" if times else "-",
+        rate(item)[1],
+        "-" if error is None else f"{error:.3g}",
+    ]
 
 
 def ran_on(rows):
     """Return lines that say on which device each board ran, and which drivers it passed over."""
-    known = {(row.board, _device(row.record)) for row in rows if row.record.device}
-    silent = {row.board for row in rows} - {board for board, _ in known}
-    found = sorted({*known, *((board, "no device") for board in silent)})
-    passed = sorted({(r.board, text) for r in rows for text in _skipped(r.record)})
+    about = [(row.board, row.record.device) for row in rows]
+    found = {(board, f"{its['name']} ({its['type']})") for board, its in about if its}
+    found |= {(board, "no device") for board, _ in about if board not in dict(found)}
+    passed = {(board, text) for board, its in about for text in its.get("skipped", ())}
     return [
-        *(f"{board} ran on {name}" for board, name in found),
-        *(shortened(f"{board} skipped {text}") for board, text in passed),
+        *(f"{board} ran on {name}" for board, name in sorted(found)),
+        *(shortened(f"{board} skipped {text}") for board, text in sorted(passed)),
     ]
-
-
-def folders(found):
-    """Print where records and logs are."""
-    for folder in found:
-        line(_home(folder))
-
-
-def _home(folder):
-    return f"records and logs: {folder}"
-
-
-def new(left, right):
-    """Return a Table with columns of text, headed `left`, and then of numbers, headed `right`."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in left:
-        table.add_column(heading, no_wrap=True)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def put(table):
-    """Print a Table."""
-    _console().print(table)
-
-
-def line(text):
-    """Print a line of any length."""
-    _console().print(Text(printable(text)), soft_wrap=True)
-
-
-def _console():
-    if SCREEN.progress:
-        return SCREEN.console  # other boards are still at work: it prints above what is shown
-    # Off a terminal rich assumes 80 columns and would truncate the cells.
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=160)
-
-
-def _device(item):
-    about = item.device
-    return shortened(f"{about.get('name')} ({about.get('type')})") if about else "no device"
-
-
-def _skipped(item):
-    """Return why drivers were not chosen by default, as the board says it."""
-    texts = item.device.get("skipped")
-    return map(str, texts) if isinstance(texts, list) else []
-
-
-def _run_time(item):
-    times = item.times()
-    return f"{median(times) * 1e3:.4g} ms" if times else "-"
 
 
 def rate(item):
     """Return the rate of a record as a number and as text with its unit; (0, "-") without one."""
     for key, unit in (("gflops", "GFLOPS"), ("gbytes_per_s", "GB/s")):
-        value = item.metrics.get(key)
-        # JSON has whole numbers that no float can hold.
-        if value is not None and abs(value) < sys.float_info.max:
+        if (value := item.metrics.get(key)) is not None:
             return value, f"{figures(value)} {unit}"
     return 0, "-"
-
-
-def _error(item):
-    value = item.check.get("error_over_bound")
-    return "-" if value is None else f"{value:.3g}"

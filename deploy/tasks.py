@@ -63,8 +63,8 @@ def _show(c, host, work, verbose):
     def sum_up(step):
         rows = [row for rows in step.results.values() for row in rows]
         if rows and verbose:
-            table.show(rows, step.failures)
-        elif rows:
+            table.show(rows)
+        if rows:
             table.brief(rows, step.failures, step.folders)
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
@@ -129,13 +129,10 @@ def see_doctor(c, host=None):
     FLEET.plan(c.config, host, doctor.examine, _judge)
 
 
-@task(
-    help={
-        **HOST,
-        "dry_run": "only print the plan",
-        "system": "let the board's apt install packages; else nothing outside the folder changes",
-    }
-)
+@task(help={
+    **HOST, "dry_run": "only print the plan",
+    "system": "let the board's apt install packages; else nothing outside the folder changes",
+})  # fmt: skip
 def provision(c, host=None, dry_run=False, system=False):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""
     work = partial(provisioning.provision, system=system, dry_run=dry_run)
@@ -158,16 +155,6 @@ def update_expected(c, sample=None):
 
 
 namespace = Collection(
-    deploy,
-    run_all,
-    run,
-    collect,
-    report,
-    export,
-    list_samples,
-    clean,
-    see_doctor,
-    provision,
-    parity,
-    update_expected,
-)
+    deploy, run_all, run, collect, report, export, list_samples, clean, see_doctor, provision,
+    parity, update_expected,
+)  # fmt: skip

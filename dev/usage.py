@@ -32,50 +32,34 @@ class Usage:
 def run(command, **options):
     """Run a command until it ends and return its Usage; `options` are those of subprocess.Popen.
 
-    Where the wait is broken off, by Ctrl-C or a time limit, the program is killed. Raises OSError
-    where the command cannot be started.
+    Where the wait is broken off, by Ctrl-C or a time limit, the program is killed.
     """
     ours, its = os.pipe()
     with open(ours, encoding="utf-8") as answer:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(its), *map(str, command)],
+            pass_fds=[its], start_new_session=True, **options,
+        )  # fmt: skip
+        os.close(its)
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, str(its), *map(str, command)],
-                pass_fds=[its], start_new_session=True, **options,
-            )  # fmt: skip
-        finally:
-            os.close(its)
-        try:
-            text = answer.read()
-            process.wait()
+            return Usage(*json.load(answer))
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             raise
-    if process.returncode:
-        raise OSError(f"{command[0]} could not be started and measured")
-    return Usage(**json.loads(text))
+        finally:
+            process.wait()
 
 
 def _measure(descriptor, command):
     """Be the small process: run the command, and write its Usage into a pipe."""
     os.set_inheritable(descriptor, False)
     start = time.monotonic()
-    try:
-        child = os.posix_spawnp(command[0], command, os.environ)
-    except OSError:
-        return 1
-    _, status, used = os.wait4(child, 0)
-    usage = Usage(
-        status=os.waitstatus_to_exitcode(status),
-        seconds=time.monotonic() - start,
-        processor=used.ru_utime + used.ru_stime,
-        peak=used.ru_maxrss,
-    )
+    _, status, used = os.wait4(os.posix_spawnp(command[0], command, os.environ), 0)
+    seconds, processor = time.monotonic() - start, used.ru_utime + used.ru_stime
     with open(descriptor, "w", encoding="utf-8") as answer:
-        json.dump(vars(usage), answer)
-    return 0
+        json.dump([os.waitstatus_to_exitcode(status), seconds, processor, used.ru_maxrss], answer)
 
 
 if __name__ == "__main__":
-    sys.exit(_measure(int(sys.argv[1]), sys.argv[2:]))
+    _measure(int(sys.argv[1]), sys.argv[2:])

@@ -106,6 +106,27 @@ def run_sample():
 
 
 @pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Call a sample's main() in this process; gives its exit status, stdout and stderr."""
+    from common import buffers, cli, isolation, program
+
+    monkeypatch.setattr(isolation, "enter", lambda *_: None)
+
+    def call(main, *args, options=None):
+        args = list(map(str, args))
+        monkeypatch.setattr(sys, "argv", ["run.py", *args])
+        with pytest.raises(SystemExit) as ended:
+            cli.run(main, options or cli.parser("stub", "A stub."), args)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return ended.value.code, said.out, said.err
+
+    yield call
+    program.ask(None, False)
+    buffers.guard_with("bands")
+
+
+@pytest.fixture
 def recorded(run_sample, tmp_path):
     """Start a sample with --json; gives the finished process and its records."""
     from common import record

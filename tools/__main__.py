@@ -24,7 +24,7 @@ from common.errors import (
     SampleError,
     UsageError,
 )
-from common.text import printable
+from common.text import one_line
 
 COMMANDS = ("sweep", "tune", "replay", "inspect", "check")
 
@@ -65,9 +65,8 @@ def run(argv):
     except Exception as error:
         if "--debug" in argv:
             traceback.print_exc()
-        return _fail(
-            OPENCL_FAILURE, f"unforeseen {type(error).__name__}: {error} (--debug shows where)"
-        )
+        what = f"unforeseen {type(error).__name__}: {error} (--debug shows where)"
+        return _fail(OPENCL_FAILURE, what)
 
 
 def _stop(*_):
@@ -75,7 +74,7 @@ def _stop(*_):
 
 
 def _fail(status, reason):
-    print(f"tools: error: {printable(' '.join(reason.split()))}", file=sys.stderr, flush=True)
+    print(f"tools: error: {one_line(reason)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -67,7 +67,7 @@ def main(argv):
     line = command.parse(options(), argv)
     args, found = line.args, manifest.read(line.args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
-        watch = Oclgrind(folder, args.define) if args.guards == "oclgrind" else Pages(found)
+        watch = Oclgrind(folder, args.define) if args.guards == "oclgrind" else guard_pages(found)
         plan = list(_plan(found, line, watch, args.limit))
         width = max(len(point.label) for point in plan)
         outcomes = Counter()
@@ -122,12 +122,9 @@ def small_parameters(described, words, given):
     for kernel in described.params.get("kernels", ()):
         if kernel["options"] != list(words) or not kernel["space"]:
             continue
-        space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
-        flags = {name: flags.get(name, f"--{name}") for name in space.defaults}
+        space, flags, known = command.described_space(kernel, described)
         if given & set(flags.values()):
             return ()
-        limits = SimpleNamespace(**described.device["limits"])
-        known = constraints.facts(limits, kernel.get("itemsize", 4))
 
         def far(params, space=space):
             fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]
@@ -139,26 +136,15 @@ def small_parameters(described, words, given):
     return ()
 
 
-class Pages:
-    """Guard pages in place of Oclgrind: what touches one is said in the record."""
+def guard_pages(found):
+    """Return what stands for Oclgrind: a kernel that touches a guard page leaves a failed record.
 
-    drivers = None
-
-    def __init__(self, found):
-        """Raise Unsupported where the sample has none."""
-        if "--guards" not in found.values:
-            raise Unsupported(f"{found.name} has no option --guards")
-
-    def env(self, _point):
-        """Return no variables."""
-
-    def options(self, _number):
-        """Return the options of a point."""
-        return ("--guards", "pages")
-
-    def found(self, _point):
-        """Return nothing: the point has failed."""
-        return {}
+    Raises Unsupported where the sample has none.
+    """
+    if "--guards" not in found.values:
+        raise Unsupported(f"{found.name} has no option --guards")
+    return SimpleNamespace(drivers=None, env=lambda _point: None, found=lambda _point: {},
+                           options=lambda _number: ("--guards", "pages"))  # fmt: skip
 
 
 class Oclgrind:

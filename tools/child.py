@@ -73,7 +73,7 @@ def run(sample, options, limit_s, env=None, board=None):
         finally:
             _end(process)
         seconds = time.monotonic() - started
-        records, errors = record.read_lenient(json)
+        records, errors = record.sort(record.scan(json))
         return Outcome(status, records, _reason(status, limit_s, said, records, errors), seconds)
 
 

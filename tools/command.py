@@ -1,9 +1,11 @@
 """The command lines of tools: their own options, axes with values, the sample's after --."""
 
 import argparse
+from types import SimpleNamespace
 from typing import NamedTuple
 
-from common import manifest
+from common import constraints, manifest
+from common.arguments import Parser, positive
 from common.errors import UsageError
 
 _FILES = ("--json", "--output", "--keep", "--describe", "--list")  # a tool gives, or reads, these
@@ -17,18 +19,10 @@ class Line(NamedTuple):
     options: tuple
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message}; see --help")
-
-
 def parser(name, description):
     """Return a parser without options of its own."""
-    result = _Parser(
-        prog=f"python -m tools {name}", description=description, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Options after -- are passed to the sample.",
-    )  # fmt: skip
+    epilog = "Options after -- are passed to the sample."
+    result = Parser(f"python -m tools {name}", description, epilog)
     result.add_argument("--debug", action="store_true", help="show where an error came from")
     return result
 
@@ -52,31 +46,6 @@ def add_limit(result, seconds):
     """Add the time limit of a point."""
     result.add_argument("--limit", type=positive, default=seconds, metavar="S",
                         help="time limit of a point in seconds (default %(default)s)")  # fmt: skip
-
-
-def positive(text):
-    """Return the positive number of seconds that `text` names: an argparse type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1e6:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
-    return value
-
-
-def count(text):
-    """Return the whole number from 1 up that `text` names: an argparse type."""
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 up")
-    return int(text)
-
-
-def seed(text):
-    """Return the whole number that `text` names: an argparse type."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 up")
-    return int(text)
 
 
 def parse(result, argv):
@@ -112,3 +81,11 @@ def all_axes(found, line):
     if twice := [name for name in own if name in given]:
         raise UsageError(f"{twice[0]} is given twice: as an axis and after --")
     return {**{n: v for n, v in found.tools.axes if n not in given}, **own}
+
+
+def described_space(kernel, described):
+    """Return (Space, {parameter: its option}, facts()) of a kernel in a record of --describe."""
+    space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
+    limits = SimpleNamespace(**described.device["limits"])
+    known = constraints.facts(limits, kernel.get("itemsize", 4))
+    return space, {name: flags.get(name, f"--{name}") for name in space.defaults}, known

@@ -11,8 +11,8 @@ from tools import child
 from tools.journal import State
 
 _GRAVITY = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
-_NONE_PASSED = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "refused": WRONG_USAGE,
-                "unsupported": UNSUPPORTED}  # fmt: skip
+_STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED, "built": PASSED,
+           "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}  # fmt: skip
 
 
 @dataclass
@@ -125,20 +125,14 @@ class Summary:
     def lines(self):
         """Return how many points ended how, and which one was the fastest."""
         shown = ", ".join(f"{self._counts[n]} {n}" for n in _GRAVITY if self._counts[n])
-        fastest = (
-            [f"fastest: {self._best[1]}: {amount(self._manifest, self._best[0])}"]
-            if self._best
-            else []
-        )
-        return [shown, *fastest]
+        if not self._best:
+            return [shown]
+        metric, label = self._best
+        return [shown, f"fastest: {label}: {amount(self._manifest, metric)}"]
 
     def status(self):
         """Return the exit status: what the device cannot do is no failure where another passed."""
-        for name in ("failed", "error"):
+        for name in ("failed", "error", "passed", "built", "refused", "unsupported"):
             if self._counts[name]:
-                return _NONE_PASSED[name]
-        if self._counts["passed"] or self._counts["built"]:
-            return PASSED
-        return next(
-            (_NONE_PASSED[n] for n in ("refused", "unsupported") if self._counts[n]), PASSED
-        )
+                return _STATUS[name]
+        return PASSED

@@ -8,26 +8,25 @@ The last record of a point says in params.point how it ended. A journal of a mil
 resumed in seconds: of the lines that this module wrote only that part is read.
 """
 
-import fcntl
 import json
 import math
 import os
 import re
 import stat
-import time
 from binascii import unhexlify
 from typing import NamedTuple
 
 from common import record
 from common.errors import UsageError
+from common.files import lock
 
 _START = b'{"argv": ['  # of every line that common/record.py writes: it sorts the keys
 _POINT = b'"point": {"ended": '
 _LINE = re.compile(
     rb'"point": \{"ended": "([a-z ]{1,20})", "exit_status": (null|-?\d{1,9}), '
-    rb'"key": "([0-9a-f]{32})", "limit_s": ([0-9.]{1,20}), "metric": (null|[0-9.e+-]{1,30}), '
+    rb'"key": "([0-9a-f]{32})", "limit_s": [0-9.]{1,20}, "metric": (null|[0-9.e+-]{1,30}), '
 )
-_PATIENCE = 1.0  # seconds to wait for the lock
+_PATIENCE = 1.0  # seconds: a process that a killed tool was about to start may hold the lock
 _ENDS = ("passed", "built", "failed", "refused", "unsupported", "error")
 _ENDED = {name.encode(): name for name in _ENDS}
 
@@ -53,7 +52,7 @@ class Journal:
         self.path, self._states = path, {}
         try:
             self._file = _open(path)
-            _lock(self._file)
+            lock(self._file, _PATIENCE)
             self._read()
         except BlockingIOError as error:
             raise UsageError(f"another tool is writing to {path}: give another journal") from error
@@ -62,10 +61,7 @@ class Journal:
 
     def state(self, key):
         """Return the State of a point, or None where it has not run."""
-        found = self._states.get(unhexlify(key))
-        if isinstance(found, float):
-            return State("passed", found, None)
-        return State(found, None, None) if isinstance(found, str) else found
+        return self._states.get(unhexlify(key))
 
     def add(self, items):
         """Write the records of a point; they are on the disk when this returns."""
@@ -77,13 +73,7 @@ class Journal:
         except OSError as error:
             raise UsageError(f"cannot write to {self.path}: {error.strerror}") from error
         point = items[-1].params["point"]
-        self._keep(point["key"], state_of(point))
-
-    def _keep(self, key, state):
-        """Keep a State in as little memory as can be."""
-        if state.late_s is None:
-            state = state.ended if state.metric is None else state.metric
-        self._states[unhexlify(key)] = state
+        self._states[unhexlify(point["key"])] = state_of(point)
 
     def _read(self):
         """Read where each point stands. Mends the last line, but only of what is a journal."""
@@ -106,14 +96,12 @@ class Journal:
         at = line.find(_POINT)
         found = _LINE.match(line, at) if at > 0 and line.startswith(_START) else None
         if found and line.endswith(b"}\n") and line.find(_START, 1) < 0:
-            ended, status, key, _, metric = found.groups()
-            if status != b"null":
-                state = _ENDED.get(ended)
-                if metric != b"null":
-                    state = float(metric) if state == "passed" else None
-                if state is not None:
-                    self._states[unhexlify(key)] = state
-                    return
+            ended, status, key, metric = found.groups()
+            known = ended == b"passed" or metric == b"null"
+            if status != b"null" and ended in _ENDED and known:
+                rate = None if metric == b"null" else float(metric)
+                self._states[unhexlify(key)] = State(_ENDED[ended], rate, None)
+                return
         (item,) = record.parse([line.decode(errors="replace")], self.path)
         if isinstance(item, str):
             self._refuse(number, item.removeprefix(f"{self.path}:1: "))
@@ -121,7 +109,7 @@ class Journal:
         if not isinstance(point, dict) or "key" not in point:
             return  # a record of another kind, or not the last one of its point
         try:
-            self._keep(point["key"], state_of(point))
+            self._states[unhexlify(point["key"])] = state_of(point)
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             self._refuse(number, f"params.point cannot be used: {error}")
 
@@ -157,18 +145,6 @@ def _open(path):
         os.fsync(folder)
         os.close(folder)
     return open(descriptor, "r+b")
-
-
-def _lock(file):
-    """Lock the file. A process that a killed tool was about to start may hold it briefly."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def _incomplete(line):

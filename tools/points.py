@@ -10,8 +10,7 @@ from typing import NamedTuple
 DEVICE_OPTIONS = frozenset(
     ("-p", "--platform", "-d", "--device", "-t", "--type", "--limits")
 )  # fmt: skip
-# Of what device.describe() says: who runs a point, whatever number it has. A new driver makes
-# other points.
+# Keys of device.describe() that tell devices apart. A new driver makes other points.
 RAN_ON = ("platform", "platform_version", "name", "driver")
 
 
@@ -68,23 +67,12 @@ def words(pair):
                          else [option, value])]  # fmt: skip
 
 
-def device_options(options):
-    """Return those of the words that choose the device, with their values."""
-    found, left = [], iter(options)
+def apart(options):
+    """Return (the words that choose the device, with their values; the others)."""
+    device, others, left = [], [], iter(options)
     for word in left:
         if word in DEVICE_OPTIONS:
-            found += [word, next(left, "")]
-        elif word.partition("=")[0] in DEVICE_OPTIONS:
-            found.append(word)
-    return tuple(found)
-
-
-def without_device(options):
-    """Return the words without those of device_options()."""
-    kept, left = [], iter(options)
-    for word in left:
-        if word in DEVICE_OPTIONS:
-            next(left, None)
-        elif word.partition("=")[0] not in DEVICE_OPTIONS:
-            kept.append(word)
-    return tuple(kept)
+            device += [word, next(left, "")]
+        else:
+            (device if word.partition("=")[0] in DEVICE_OPTIONS else others).append(word)
+    return tuple(device), tuple(others)

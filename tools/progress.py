@@ -1,15 +1,12 @@
-"""Progress with the time left: a bar where there is a terminal and rich, else plain lines."""
+"""Progress with the time left: a bar on a terminal, else plain lines."""
 
 import sys
 import time
 
-from common.text import printable
+from rich import progress as bars
+from rich.text import Text
 
-try:
-    from rich import progress as bars
-    from rich.text import Text
-except ImportError:  # boards need not have it
-    bars = None
+from common.text import printable
 
 
 class Progress:
@@ -18,27 +15,27 @@ class Progress:
     def __init__(self, total):
         self._total, self._done, self._start = total, 0, time.monotonic()
         self._bar = None
-        if bars is not None and sys.stdout.isatty():
+        if sys.stdout.isatty():
             self._bar = bars.Progress(
                 bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(),
                 bars.TextColumn("left"), bars.TimeRemainingColumn(),
             )  # fmt: skip
 
     def __enter__(self):
-        if self._bar is not None:
+        if self._bar:
             self._bar.start()
             self._task = self._bar.add_task("points", total=self._total)
         return self
 
     def __exit__(self, *_):
-        if self._bar is not None:
+        if self._bar:
             self._bar.stop()
 
     def step(self, text):
         """Count one more, and say what came of it."""
         self._done += 1
         text = printable(text)
-        if self._bar is not None:
+        if self._bar:
             self._bar.console.print(Text(text), soft_wrap=True)
             self._bar.advance(self._task)
             return

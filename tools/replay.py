@@ -15,12 +15,11 @@ other code, or fewer than 3 times.
 import itertools
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from common import files, manifest, record
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
 from common.record import GOOD
-from common.stats import spread
+from common.stats import rate, spread
 from common.text import figures, printable
 from tools import child, command, engine, points
 
@@ -44,8 +43,8 @@ def main(argv):
     args, old = line.args, load(line.args.record)
     found = _manifest(old)
     words = _options(old, args.trust, found)
-    own = points.device_options(line.options)
-    words = points.without_device(words) if own or old.device else words
+    own, _ = points.apart(line.options)
+    words = points.apart(words)[1] if own or old.device else words
     device = () if own else _device(found.name, words, old, args.limit)
     done = child.run(found.name, [*words, *line.options, *device], args.limit)
     if args.json is not None:
@@ -73,8 +72,7 @@ def _options(old, trust, found):
     point = old.params.get("point")
     if isinstance(point, dict) and isinstance(point.get("options"), list):
         words = tuple(map(str, point["options"]))  # where a run ended before it could say them
-    if not trust and not manifest.only_chooses(found.name, words):
-        odd = _odd(found, words)
+    if not trust and (odd := manifest.more_than_choice(found.name, words)) is not None:
         raise UsageError(
             f"the record's option {odd} may name or write a file: give --trust if the record "
             "is your own"
@@ -82,18 +80,8 @@ def _options(old, trust, found):
     return words
 
 
-def _odd(found, words):
-    """Return the first word that is not of those that only choose."""
-    for end in range(1, len(words) + 1):
-        last = words[end - 1]
-        if last not in found.values and not manifest.only_chooses(found.name, words[:end]):
-            return last
-    return words[-1]
-
-
 def _device(sample, words, old, limit_s):
-    """Return the options that choose the record's device. Raises Unsupported where it is not
-    here."""
+    """Return the options that choose the record's device. Raises Unsupported if it is not here."""
     about = old.device
     if not about:
         return ()
@@ -149,22 +137,10 @@ def counterpart(old, done):
     return found[-1]
 
 
-class Rates(NamedTuple):
-    """The median of a metric, and its 10th and 90th percentile, of `count` times."""
-
-    count: int
-    median: float
-    low: float
-    high: float
-
-
 def rates(found, item):
-    """Return the Rates of a record, or None where it has no metric or no times."""
+    """Return the Spread of a record's metric, or None where it has no metric or no times."""
     metric, times = engine.rate(found, item), spread([t for t in item.times() if t > 0])
-    if metric is None or times is None:
-        return None
-    return Rates(times.count, metric, metric * times.median / times.high,
-                 metric * times.median / times.low)  # fmt: skip
+    return rate([metric], times) if metric and times else None
 
 
 def shown(found, item):

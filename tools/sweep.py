@@ -13,6 +13,7 @@ from array import array
 from pathlib import Path
 
 from common import manifest
+from common.arguments import count
 from tools import child, command, engine, points
 from tools.journal import Journal
 from tools.progress import Progress
@@ -24,8 +25,8 @@ def options():
     command.add_sample(result)
     command.add_axis(result)
     add = result.add_argument
-    add("--random", type=command.count, metavar="N", help="only N of the points, drawn by --seed")
-    add("--seed", type=command.seed, default=0, help="seed of --random (default %(default)s)")
+    add("--random", type=count(1), metavar="N", help="only N of the points, drawn by --seed")
+    add("--seed", type=count(0), default=0, help="seed of --random (default %(default)s)")
     add_journal(result)
     command.add_limit(result, 60)
     return result
@@ -84,7 +85,7 @@ class Plan:
 
     def _identity(self, words):
         """Return what the points of a device have in common: the sample is asked once for each."""
-        chosen = points.device_options(words) if self._many else ()
+        chosen = points.apart(words)[0] if self._many else ()
         if chosen not in self._identities:
             described = child.describe(self._found.name, (*self._fixed, *words), self._limit)
             self._identities[chosen] = points.Identity(self._found.name, described)

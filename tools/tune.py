@@ -14,9 +14,9 @@ import random
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 
 from common import constraints, manifest, record, table, tuned
+from common.arguments import count
 from common.errors import PASSED, OpenCLFailure, UsageError
 from tools import child, command, engine, points, sweep
 from tools.journal import Journal
@@ -32,10 +32,10 @@ def options():
     command.add_sample(result)
     add = result.add_argument
     add("--kernel", metavar="NAME", help="name of the kernel, or the value that its option takes")
-    add("--budget", type=command.count, metavar="N",
+    add("--budget", type=count(1), metavar="N",
         help="number of combinations to try, drawn by --seed (default: all)")  # fmt: skip
-    add("--seed", type=command.seed, default=0, help="seed of --budget (default %(default)s)")
-    add("--rounds", type=command.count, default=5, metavar="N",
+    add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
+    add("--rounds", type=count(1), default=5, metavar="N",
         help="interleaved rounds of the best at the end (default %(default)s)")  # fmt: skip
     add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
         "sample looks for it)")  # fmt: skip
@@ -81,13 +81,8 @@ class Search:
         """Take the Manifest, the record of --describe, a kernel's name, and the options given."""
         self._found, self._given = found, given
         self.kernel = pick(described.params.get("kernels"), wanted)
-        self.name, flags = self.kernel["name"], self.kernel.get("flags", {})
-        self._flags = {
-            name: flags.get(name, f"--{name}") for name in self.kernel["space"]["defaults"]
-        }
-        self._space = constraints.Space(**self.kernel["space"])
-        limits = SimpleNamespace(**described.device["limits"])
-        self._known = constraints.facts(limits, self.kernel.get("itemsize", 4))
+        self.name = self.kernel["name"]
+        self._space, self._flags, self._known = command.described_space(self.kernel, described)
         self._identity = points.Identity(found.name, described)
         self._fixed = self._values_given()
         self.params = {}  # by Point
@@ -109,9 +104,8 @@ class Search:
         """Return the Points to try: the default first. `budget` of them are drawn, if given."""
         legal = list(islice(constraints.legal(self._space, self._known, self._fixed), _MOST + 1))
         if len(legal) > _MOST:
-            raise UsageError(
-                f"{self.name} has more than {_MOST} combinations: fix a parameter after --"
-            )
+            why = f"{self.name} has more than {_MOST} combinations"
+            raise UsageError(f"{why}: fix a parameter after --")
         first = constraints.choose(self._space, self._fixed, self._known, self.name).params
         rest = [params for params in legal if params != first]
         if budget is not None and budget - 1 < len(rest):

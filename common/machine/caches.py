@@ -3,7 +3,7 @@
 from pathlib import Path
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where nobody tells
+_UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where Linux does not tell
 
 
 def cache_bytes(level, caches=CACHES):

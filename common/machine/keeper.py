@@ -2,8 +2,8 @@
 
 It reads one line, a JSON list of [path, text], says `ready`, and waits for the end of its input.
 That end comes when its parent closes the pipe, and just the same when the parent is killed or
-crashes. It has a session of its own and heeds no signal that asks it to go, so what ends the parent
-does not end this. Needs the standard library only.
+crashes. It has a session of its own and ignores the signals that end programs, so that it outlives
+its parent. Needs the standard library only.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 def restore(steps):
     """Write each text into its file; return what could not be written, as texts.
 
-    What a file holds already is not written: maybe it never was changed, for want of the right.
+    A file that holds the text already is not written: it may never have been changed.
     """
     failures = []
     for path, text in steps:
@@ -38,7 +38,7 @@ def main():
     print("ready", flush=True)
     sys.stdin.read()
     failures = restore(steps)
-    if failures and os.getppid() != parent:  # who is still there says it
+    if failures and os.getppid() != parent:  # else the parent reports it
         print("cannot restore " + ", ".join(failures), file=sys.stderr)
     sys.exit(bool(failures))
 

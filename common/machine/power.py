@@ -74,36 +74,6 @@ class _Readings:
         return Mean(self.fresh(), joules / (self.times[-1] - self.times[0]))
 
 
-class Meter:
-    """Reads sensors in a thread of its own for as long as its block runs."""
-
-    def __init__(self, sensors):
-        self._readings = [_Readings(sensor) for sensor in sensors]
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
-    def _follow(self):
-        while not self._stop.wait(_PERIOD):
-            for readings in self._readings:
-                readings.look(time.perf_counter())
-
-    def enough(self):
-        """Tell whether every sensor gave FRESH new values."""
-        return all(readings.fresh() >= FRESH for readings in self._readings)
-
-    def means(self):
-        """Return the Mean of each sensor by its name."""
-        return {readings.sensor.name: readings.mean() for readings in self._readings}
-
-
 def measure(sensors, work, limit_s):
     """Return the energy of one `work()` by each sensor's name, as a record keeps it.
 
@@ -117,13 +87,25 @@ def measure(sensors, work, limit_s):
 
 
 def _watch(sensors, work, limit_s):
-    start, runs = time.perf_counter(), 0
-    with Meter(sensors) as meter:
-        while runs == 0 or (not meter.enough() and time.perf_counter() - start < limit_s):
+    """Repeat `work` while a thread reads the sensors; return (Means by name, runs, seconds)."""
+    readings, stop = [_Readings(sensor) for sensor in sensors], threading.Event()
+
+    def follow():
+        while not stop.wait(_PERIOD):
+            for each in readings:
+                each.look(time.perf_counter())
+
+    thread = threading.Thread(target=follow, daemon=True)
+    start, runs, seconds = time.perf_counter(), 0, 0.0
+    thread.start()
+    try:
+        while not runs or (seconds < limit_s and any(r.fresh() < FRESH for r in readings)):
             work()
-            runs += 1
-        seconds = time.perf_counter() - start
-    return meter.means(), runs, seconds
+            runs, seconds = runs + 1, time.perf_counter() - start
+    finally:
+        stop.set()
+        thread.join()
+    return {each.sensor.name: each.mean() for each in readings}, runs, seconds
 
 
 def _energy(idle, active, seconds):

@@ -5,17 +5,16 @@ restores when this process closes their pipe, or dies: by a signal, by SIGKILL, 
 driver.
 """
 
-import fcntl
 import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import SampleError, UsageError
+from common.files import lock
 from common.machine import keeper
 from common.machine.sysfs import text
 
@@ -44,27 +43,19 @@ def change(path, value):
 def held(folder, why):
     """Hold the folder against every other program that asks for it here; gives its descriptor.
 
-    A child that gets the descriptor holds it, too, until it ends: who comes next must not take what
-    is not restored yet for what there was.
+    A child that gets the descriptor holds it, too, until it ends. Else the next program would take
+    settings that are not restored yet for the original ones.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        deadline = time.monotonic() + _PATIENCE
-        while not _lock(descriptor):
-            if time.monotonic() > deadline:
-                raise UsageError(f"{why}: another program uses these settings: wait until it ends")
-            time.sleep(0.05)
+        try:
+            lock(descriptor, _PATIENCE)
+        except BlockingIOError as error:
+            text = "another program uses these settings: wait until it ends"
+            raise UsageError(f"{why}: {text}") from error
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor):
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def _apart(named):
 
 
 def _address(path):
-    """Return what the device of a sensor's file is called: 4-0040, or hwmon3 where that is all."""
+    """Return the name of the device of a sensor's file: 4-0040, or else its folder's, hwmon3."""
     device = path.with_name("device")
     return (device.resolve() if device.exists() else path.parent).name
 

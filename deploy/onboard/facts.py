@@ -19,7 +19,7 @@ import time
 
 from deploy.onboard.environment import recorded, variables
 from deploy.onboard.folder import MARKER, place, waiting
-from deploy.onboard.wire import serve
+from deploy.onboard.wire import BEAT
 
 PROBE_LIMIT = 15  # seconds for one probe
 ALL_PROBES = 45  # seconds for all of them, so that the host still waits
@@ -29,8 +29,6 @@ IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__
 
 SURVEY = "import runpy; runpy.run_path(%r)"
 SURVEY_LIMIT = 400  # seconds: a driver that hangs takes 20 of them, or what its env allows
-BEAT = 5.0
-
 VENDORS = "/etc/OpenCL/vendors"
 
 NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
@@ -243,8 +241,4 @@ def collect(request, beat=lambda: None):
 
 
 def answer(wire, request):
-    wire.emit("facts", **collect(request, lambda: wire.emit("beat")))
-
-
-def main():
-    serve({"facts": answer})
+    wire.emit("facts", **collect(request, wire.beat))

@@ -13,12 +13,10 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.folder import MARKER, locked, place, write_json
-from deploy.onboard.tree import require_free
-from deploy.onboard.wire import Refused, serve
+from deploy.onboard.tree import claimed
+from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
-BEAT = 5.0
 
 # Where vendors put their OpenCL, by public reports: Mali, PowerVR, Vivante, Adreno.
 LIBRARIES = ("libmali*.so*", "libGLES_mali.so", "libPVROCL.so*", "libVivanteOpenCL.so*",
@@ -38,7 +36,7 @@ def look(wire, request):
 
     request["debian"] names Debian's package for each of Python's, and for "driver".
     """
-    found = facts.collect(request, lambda: wire.emit("beat"))
+    found = facts.collect(request, wire.beat)
     wire.emit("beat")
     chosen = "OCL_ICD_VENDORS" in request["env"]
     drivers = [] if chosen else unnamed(request, found["icd"]["files"])
@@ -151,18 +149,15 @@ def install(wire, request):
 def make(wire, request):
     """Make an environment of the packages that come, write ICD files, and record both."""
     folder = request["folder"]
-    require_free(folder)
-    payload = io.BytesIO(wire.take(request["bytes"]))
-    if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
-        raise Refused("the packages arrived incomplete: provision again")
-    os.makedirs(place(folder), exist_ok=True)
-    with locked(folder, request["holder"]):
-        write_json(place(folder, MARKER), {"layout": 1})
+    with claimed(folder, request["holder"]):
+        payload = io.BytesIO(wire.take(request["bytes"]))
+        if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
+            raise Refused("the packages arrived incomplete: provision again")
         now = environment.recorded(folder)
         env = now["env"]
         if request["bytes"]:
             env.pop("PYTHONPATH", None)
-            now = environment.make(folder, payload, request["with_system"], Beat(wire))
+            now = environment.make(folder, payload, request["with_system"], wire.beat)
             env.update(now["env"])
         if request["drivers"]:
             system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
@@ -170,19 +165,3 @@ def make(wire, request):
         os.sync()
         environment.switch(folder, now["python"], env)
     wire.emit("done")
-
-
-class Beat:
-    """A sign of life now and then, for work that may take long on a slow card."""
-
-    def __init__(self, wire):
-        self.wire, self.next = wire, 0.0
-
-    def __call__(self):
-        if time.monotonic() >= self.next:
-            self.wire.emit("beat")
-            self.next = time.monotonic() + BEAT
-
-
-def main():
-    serve({"look": look, "install": install, "make": make})

@@ -1,9 +1,14 @@
-"""Answer one request of the host: sync, run, fetch or clean. The last event is done or refused."""
+"""Answer one request of the host. The last event says that it is done, or why it is refused."""
 
-from deploy.onboard.runs import fetch, run
-from deploy.onboard.tree import clean, sync
+from deploy.onboard import facts, provision, runs, tree
 from deploy.onboard.wire import serve
+
+REQUESTS = {
+    "sync": tree.sync, "run": runs.run, "fetch": runs.fetch, "clean": tree.clean,
+    "facts": facts.answer, "look": provision.look, "install": provision.install,
+    "make": provision.make,
+}  # fmt: skip
 
 
 def main():
-    serve({"sync": sync, "run": run, "fetch": fetch, "clean": clean})
+    serve(REQUESTS)

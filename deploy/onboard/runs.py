@@ -41,7 +41,7 @@ def run(wire, request):
             grab(plan)  # held while the run is going on: see still_running
             try:
                 run_cases(wire, request, tree, target, python)
-            except OSError as error:  # a full disk: what was done so far comes home all the same
+            except OSError as error:  # a full disk: the cases that ended are still fetched
                 wire.emit("broken", reason=error.strerror or str(error))
     hand_over(wire, folder, request["run"])
     wire.emit("done")
@@ -59,7 +59,7 @@ def run_cases(wire, request, tree, target, python):
         wire.emit("start", number=number, of=len(request["cases"]), **case)
         outcome = run_case(wire, case, tree, target, python, env)
         stopped = outcome["reason"] == "stopped"
-        # For a user who watches; what counts comes in the archive.
+        # To be shown at once; all records follow with the run.
         path = os.path.join(target, case["sample"], case["case"] + ".jsonl")
         records, whole = first_records(path)
         wire.emit("end", records=records, whole=whole, **outcome)

@@ -16,10 +16,7 @@ from deploy.onboard.wire import PATIENCE, Refused
 def sync(wire, request):
     """Make the deployed tree equal to the request's manifest; ask only for what differs."""
     folder, manifest = request["folder"], request["manifest"]
-    require_free(folder)
-    os.makedirs(place(folder), exist_ok=True)
-    with locked(folder, request["holder"]):
-        write_json(place(folder, MARKER), {"layout": 1})
+    with claimed(folder, request["holder"]):
         current = os.path.realpath(place(folder, "current"))
         have = hashes(current)
         wanted = sorted(path for path in manifest if have.get(path) != manifest[path])
@@ -27,6 +24,16 @@ def sync(wire, request):
             wire.emit("want", paths=wanted)
             replace_tree(wire, folder, current, manifest, wanted)
         wire.emit("done", sent=len(wanted), files=len(manifest))
+
+
+@contextlib.contextmanager
+def claimed(folder, holder):
+    """Hold the lock of our folder, which is made if it is not there yet."""
+    require_free(folder)
+    os.makedirs(place(folder), exist_ok=True)
+    with locked(folder, holder):
+        write_json(place(folder, MARKER), {"layout": 1})
+        yield
 
 
 def require_free(folder):

@@ -6,6 +6,7 @@ import select
 import sys
 import time
 
+BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
 PATIENCE = 30.0  # seconds for the host to take or say something, before it counts as gone
 
 
@@ -40,6 +41,7 @@ class Wire:
         self.source, self.sink = source, sink
         self.lost = False
         self.rest = b""
+        self.next_beat = 0.0
         os.set_blocking(sink, False)
 
     def emit(self, event, payload=b"", before=b"", **fields):
@@ -53,6 +55,12 @@ class Wire:
                 data = data if self.lost else data[os.write(self.sink, data) :]
         except OSError:
             self.lost = True
+
+    def beat(self):
+        """Give a sign of life, unless the last one was less than BEAT ago."""
+        if time.monotonic() >= self.next_beat:
+            self.emit("beat")
+            self.next_beat = time.monotonic() + BEAT
 
     def line(self, patience):
         """Return the host's next line; None where none came in time or the host is gone."""

@@ -8,7 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from deploy.errors import BOARD_FAILED, INTERRUPTED, WRONG_USAGE, BoardError, UsageError
+from common.errors import INTERRUPTED, OPENCL_FAILURE, WRONG_USAGE, UsageError
+from deploy.errors import BoardError
 from dev.emulate.board import STATE, Emulated
 from dev.emulate.root import BOARDS
 
@@ -34,7 +35,7 @@ def main():
     except UsageError as error:
         return _complain(error, WRONG_USAGE)
     except (BoardError, OSError) as error:
-        return _complain(error, BOARD_FAILED)
+        return _complain(error, OPENCL_FAILURE)
     except KeyboardInterrupt:
         return _complain("stopped", INTERRUPTED)
     return 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from deploy.errors import UsageError
+from common.errors import UsageError
 from dev.emulate.inside import CACHE
 
 SUITES = {"12": ("bookworm",), "13": ("trixie", "trixie-backports")}  # the last one is preferred

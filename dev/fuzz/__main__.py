@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 
 # What the programs import, once and before the first fork. None of it opens a device.
 import fabric.main  # noqa: F401
@@ -24,7 +25,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import common.cli  # noqa: F401
 import report.__main__  # noqa: F401
-from dev.fuzz.engine import Box, judge, run
+from dev.fuzz.engine import Box, judge, run, workplace
 from dev.fuzz.targets import TARGETS
 
 
@@ -44,15 +45,19 @@ def main(argv=None):
     print(f"{'target':<14} {'inputs':>7} {'seconds':>8} {'slowest':>8} {'MiB':>5}  exit statuses")
     for target in chosen:
         count = max(1, args.inputs * target.share // whole)
-        tally = _fuzz(target, count, args.seed, deadline)
-        total += tally.inputs
-        statuses = ", ".join(f"{s}: {n}" for s, n in sorted(tally.statuses.items(), key=str))
-        print(f"{target.name:<14} {tally.inputs:>7} {tally.seconds:>8.0f} {tally.slowest:>8.1f} "
-              f"{tally.memory:>5.0f}  {statuses}", flush=True)  # fmt: skip
-        if tally.wrong:
+        with workplace() as root:
+            outcomes, problem = _fuzz(target, count, args.seed, deadline, root)
+        total += len(outcomes)
+        statuses = Counter("none" if o.status is None else o.status for o in outcomes)
+        shown = ", ".join(f"{s}: {n}" for s, n in sorted(statuses.items(), key=str))
+        seconds = [outcome.seconds for outcome in outcomes]
+        memory = max((outcome.mebibytes for outcome in outcomes), default=0)
+        print(f"{target.name:<14} {len(outcomes):>7} {sum(seconds):>8.0f} "
+              f"{max(seconds, default=0):>8.1f} {memory:>5.0f}  {shown}", flush=True)  # fmt: skip
+        if problem:
             wrong += 1
-            print(tally.wrong, flush=True)
-        if tally.inputs < count and not tally.wrong:
+            print(problem, flush=True)
+        elif len(outcomes) < count:
             print(f"    stopped after {args.minutes:g} minutes: {count} were wanted")
     failed = f"{wrong} of {len(chosen)} targets have one that is wrong"
     print(f"{total} inputs with seed {args.seed}: {failed}")
@@ -71,23 +76,9 @@ def _options():
     return parser
 
 
-class Tally:
-    """What became of the inputs of one target."""
-
-    def __init__(self):
-        self.inputs, self.seconds, self.slowest, self.memory = 0, 0.0, 0.0, 0.0
-        self.statuses, self.wrong = Counter(), None
-
-    def add(self, outcome):
-        self.inputs += 1
-        self.seconds += outcome.seconds
-        self.slowest = max(self.slowest, outcome.seconds)
-        self.memory = max(self.memory, outcome.mebibytes)
-        self.statuses["none" if outcome.status is None else outcome.status] += 1
-
-
-def _fuzz(target, count, number, deadline):
-    tally, last = Tally(), [None]
+def _fuzz(target, count, number, deadline, root):
+    """Return the Outcomes of a target's inputs, and what is wrong with the last one, or None."""
+    outcomes, problems = [], []
 
     @seed(number)
     @settings(max_examples=count, database=None, deadline=None, print_blob=False,
@@ -97,26 +88,24 @@ def _fuzz(target, count, number, deadline):
     def each(value):
         if time.monotonic() > deadline:
             return
-        box = Box()
+        box = Box(root)
         try:
             outcome = run(lambda: target.act(value, box.work), box)
         finally:
             box.remove()
-        if last[0] is None:  # what comes after the first that is wrong only reduces it
-            tally.add(outcome)
+        if not problems:  # what comes after the first that is wrong only reduces it
+            outcomes.append(replace(outcome, output=""))
         if problem := judge(outcome, target.memory):
-            last[0] = f"    WRONG: {problem}\n    input: {value!r:.2000}\n{_quoted(outcome.output)}"
+            said = _quoted(outcome.output)
+            problems.append(f"    WRONG: {problem}\n    input: {value!r:.2000}\n{said}")
             raise Wrong(problem)
 
     try:
         each()
-    except Wrong:
-        pass
-    except BaseException as error:  # a group of several, or a flaky one
-        if last[0] is None or isinstance(error, KeyboardInterrupt):
+    except Exception:  # also a group of several, or a flaky one
+        if not problems:
             raise
-    tally.wrong = last[0]
-    return tally
+    return outcomes, problems[-1] if problems else None
 
 
 def _quoted(text):

@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0  # seconds for an input: nothing that is drawn here is meant to take long
+LIMIT = 60.0  # seconds for an input: all that is drawn here is short
 MOST_MEMORY = 250  # MiB that fab and its children add to what is imported, whatever a board sends
 # passed, wrong result, wrong usage, driver or board failure, unsupported, Ctrl-C, SIGTERM
 STATUSES = (0, 1, 2, 3, 77, 130, 143)
@@ -37,11 +38,27 @@ class Outcome:
     changed: tuple
 
 
-class Box:
-    """A folder for one input, with a home and a temporary folder, beside files to leave alone."""
+@contextlib.contextmanager
+def workplace():
+    """Give a folder for all inputs. Another process deletes it, however this one ends."""
+    folder = tempfile.mkdtemp(prefix="opencl-fuzz-")
+    keeper = subprocess.Popen(["sh", "-c", 'cat; rm -rf "$0"', folder], stdin=subprocess.PIPE,
+                              start_new_session=True)  # fmt: skip
+    try:
+        yield Path(folder)
+    finally:
+        keeper.communicate()
 
-    def __init__(self):
-        self.outer = Path(tempfile.mkdtemp(prefix="opencl-fuzz-"))
+
+class Box:
+    """A folder for one input, with a home and a temporary folder, beside files to leave alone.
+
+    `root` is that of workplace(). It keeps the verdicts on drivers as well: they take a second
+    each, and are the same for all inputs.
+    """
+
+    def __init__(self, root):
+        self.root, self.outer = root, Path(tempfile.mkdtemp(dir=root))
         self.work = self.outer / "beside" / "box" / "work"
         self.home, self.tmp = self.work.with_name("home"), self.work.with_name("tmp")
         for folder in (self.work, self.home, self.tmp):
@@ -50,7 +67,8 @@ class Box:
 
     def environment(self):
         """Return the variables that keep a program inside."""
-        return {"HOME": str(self.home), "TMPDIR": str(self.tmp), "XDG_CACHE_HOME": _CACHE,
+        return {"HOME": str(self.home), "TMPDIR": str(self.tmp),
+                "XDG_CACHE_HOME": str(self.root / "cache"),
                 "BOARDS_TOML": str(self.work / "boards.toml")}  # fmt: skip
 
     def outside(self):
@@ -62,17 +80,9 @@ class Box:
                 found |= {(entry.path, _stamp(entry)) for entry in entries}
         return found
 
-    def left(self):
-        """Return what is still in the temporary folder."""
-        return sorted(os.listdir(self.tmp))
-
     def remove(self):
         """Delete all of it."""
         shutil.rmtree(self.outer, ignore_errors=True)
-
-
-# Verdicts on drivers are kept for all inputs: they are the same, and take a second each.
-_CACHE = tempfile.mkdtemp(prefix="opencl-fuzz-cache-")
 
 
 def _stamp(entry):
@@ -95,7 +105,7 @@ def run(action, box):
     output = said.read_text(encoding="utf-8", errors="replace")[:_TOO_LONG]
     said.unlink()
     changed = sorted({path for path, _ in before ^ box.outside()})
-    changed = (*changed, *(f"the temporary folder: {name}" for name in box.left()))
+    changed = (*changed, *(f"the temporary folder: {name}" for name in sorted(os.listdir(box.tmp))))
     return Outcome(status, output, seconds, usage.ru_maxrss / 1024 - inherited, changed)
 
 

@@ -35,17 +35,12 @@ class Target:
     memory: int | None = None
 
 
-def _script(path, argv):
-    """Run a Python program as `python path argv...` would; it ends with SystemExit."""
-    sys.argv = [str(path), *argv]
+def run_py(sample, argv):
+    """Run a sample."""
+    sys.argv = [str(path := ROOT / "samples" / sample / "run.py"), *argv]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
     return 0
-
-
-def run_py(sample, argv):
-    """Run a sample."""
-    return _script(ROOT / "samples" / sample / "run.py", argv)
 
 
 def fab(argv):
@@ -95,8 +90,12 @@ def _sample_command_line(value, work):
     sample, argv = value
     if words.takes_long(argv):
         argv = ["--list"]
-    return run_py(sample, [word.encode(errors="surrogateescape").decode(errors="replace")
-                           for word in argv])  # fmt: skip
+    return run_py(sample, _as_given(argv))
+
+
+def _as_given(argv):
+    """Return words as a program gets them that takes no bytes apart from UTF-8."""
+    return [w.encode(errors="surrogateescape").decode(errors="replace") for w in argv]
 
 
 # Images for 64_bit_integer.
@@ -122,10 +121,8 @@ def _image(value, work):
 
 # Metadata of gemmbench.
 
-_METADATA = {
-    "name": "X", "file": "X.cl", "type": "S", "transA": "N", "transB": "N", "dj": 1, "di": 1,
-    "opts": "-DX=1", "shape": "n",
-}  # fmt: skip
+_METADATA = {"name": "X", "file": "X.cl", "type": "S", "transA": "N", "transB": "N", "dj": 1,
+             "di": 1, "opts": "-DX=1", "shape": "n"}  # fmt: skip
 _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B, __global float *C,
                    float alpha, float beta, uint n)
 { const size_t i = get_global_id(1), j = get_global_id(0); float s = 0;
@@ -238,8 +235,7 @@ def _journal(value, work):
 
 def _tool_line(value, work):
     tool, argv = value
-    argv = [word.encode(errors="surrogateescape").decode(errors="replace") for word in argv]
-    return tools([tool, "--limit", "0.02", *argv])
+    return tools([tool, "--limit", "0.02", *_as_given(argv)])
 
 
 # Archives that others send.
@@ -326,16 +322,19 @@ def _host(name, work):
     return fab(["export", "--host", name])
 
 
+_CASE = {"sample": "sgemm", "case": "golden"}
+_RUN = "20260102T030405.678Z"
 _EVENTS = st.sampled_from([
     {"event": "want", "paths": ["common/cli.py"]}, {"event": "done", "files": 1, "sent": 1},
-    {"event": "done", "differ": []}, {"event": "case", "sample": "sgemm", "case": "golden"},
-    {"event": "start", "sample": "sgemm", "case": "golden", "number": 1, "of": 2},
-    {"event": "output", "text": ["x", "\x1b[2J"]}, {"event": "lines", "text": ["y"]},
-    {"event": "ended", "sample": "sgemm", "case": "golden", "records": ["{}"], "whole": True},
-    {"event": "broken", "reason": "r"}, {"event": "refused", "reason": "no\nno"},
-    {"event": "archive", "run": "../../x", "bytes": 9, "complete": True}, {"event": "beat"},
-    {"event": "archive", "run": "20260102T030405.678Z", "bytes": -1, "complete": False},
-    {"event": "found", "modules": {}, "glibc": "2.36"}, {"event": "facts"}, {"event": "stored"},
+    {"event": "done", "folder": "x"}, {"event": "tree", "differ": 0}, {"event": "beat"},
+    {"event": "start", "number": 1, "of": 2, **_CASE}, {"event": "lines", "text": ["x", "\x1b[2J"]},
+    {"event": "end", "records": ["{}"], "whole": True, "reason": None, "exit_status": 0,
+     "seconds": 1.0, **_CASE}, {"event": "broken", "reason": "r"},
+    {"event": "refused", "reason": "no\nno"}, {"event": "run", "run": _RUN, "complete": True},
+    {"event": "run", "run": "../../x", "complete": False},
+    {"event": "file", "path": "plan.json", "bytes": 2}, {"event": "file", "path": "x", "bytes": -1},
+    {"event": "whole", "left": ["x"], "files": 1, "bytes": 9},
+    {"event": "found", "packages": {}, "libc": ["glibc", 2, 36]}, {"event": "facts"},
 ])  # fmt: skip
 _TRAFFIC = st.tuples(
     st.sampled_from([["deploy"], ["run-all"], ["run", "sgemm"], ["collect"], ["doctor"], ["clean"],

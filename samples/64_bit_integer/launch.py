@@ -14,6 +14,10 @@ from common.program import build, builds_only
 WORK_GROUPS = [2**n for n in range(11)]
 VECTOR = 64  # pixels that a work-item reads in a step
 _FOLDER = Path(__file__).with_name("kernels")
+KERNELS = {
+    "long_vectors": _FOLDER / "01_long_vectors.cl", "many_vectors": _FOLDER / "02_many_vectors.cl",
+    "work_group": _FOLDER / "02_many_vectors.cl", "two_stages": _FOLDER / "03_two_stages.cl",
+}  # fmt: skip
 _ATOMICS = "cl_khr_int64_base_atomics"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
@@ -44,11 +48,6 @@ class Shape(NamedTuple):
         return Shape(groups, local, self.contiguous)
 
 
-def kernels():
-    """Return the path of each kernel by its name, in the order of their numbers."""
-    return {path.stem[3:]: path for path in sorted(_FOLDER.glob("[0-9]*.cl"))}
-
-
 def why_no_atomics(queue, limits):
     """Return why 64-bit atomic additions cannot be used, or None where they work.
 
@@ -71,8 +70,8 @@ def why_no_atomics(queue, limits):
     return None if right else f"the device has {_ATOMICS}, but the probe kernel's sum is wrong"
 
 
-def built(queue, path, name, shape):
-    """Return the kernel `name` of a file, and the Shape in which it can be launched.
+def built(queue, name, shape):
+    """Return the kernel of that name, and the Shape in which it can be launched.
 
     The size of a small work-group is stated: a compiler that knows it may give a work-item more
     registers. Then the Shape stays, or the kernel is built without.
@@ -80,9 +79,9 @@ def built(queue, path, name, shape):
     info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
     defines = {"WORK_GROUP": shape.local}
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
-    kernel = cl.Kernel(build(queue.context, path, defines | stated), name)
+    kernel = cl.Kernel(build(queue.context, KERNELS[name], defines | stated), name)
     if stated and kernel.get_work_group_info(info, device) < shape.local:
-        kernel = cl.Kernel(build(queue.context, path, defines), name)
+        kernel = cl.Kernel(build(queue.context, KERNELS[name], defines), name)
     return kernel, shape.fit(kernel.get_work_group_info(info, device))
 
 

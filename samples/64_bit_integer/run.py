@@ -30,7 +30,6 @@ except ImportError as missing:
 except KeyboardInterrupt:
     sys.exit(130)
 
-KERNELS = launch.kernels()
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 
@@ -39,7 +38,7 @@ def options():
     parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
-    parser.add_argument("--kernel", choices=[*KERNELS, "all"],
+    parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")  # fmt: skip
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")  # fmt: skip
@@ -53,7 +52,7 @@ def main(args):
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
     if args.describe:
-        return cli.describe(args, about, KERNELS)
+        return cli.describe(args, about, launch.KERNELS)
     print("\n".join(device.summary(about)))
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
@@ -68,7 +67,7 @@ def main(args):
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
 
-    names = list(KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
+    names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
@@ -87,7 +86,7 @@ def main(args):
         shape = launch.shape(chosen, limits, image.size, args.work_group, args.access)
         if name == SDKS:
             shape = launch.per_pixels(chosen, limits, image.size, 8)
-        kernel, shape = launch.built(queue, KERNELS[name], name, shape)
+        kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
             cli.built(args, about, params | shape._asdict(), {name: kernel})
             continue
@@ -111,22 +110,21 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
-        times, metrics = None, {}
-        if reason is None and not args.check_only:
+        timed = {}
+        if not (reason or args.check_only):
             times = timing.measure(enqueue, args.repeat, args.warmup)
-            print("\n".join(times.lines(args.verbose)))
-            print(times.rate_line("GB/s", image.size / 1e9))
-            rate = times.rate(image.size / 1e9)[0]
-            metrics = {"gbytes_per_s": rate}
+            rate = times.rate_line("GB/s", image.size / 1e9)
+            print(*times.lines(args.verbose), rate, sep="\n")
+            metrics = {"gbytes_per_s": times.rate(image.size / 1e9)[0]}
+            timed = {"timing": asdict(times), "metrics": metrics}
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
-        print("PASSED: both are the host's sums" if reason is None else f"FAILED: {reason}")
+        print(f"FAILED: {reason}" if reason else "PASSED: both are the host's sums")
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params=params | shape._asdict(), device=about, environment=cli.environment(),
-            timing=asdict(times) if times else {}, metrics=metrics,
-            check=found.values(expected, image),
+            params | shape._asdict(), about, cli.environment(),
+            check=found.values(expected, image), **timed,
         ), found.array())  # fmt: skip
     if args.kernel == "all" and passes:
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)

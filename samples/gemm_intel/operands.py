@@ -1,4 +1,4 @@
-"""The matrices of gemm_intel, drawn in the order of the original, and their place in memory."""
+"""The matrices of gemm_intel, drawn in the order of the original, and padded."""
 
 import numpy as np
 
@@ -26,22 +26,11 @@ def draw(order, dtype, seed, integer):
     return *(scalars.astype(dtype) / scale), *(line.astype(dtype) / scale for line in lines)
 
 
-def place(lines, layout, nn):
-    """Return A, B and C as they lie in memory: arrays of layout.lines x layout.stride elements.
-
-    What pads the matrices to whole blocks is 0. No kernel may touch what lies beyond: it is NaN.
-    """
-    M, N, K = layout.padded
-    placed = []
-    for own, extent in zip(lines, ((K, M), (N, K) if nn else (K, N), (N, M))):
-        stored = np.full((layout.lines, layout.stride), np.nan, own.dtype)
-        stored[: extent[0], : extent[1]] = 0
-        stored[: own.shape[0], : own.shape[1]] = own
-        placed.append(stored)
-    return placed
-
-
-def untouched(before, after, padded):
-    """Tell whether a kernel left what lies beyond the padded C as it was."""
-    parts = (np.s_[padded.N :], np.s_[: padded.N, padded.M :])
-    return all(np.array_equal(before[part], after[part], equal_nan=True) for part in parts)
+def padded(lines, size, nn):
+    """Return A, B and C as they lie in memory: their lines, padded with 0 to the Size `size`."""
+    M, N, K = size
+    shapes = (K, M), (N, K) if nn else (K, N), (N, M)
+    return [
+        np.pad(own, [(0, more - there) for more, there in zip(shape, own.shape)])
+        for own, shape in zip(lines, shapes)
+    ]

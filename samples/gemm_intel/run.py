@@ -20,8 +20,8 @@ try:
     import tiling
 
     from common import cli, device, gemm, timing
-    from common.buffers import GuardedBuffer
     from common.errors import PASSED, WRONG_RESULT, Unsupported
+    from common.matrices import Matrix
     from common.program import build, flags
     from common.record import Record
 except ImportError as missing:
@@ -68,12 +68,17 @@ def main(args):
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
     size = gemm.Size(order, order, order)
 
-    # Choose the tiles and build the kernel for them: only then its own limit is known.
+    # Choose the tiles.
     wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
     rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
     args.progress.single()
-    args.progress.at(f"gemm_{args.kernel}", "building")
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
+
+    # Draw the inputs as lines in memory: the columns of A, B and C; for nt, the rows of B.
+    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
+
+    # Build the kernel for the tiles: only then its own limit is known.
+    args.progress.at(f"gemm_{args.kernel}", "building")
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
@@ -82,15 +87,15 @@ def main(args):
     if args.build_only:
         return cli.built(args, about, params, {f"gemm_{args.kernel}": kernel})
 
-    # Make the matrices as lines in memory: the columns of A, B and C; for nt, the rows of B.
-    memory = rules.layout(tiles)
-    print("\n".join(texts.heading(args.kernel, order, memory)), flush=True)
-    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
+    # Copy the inputs in, padded to whole tiles.
+    padded, stride = rules.layout(tiles)
+    heading = texts.heading(args.kernel, order, padded, stride * dtype.itemsize)
+    print("\n".join(heading), flush=True)
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
-    stored = operands.place(lines, memory, nn)
-    buffers = [GuardedBuffer(queue, values.shape, dtype) for values in stored]
-    for buffer, values in zip(buffers, stored):
-        buffer.write(values)
+    stored = operands.padded(lines, padded, nn)
+    A, B, C = matrices = [Matrix(queue, *values.shape, dtype, stride) for values in stored]
+    for matrix, values in zip(matrices, stored):
+        matrix.write(values)
 
     # Make the result that they must give.
     inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
@@ -101,10 +106,9 @@ def main(args):
         bound *= args.data != "integer"
 
     # Set the arguments, and the NDRange: a work-item per tile of C.
-    M, N, K = memory.padded
-    a, b, c = (buffer.device for buffer in buffers)
-    ld = np.uint64(memory.stride)
-    kernel.set_args(np.int32(K), alpha, a, ld, b, ld, beta, c, ld)
+    M, N, K = padded
+    ld = np.uint64(stride)
+    kernel.set_args(np.int32(K), alpha, A.device, ld, B.device, ld, beta, C.device, ld)
     total, local = (M // tiles.size_m, N // tiles.size_n), (tiles.group_m, tiles.group_n)
 
     def enqueue():
@@ -115,13 +119,12 @@ def main(args):
     check = reason = None
     if args.repeat or args.check_only:
         enqueue().wait()
-        first = buffers[2].read()
+        first = C.read()
         if validation:
             check = gemm.check(first[:order, :order].T, expected, bound)
             print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
             reason = check.reason
-        intact = all(buffer.intact() for buffer in buffers)
-        if not (intact and operands.untouched(stored[2], first, memory.padded)):
+        if not all(matrix.intact() for matrix in matrices):
             reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time what is right. Each iteration starts from the same C.
@@ -132,12 +135,12 @@ def main(args):
         enqueue().wait()
     launches = []
     for _ in range(repeat):
-        buffers[2].write(stored[2])
+        C.write(stored[2])
         launches.append(timing.launch(enqueue))
         print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
 
     # Sum up what was measured and what was found, and record it.
-    times, last = timing.collect(launches, args.warmup), buffers[2].read()
+    times, last = timing.collect(launches, args.warmup), C.read()
     if launches or not (args.repeat or args.check_only):
         print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
     if launches and not np.array_equal(first, last, equal_nan=True):

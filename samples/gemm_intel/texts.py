@@ -23,16 +23,16 @@ def choices(chosen, type_name, about):
     return lines + (device.summary(about) if about else [])
 
 
-def heading(kernel, order, memory):
+def heading(kernel, order, padded, stride_bytes):
     """Return the lines that say what runs, and how its matrices lie in memory."""
-    M, N, K = memory.padded
-    padded = [] if M == N == K == order else [f"Padded to M = {M}, N = {N}, K = {K}"]
-    return [
+    M, N, K = padded
+    which = "one" if M == N == K else "the largest"
+    lines = [
         f"Running gemm_{kernel} kernel with matrix size: {order}x{order}",
-        f"Memory row stride to ensure necessary alignment: {memory.stride_bytes()} bytes",
-        f"Size of memory region for one matrix: {memory.bytes()} bytes",
-        *padded,
+        f"Memory row stride to ensure necessary alignment: {stride_bytes} bytes",
+        f"Size of memory region for {which} matrix: {max(padded) * stride_bytes} bytes",
     ]
+    return lines + [f"Padded to M = {M}, N = {N}, K = {K}"] * (max(padded) > order)
 
 
 def iteration(seconds, gflop):

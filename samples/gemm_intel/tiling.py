@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from common.constraints import Space
 from common.errors import UsageError
-from common.gemm import Size, parse_size
+from common.gemm import Size, padded, parse_size
 from common.text import size_text
 
 OPTIONS = {
@@ -21,9 +21,16 @@ OPTIONS = {
     "group_n": "--tile-group-N",
     "size_k": "--tile-size-K",
 }
+# What each kernel uses.
+USED = {"nn": tuple(OPTIONS), "nt": tuple(OPTIONS)[:-1]}
 # The kernels unroll a tile. So many products take some ten seconds to compile.
 MOST_PRODUCTS = 16384
 
+# With --strict, the products of these divide the order.
+_DIVIDE = (
+    ("size_m",), ("group_m",), ("size_m", "group_m"),
+    ("size_n",), ("group_n",), ("size_n", "group_n"), ("size_k",),
+)  # fmt: skip
 # What a tuner tries.
 _VALUES = {
     "size_m": (1, 2, 4, 8, 16), "group_m": (1, 2, 4, 8, 16, 32),
@@ -34,8 +41,7 @@ _VALUES = {
 def kernels(defaults):
     """Return what --describe says of both kernels; `defaults` are Tiles."""
     described = []
-    for name in ("nn", "nt"):
-        used = [each for each in OPTIONS if name == "nn" or each != "size_k"]
+    for name, used in USED.items():
         products = " * ".join(each for each in used if each.startswith("size"))
         space = Space(
             {each: getattr(defaults, each) for each in used},
@@ -43,20 +49,18 @@ def kernels(defaults):
             (f"{products} <= {MOST_PRODUCTS}",),
             ("group_m", "group_n"),
         )  # fmt: skip
-        options = ["--kernel", name]
-        described.append({"name": f"gemm_{name}", "options": options, "space": asdict(space),
+        described.append({"name": f"gemm_{name}", "options": ["--kernel", name],
+                          "space": asdict(space),
                           "flags": {each: OPTIONS[each] for each in used}})  # fmt: skip
     return described
 
 
 def order(text):
     """Return the order that `text` names: an argparse type."""
-    size = parse_size(text)
-    if text.lower().count("x"):
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not an order: the matrices are square, give one"
-        )
-    return size.M
+    if "x" in text.lower():
+        problem = "is not an order: the matrices are square, give one"
+        raise argparse.ArgumentTypeError(f"'{text}' {problem}")
+    return parse_size(text).M
 
 
 class Tiles(NamedTuple):
@@ -74,33 +78,12 @@ class Tiles(NamedTuple):
 
     def defines(self, arithmetic, kernel):
         """Return the -D defines of a kernel, in the order in which they are documented."""
-        names = [name for name in OPTIONS if kernel == "nn" or name != "size_k"]
-        sides = {f"TILE_{name.upper()}": getattr(self, name) for name in names}
+        sides = {f"TILE_{name.upper()}": getattr(self, name) for name in USED[kernel]}
         return {"T": arithmetic, **sides}
 
     def text(self, *names, between=" x "):
         """Return the named numbers as the options that give them."""
         return between.join(f"{OPTIONS[name]} {getattr(self, name)}" for name in names)
-
-
-class Layout(NamedTuple):
-    """A matrix in memory: `lines` columns (or rows) of `stride` elements.
-
-    `padded` are M, N and K in whole blocks; all three matrices get the same room.
-    """
-
-    padded: Size
-    lines: int
-    stride: int
-    itemsize: int
-
-    def stride_bytes(self):
-        """Return the bytes from one line to the next."""
-        return self.stride * self.itemsize
-
-    def bytes(self):
-        """Return the bytes of one matrix."""
-        return self.lines * self.stride_bytes()
 
 
 class Rules:
@@ -114,10 +97,12 @@ class Rules:
         self._unit = max(device.mem_base_addr_align // 8 // dtype.itemsize, 1)
 
     def layout(self, tiles):
-        """Return the Layout of each matrix."""
-        padded = Size(*(-(-self.order // side) * side for side in tiles.block()))
-        stride = -(-max(padded) // self._unit) * self._unit
-        return Layout(padded, max(padded), stride, self._itemsize)
+        """Return M, N and K in whole blocks, and the elements from one line in memory to the next.
+
+        A line is a column of a matrix, or a row. All three matrices have the same stride.
+        """
+        whole = padded(Size(*[self.order] * 3), tiles.block())
+        return whole, -(-max(whole) // self._unit) * self._unit
 
     def choose(self, wish, auto, kernel_limit=None):
         """Return the tiles to use: with `auto`, legal ones that are no larger than the wish.
@@ -125,63 +110,52 @@ class Rules:
         `kernel_limit` is how many work-items a work-group of the kernel may have, once that is
         known. Raises UsageError for the first rule that the tiles break, with what would do.
         """
-        tiles = self._legal(wish, kernel_limit) if auto else wish
-        self._require_group(tiles, kernel_limit)
-        if prod((tiles.size_m, tiles.size_n, tiles.size_k)) > MOST_PRODUCTS:
-            problem = f"more than the {MOST_PRODUCTS} products that a compiler can unroll"
-            self._refuse(tiles, ("size_m", "size_n", "size_k"), problem, kernel_limit)
-        if self.strict:
-            self._require_whole(tiles)
+        legal = self._legal(wish, kernel_limit)
+        for names, problem in () if auto else self._broken(wish, kernel_limit):
+            fits = legal.text(*names)
+            raise UsageError(f"{wish.text(*names)}: {problem}; {fits} would do")
+        tiles = legal if auto else wish
         self._require_memory(tiles)
         return tiles
 
-    def _require_group(self, tiles, kernel_limit):
+    def _broken(self, tiles, kernel_limit):
+        """Yield the numbers that break a rule, by name, and what is wrong with them."""
         for side, name in enumerate(("group_m", "group_n")):
             most = self.limits.max_work_item_sizes[side]
             if getattr(tiles, name) > most:
-                problem = f"the device takes at most {most} work-items in dimension {side}"
-                self._refuse(tiles, (name,), problem, kernel_limit)
+                yield (name,), f"the device takes at most {most} work-items in dimension {side}"
         count = tiles.group_m * tiles.group_n
         of_device = self.limits.max_work_group_size
-        for most, whose in ((of_device, "the device"), (kernel_limit or of_device, "this kernel")):
-            if count > most:
+        for most, whose in ((of_device, "the device"), (kernel_limit, "this kernel")):
+            if most and count > most:
                 problem = f"{count} work-items, but a work-group of {whose} has at most {most}"
-                self._refuse(tiles, ("group_m", "group_n"), problem, kernel_limit)
-
-    def _require_whole(self, tiles):
-        rules = (
-            ("size_m",), ("group_m",), ("size_m", "group_m"),
-            ("size_n",), ("group_n",), ("size_n", "group_n"), ("size_k",),
-        )  # fmt: skip
-        for names in rules:
+                yield ("group_m", "group_n"), problem
+        if tiles.size_m * tiles.size_n * tiles.size_k > MOST_PRODUCTS:
+            problem = f"more than the {MOST_PRODUCTS} products that a compiler can unroll"
+            yield ("size_m", "size_n", "size_k"), problem
+        for names in _DIVIDE if self.strict else ():
             product = prod(getattr(tiles, name) for name in names)
             if self.order % product:
                 unit = lcm(*tiles.block())
-                whole = -(-self.order // unit) * unit
-                multiple = f"is not a multiple of {product}; --size {whole} would do"
-                problem = f"with --strict, --size {self.order} {multiple}"
-                self._refuse(tiles, names, problem, None)
+                whole = f"--size {-(-self.order // unit) * unit} would do"
+                multiple = f"--size {self.order} is not a multiple of {product}"
+                yield names, f"with --strict, {multiple}; {whole}"
 
     def _require_memory(self, tiles):
-        need = self.layout(tiles).bytes()
+        whole_blocks, stride = self.layout(tiles)
+        need = max(whole_blocks) * stride * self._itemsize
         one, whole = self.limits.max_mem_alloc_size, self.limits.global_mem_size
         if need > one:
-            problem = (
-                f"allocates at most {size_text(one)} at once: a matrix takes {size_text(need)}"
-            )
+            problem = f"allocates at most {size_text(one)} at once: a matrix takes"
         elif 3 * need > whole:
-            problem = f"has {size_text(whole)}: three matrices take {size_text(3 * need)}"
+            problem = f"has {size_text(whole)}: each of three matrices takes"
         else:
             return
         # A square of whole blocks and whole strides that is no larger than the limit.
         fits = isqrt(min(one, whole // 3) // self._itemsize)
-        unit = lcm(*tiles.block(), self._unit)
-        fits = fits - fits % unit or 1
-        raise UsageError(f"--size {self.order}: the device {problem}; --size {fits} would do")
-
-    def _refuse(self, tiles, names, problem, kernel_limit):
-        fits = self._legal(tiles, kernel_limit).text(*names)
-        raise UsageError(f"{tiles.text(*names)}: {problem}; {fits} would do")
+        fits = fits - fits % lcm(*tiles.block(), self._unit) or 1
+        problem += f" {size_text(need)}; --size {fits} would do"
+        raise UsageError(f"--size {self.order}: the device {problem}")
 
     def _legal(self, wish, kernel_limit):
         """Return legal tiles: each number, one after the other, as near to the wish as can be."""

@@ -52,14 +52,11 @@ def draw(size, dtype, scalar, seed, integer):
 
 
 def flop(size, dtype):
-    """Return the floating-point operations of one GEMM; a complex product is 6, a sum 2."""
+    """Return the floating-point operations of one GEMM, and how they are counted."""
     M, N, K = size
-    return 8 * M * N * K + 14 * M * N if dtype.kind == "c" else size.flop()
-
-
-def flop_convention(dtype):
-    """Return how flop() counts."""
-    return "8*M*N*K + 14*M*N" if dtype.kind == "c" else gemm.FLOP_CONVENTION
+    if dtype.kind == "c":  # a product is 6 operations, a sum 2
+        return 8 * M * N * K + 14 * M * N, "8*M*N*K + 14*M*N"
+    return size.flop(), gemm.FLOP_CONVENTION
 
 
 def result_and_bound(inputs, meta, size, data, tolerance):
@@ -135,44 +132,47 @@ class Operands:
             for name, values in self._values.items()
         )
 
-    def intact(self):
-        """Tell whether nothing was written but C since fill()."""
-        guards = self.A.intact() and self.B.intact() and self.C.intact()
-        same = (getattr(self, name).read().tobytes() == self._values[name].tobytes()
-                for name in "AB")  # fmt: skip
-        return guards and all(same)
+    def touched(self, launch, first):
+        """Return texts on what a kernel did outside of its matrices; `first` is C of its first run.
+
+        `launch()` runs the kernel again. The first run had NaN around the matrices: a value from
+        there spoils the result, as a rule.
+        """
+        matrices = (self.A, self.B, self.C)
+        same = all(getattr(self, name).read().tobytes() == self._values[name].tobytes()
+                   for name in "AB")  # fmt: skip
+        intact = same and all(matrix.intact() for matrix in matrices)
+
+        def run(around):
+            self.fill(around)
+            launch()
+            return self.C.read()
+
+        read = read_outside(run, first, self.C.dtype)
+        return ["the kernel wrote where C is not"] * (not intact) + [read] * (read is not None)
 
 
 def read_outside(run, first, dtype):
     """Return what shows that values from outside of the matrices went into the result, or None.
 
-    The first look, `first`, is C of a run with NaN around the matrices: what is read there spoils
-    the result, as a rule. But a kernel may drop a NaN: fmax(NaN, x) is x. So it runs again amid
-    large numbers, once positive and once negative, and must give the same bits. `run(around)` runs
-    it with the values of `around` (by A, B, C) around its matrices, NaN where it names none, and
-    returns C.
+    A kernel may drop a NaN: fmax(NaN, x) is x. So it runs again amid large numbers, once positive
+    and once negative, and must give the bits of `first`. `run(around)` runs it with the values of
+    `around` (by A, B, C) around its matrices, NaN where it names none, and returns C.
     """
-    number = large(dtype)
-    if all(_equal(run(dict.fromkeys("ABC", n)), first) for n in (number, -number)):
+    number = 3e4 if dtype == np.float16 else 1e30  # larger than any result of ours
+
+    def changes(alike, *arounds):
+        return any(run(around).tobytes() != alike.tobytes() for around in arounds)
+
+    if not changes(first, *(dict.fromkeys("ABC", n) for n in (number, -number))):
         return None
-    if not _equal(run({}), first):
+    if changes(first, {}):
         return "two runs give different results: work-items race"
-    guilty = []
-    for name in "ABC":
-        ones = dict.fromkeys("ABC", 1.0)
-        alone = [run({**ones, name: value}) for value in (1.0, number, -number)]
-        if not all(_equal(alone[0], result) for result in alone):
-            guilty.append(name)
+    ones = dict.fromkeys("ABC", 1.0)
+    alike = run(ones)
+    guilty = [name for name in "ABC"
+              if changes(alike, {**ones, name: number}, {**ones, name: -number})]  # fmt: skip
     return f"the result depends on what lies outside of {' and '.join(guilty) or 'the matrices'}"
-
-
-def large(dtype):
-    """Return a number larger than what a GEMM of ours gives, for elements of that type."""
-    return 3e4 if dtype == np.float16 else 1e30
-
-
-def _equal(a, b):
-    return a.tobytes() == b.tobytes()
 
 
 def unwritten(result, C):

@@ -16,12 +16,13 @@ import json
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 
-from common import files, program
+from common import files, gemm, program
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.text import printable
 
@@ -35,7 +36,10 @@ TYPES = {
 KERNELS = Path(__file__).with_name("kernels")
 LARGEST_SIDE = 64  # of a work-item's tile
 _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N, K, lda, ldb, ldc"}
-_LAYOUTS = ("N", "T")
+_CHOICES = {
+    "type": tuple(TYPES), "transA": ("N", "T"), "transB": ("N", "T"), "shape": ("N", "MNK"),
+    "arithmetic": ("S", "H"),
+}  # fmt: skip
 _REQUIRED = ("name", "file", "type", "transA", "transB", "dj", "di")
 _OPTIONAL = ("opts", "shape", "arithmetic")
 _LARGEST = 1 << 20  # bytes of a file
@@ -78,6 +82,15 @@ class Metadata:
         sha.update(files.read_bytes(self.source, _LARGEST))
         return sha.hexdigest()
 
+    def params(self):
+        """Return what a record keeps of the kernel."""
+        return {
+            "metadata": str(self.path), "kernel": self.name, "kernel_sha256": self.digest(),
+            "precision": str(self.dtype), "sums": str(self.sums),
+            "layout": f"{self.transA}{self.transB}, row-major", "shape": self.shape,
+            "tile": f"{self.di}x{self.dj}", "options": self.opts,
+        }  # fmt: skip
+
     def line(self):
         """Return what the kernel computes, for a person: precision, layout, shape, tile."""
         layout = {"N": "as it is", "T": "given transposed"}
@@ -88,16 +101,14 @@ class Metadata:
             f"{shape}, {self.di} x {self.dj} of C per work-item"
         )
 
-    def require_support(self, limits):
-        """Raise Unsupported where the device lacks what the kernel's type needs."""
+    def require(self, size, limits):
+        """Raise Unsupported or UsageError where the device or the kernel cannot do such a GEMM."""
         if self.type in "DZ" and "cl_khr_fp64" not in limits.extensions:
             raise Unsupported(f"{self.name} needs cl_khr_fp64, which this device does not have")
-
-    def require_shape(self, size):
-        """Raise UsageError where a kernel for square matrices is to multiply others."""
-        if self.shape == "n" and not size.M == size.N == size.K:
+        if self.shape == "n" and len(set(size)) > 1:
             text = f"{self.name} takes square matrices only, not {size}"
             raise UsageError(f'{text}: give one order, or a kernel with "shape": "mnk"')
+        gemm.require_fit(size, self.dtype, limits)
 
 
 def find(folder, patterns):
@@ -110,113 +121,78 @@ def find(folder, patterns):
         have = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
     except (OSError, ValueError) as error:
         raise UsageError(f"--kernels {printable(str(folder))} is not a folder") from error
-    found, faults = {}, []
+    if not have:
+        about = "has no .json file: a kernel is two files, NAME.cl and NAME.json"
+        raise UsageError(f"--kernels {printable(str(folder))} {about}")
+    found, faults = {}, {}
     for pattern in patterns:
         name = "*" if pattern == "all" else pattern.removesuffix(".json")
         paths = [Path(folder, file) for file in have if fnmatchcase(file, f"{name}.json")]
         if "/" in pattern:
             paths = [Path(f"{name}.json")]
         elif not paths:
-            raise UsageError(_nothing(folder, pattern, have))
+            shown = ", ".join(Path(file).stem for file in have[:4])
+            shown += f", and {len(have) - 4} more" if len(have) > 4 else ""
+            raise UsageError(printable(f"no kernel '{pattern}' in {folder}, there is: {shown}"))
         for path in paths:
             try:
                 found[path] = load(path)
             except UsageError as error:
-                faults.append(str(error))
+                faults[str(error)] = path
     if faults:
-        raise UsageError("; ".join(dict.fromkeys(faults)))
+        raise UsageError("; ".join(faults))
     return list(found.values())
-
-
-def _nothing(folder, pattern, have):
-    folder = printable(str(folder))
-    if not have:
-        return f"--kernels {folder} has no .json file: a kernel is two files, NAME.cl and NAME.json"
-    shown = ", ".join(Path(name).stem for name in have[:4])
-    shown += f", and {len(have) - 4} more" if len(have) > 4 else ""
-    return printable(f"no kernel '{pattern}' in {folder}, there is: {shown}")
 
 
 def load(path):
     """Return the Metadata of a .json file. Raises UsageError that names the file and the key."""
     path = Path(os.path.abspath(path))
-    text = files.read_text(path, _LARGEST)
-    try:
-        keys = json.loads(text, object_pairs_hook=_unique)
-    except _TwiceError as error:
-        raise UsageError(f"{path.name}: {error} stands there twice") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path.name} is no JSON: {str(error).split(';')[0]}") from error
-    if not isinstance(keys, dict):
-        raise UsageError(f"{path.name} is not a JSON object with the keys {', '.join(_REQUIRED)}")
-    values = _Checker(path, keys)
-    file = values.text("file")
+    keys = files.parsed(path, _LARGEST, _json)
+
+    def refuse(key, problem):
+        raise UsageError(f"{printable(path.name)}: {printable(key)} {problem}")
+
+    for key in keys:
+        if key not in _REQUIRED + _OPTIONAL:
+            refuse(key, f"is unknown, there is {', '.join(_REQUIRED + _OPTIONAL)}")
+    for key in _REQUIRED:
+        if key not in keys:
+            refuse(key, "is missing")
+    for key, value in keys.items():
+        shown = json.dumps(value)
+        if key in ("dj", "di"):
+            if type(value) is not int or not 1 <= value <= LARGEST_SIDE:
+                refuse(key, f"must be a whole number from 1 to {LARGEST_SIDE}, not {shown}")
+        elif not isinstance(value, str) or not (value or key == "opts"):
+            refuse(key, f"must be a text, not {shown}")
+        elif not value.isprintable():
+            refuse(key, f"must be a text without control characters, not {shown}")
+        elif key in _CHOICES:
+            keys[key] = value.upper()
+            if value.upper() not in _CHOICES[key]:
+                refuse(key, f"must be {' or '.join(_CHOICES[key])}, not {shown}")
+    if "arithmetic" in keys and keys["type"] != "H":
+        refuse("arithmetic", "is for kernels of type H only")
+    keys["shape"] = keys.get("shape", "n").lower()
+    file = keys.pop("file")
     if Path(file).name != file:
-        values.refuse("file", "must be the name of a file in the same folder")
-    source = path.with_name(file)
-    if not os.path.isfile(source):
-        values.refuse("file", f"there is no file {file} beside it")
-    return Metadata(
-        path, source, values.text("name"), values.choice("type", TYPES),
-        values.choice("transA", _LAYOUTS), values.choice("transB", _LAYOUTS),
-        values.side("dj"), values.side("di"), values.text("opts", ""),
-        values.choice("shape", ("N", "MNK"), "n").lower(), values.arithmetic(),
-    )  # fmt: skip
+        refuse("file", "must be the name of a file in the same folder")
+    if not os.path.isfile(path.with_name(file)):
+        refuse("file", f"there is no file {file} beside it")
+    return Metadata(path, path.with_name(file), **keys)
 
 
-class _TwiceError(ValueError):
-    """A key that an object has twice: JSON, but which of the two is meant?"""
-
-
-def _unique(pairs):
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _json(text):
+    def unique(pairs):
         names = [name for name, _ in pairs]
-        raise _TwiceError(next(printable(n) for n in names if names.count(n) > 1))
-    return found
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"{twice[0]} stands there twice")
+        return dict(pairs)
 
-
-class _Checker:
-    """The keys of one file, each checked as it is asked for."""
-
-    def __init__(self, path, keys):
-        self._path, self._keys = path, keys
-        if unknown := [key for key in keys if key not in _REQUIRED + _OPTIONAL]:
-            known = ", ".join(_REQUIRED + _OPTIONAL)
-            self.refuse(printable(unknown[0]), f"is unknown, there is {known}")
-        if missing := [key for key in _REQUIRED if key not in keys]:
-            self.refuse(missing[0], "is missing")
-
-    def refuse(self, key, problem):
-        raise UsageError(f"{printable(self._path.name)}: {key} {problem}")
-
-    def text(self, key, default=None):
-        value = self._keys.get(key, default)
-        if not isinstance(value, str) or (not value and value is not default):
-            self.refuse(key, f"must be a text, not {json.dumps(value)}")
-        if not value.isprintable():
-            self.refuse(key, f"must be a text without control characters, not {json.dumps(value)}")
-        return value
-
-    def choice(self, key, choices, default=None):
-        value = self.text(key, default)
-        if value.upper() not in choices:
-            self.refuse(key, f"must be {' or '.join(choices)}, not {json.dumps(value)}")
-        return value.upper()
-
-    def side(self, key):
-        value = self._keys[key]
-        if type(value) is not int or not 1 <= value <= LARGEST_SIDE:
-            problem = f"must be a whole number from 1 to {LARGEST_SIDE}, not {json.dumps(value)}"
-            self.refuse(key, problem)
-        return value
-
-    def arithmetic(self):
-        if "arithmetic" not in self._keys:
-            return None
-        if self.choice("type", TYPES) != "H":
-            self.refuse("arithmetic", "is for kernels of type H only")
-        return self.choice("arithmetic", ("S", "H"))
+    keys = json.loads(text, object_pairs_hook=unique)
+    if not isinstance(keys, dict):
+        raise ValueError(f"not a JSON object with the keys {', '.join(_REQUIRED)}")
+    return keys
 
 
 def build(context, meta):
@@ -238,10 +214,8 @@ def build(context, meta):
         raise OpenCLFailure(f"{meta.source.name} has no kernel that is called gemm") from error
     wanted = _ARGUMENTS[meta.shape]
     if kernel.num_args != wanted.count(",") + 1:
-        raise OpenCLFailure(
-            f"{meta.source.name}: gemm has {kernel.num_args} arguments, but with shape "
-            f"{meta.shape} it is called as gemm({wanted})"
-        )
+        text = f"gemm has {kernel.num_args} arguments, but with shape {meta.shape}"
+        raise OpenCLFailure(f"{meta.source.name}: {text} it is called as gemm({wanted})")
     return kernel
 
 
@@ -276,39 +250,40 @@ def parse_local_size(text):
     raise argparse.ArgumentTypeError(message)
 
 
-def local_size(meta, total, lws, kernel, device, limits):
+def local_size(meta, total, lws, kernel, limits):
     """Return the local size of a launch, columns first; None lets the driver choose.
 
     `total` is the global size, `lws` the local size that is asked for, or None. Raises UsageError
     where it does not divide the global size or is too large, Unsupported where the kernel needs
     more local memory than there is.
     """
-    info = cl.kernel_work_group_info
-    need = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)
-    if need > (have := limits.local_mem_size):
+
+    def ask(name):
+        (device,) = kernel.context.devices
+        return kernel.get_work_group_info(getattr(cl.kernel_work_group_info, name), device)
+
+    need, have = ask("LOCAL_MEM_SIZE"), limits.local_mem_size
+    if need > have:
         raise Unsupported(f"{meta.name} needs {need} bytes of local memory, the device has {have}")
-    required = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))[:2]
-    lws = lws or (required if all(required) else None)
+    required = tuple(ask("COMPILE_WORK_GROUP_SIZE"))[:2]
+    required = required if all(required) else None
+    lws = lws or required
     if lws is None:
         return None
-    named = f"-lws {lws[0]},{lws[1]}"
+
+    def refuse(problem):
+        raise UsageError(f"-lws {lws[0]},{lws[1]}: {problem}")
+
     for side, (local, whole, most) in enumerate(zip(lws, total, limits.max_work_item_sizes)):
         if whole % local:
             fits = max(n for n in range(1, min(local, whole) + 1) if whole % n == 0)
-            raise UsageError(
-                f"{named}: {local} does not divide the {whole} work-items of dimension {side} "
-                f"({meta.name}); {fits} does"
-            )
+            problem = f"{local} does not divide the {whole} work-items of dimension {side}"
+            refuse(f"{problem} ({meta.name}); {fits} does")
         if local > most:
-            raise UsageError(f"{named}: the device takes at most {most} in dimension {side}")
-    of_kernel = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
-    most = min(limits.max_work_group_size, of_kernel)
-    if lws[0] * lws[1] > most:
-        raise UsageError(
-            f"{named}: {lws[0] * lws[1]} work-items, but a work-group of {meta.name} has at most "
-            f"{most} on this device"
-        )
-    if all(required) and lws != required:
-        only = "x".join(map(str, required))
-        raise UsageError(f"{named}: {meta.name} is compiled for work-groups of {only} only")
+            refuse(f"the device takes at most {most} in dimension {side}")
+    count, most = prod(lws), min(limits.max_work_group_size, ask("WORK_GROUP_SIZE"))
+    if count > most:
+        refuse(f"{count} work-items, but a work-group of {meta.name} has at most {most} here")
+    if required and lws != required:
+        refuse(f"{meta.name} is compiled for work-groups of {required[0]}x{required[1]} only")
     return lws

@@ -8,7 +8,7 @@ kernels that are wrong on purpose, and each result is compared with the right re
 that is wrong as the original's was: its C was never filled before it was multiplied by beta.
 """
 
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import matrices
 import metadata
@@ -43,8 +43,7 @@ past end    elements of C that took something from past the end of A or B
 verdict     of the paper, for "both": at most {EPS:g} is a match"""
 
 
-@dataclass
-class Row:
+class Row(NamedTuple):
     """What one order and one wrong kernel gave; errors are the largest of any element."""
 
     order: int
@@ -58,30 +57,29 @@ class Row:
     beyond_the_end: int
     beta_times_c: float
 
-    def fails_at(self, eps):
+    def fails(self):
         """Tell whether the paper's validation fails."""
-        return not self.both <= eps
+        return not self.both <= EPS
 
     def explained(self):
         """Tell whether the two causes, and nothing else, make this row."""
-        wrong_order = self.order % self.unit != 0
         by_reference = abs(self.by_reference - self.beta_times_c) <= 1e-4
-        return (
-            by_reference
-            and self.by_reference <= EPS
-            and self.kernel_fails == wrong_order
-            and (self.beyond_the_end > 0) == wrong_order
-            and self.fails_at(EPS) == wrong_order
-        )
+        by_kernel = {self.kernel_fails, self.beyond_the_end > 0, self.fails()}
+        return by_reference and self.by_reference <= EPS and by_kernel == {self.too_many > 0}
+
+    def line(self):
+        """Return the line of the table."""
+        errors = (f"{error:.3g}" for error in (self.by_reference, self.by_kernel, self.both))
+        verdict = "FAILS" if self.fails() else "match"
+        cells = (self.order, self.kernel, self.too_many, self.beyond_the_end, *errors, verdict)
+        return "  ".join(f"{c!s:<{width}}" for c, (_, width) in zip(cells, _COLUMNS)).rstrip()
 
 
 def parser():
     """Return the parser of `paper`."""
     result = cli.bare_parser("gemmbench", __doc__)
     cli.add_device(result)
-    cli.add_inputs(result)
-    cli.add_json(result)
-    cli.add_output(result)
+    cli.add_records(result)
     result.add_argument("--orders", type=_orders, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")  # fmt: skip
     result.set_defaults(seed=12345)
@@ -98,38 +96,32 @@ def main(args):
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
     print("\n".join(device.summary(about)))
-    require_orders(args.orders, limits)
+    for size in args.orders:
+        if len(set(size)) > 1 or size.M % 4:
+            text = "square matrices, of a multiple of 4, for these kernels"
+            raise UsageError(f"--orders {size}: {text}")
+        gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)
     pairs = list(supported(limits))
     print("\n" + "  ".join(f"{name:<{width}}" for name, width in _COLUMNS), flush=True)
     rows, inputs = [], []
     for size in args.orders:
         for wrong, right, unit in pairs:
-            row, result = compare(queue, size, wrong, right, unit, args.seed, inputs)
+            drawn = matrices.draw(size, wrong.dtype, wrong.scalar, args.seed, False)
+            row, result = compare(queue, size, wrong, right, unit, drawn)
             rows.append(row)
+            inputs += [drawn.A, drawn.B, drawn.C]
             cli.keep(args, row.kernel, result)
-            print(line(rows[-1]), flush=True)
+            print(row.line(), flush=True)
     print(_LEGEND)
     unexplained = [row for row in rows if not row.explained()]
     print("\n" + "\n".join(findings(rows, unexplained)))
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
-    cli.save(args, Record(
-        "gemmbench", "paper", "failed" if reason else "passed", reason,
-        params={"seed": args.seed, "eps": EPS, "orders": [row.M for row in args.orders],
-                "rows": [asdict(row) for row in rows]},
-        device=about, environment=cli.environment(), check={"inputs_sha256": digest(*inputs)},
-    ))  # fmt: skip
+    params = {"seed": args.seed, "eps": EPS, "orders": [row.M for row in args.orders],
+              "rows": [row._asdict() for row in rows]}  # fmt: skip
+    cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
+        about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))  # fmt: skip
     return WRONG_RESULT if reason else PASSED
-
-
-def require_orders(sizes, limits):
-    """Raise UsageError for an order that the experiment says nothing about."""
-    for size in sizes:
-        if size.M != size.N or size.M != size.K or size.M % 4:
-            raise UsageError(
-                f"--orders {size}: square matrices, of a multiple of 4, for these kernels"
-            )
-        gemm.require_fit(size, np.float64, limits)
 
 
 def supported(limits):
@@ -137,17 +129,15 @@ def supported(limits):
     for wrong, right, unit in PAIRS:
         meta = metadata.load(WRONG / f"{wrong}.json")
         try:
-            meta.require_support(limits)
+            meta.require(gemm.Size(4, 4, 4), limits)
         except Unsupported as lack:
             print(f"skipped: {lack}")
-            continue
-        yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
+        else:
+            yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
 
 
-def compare(queue, size, wrong, right, unit, seed, inputs):
+def compare(queue, size, wrong, right, unit, drawn):
     """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
-    drawn = matrices.draw(size, wrong.dtype, wrong.scalar, seed, False)
-    inputs += [drawn.A, drawn.B, drawn.C]
     expected, bound = matrices.result_and_bound(drawn, wrong, size, "drawn", None)
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
@@ -159,7 +149,7 @@ def compare(queue, size, wrong, right, unit, seed, inputs):
         by_reference=largest(of_right, by_original), by_kernel=largest(amid_zeros, expected),
         both=largest(amid_zeros, by_original),
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
-        beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=float(np.abs(addend).max()),
+        beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend, 0),
     )  # fmt: skip
     return row, amid_zeros
 
@@ -184,14 +174,6 @@ def run(queue, meta, size, drawn):
     return results
 
 
-def line(row):
-    """Return the line of the table."""
-    verdict = "FAILS" if row.fails_at(EPS) else "match"
-    errors = (f"{error:.3g}" for error in (row.by_reference, row.by_kernel, row.both))
-    cells = (row.order, row.kernel, row.too_many, row.beyond_the_end, *errors, verdict)
-    return "  ".join(f"{cell!s:<{width}}" for cell, (_, width) in zip(cells, _COLUMNS)).rstrip()
-
-
 def findings(rows, unexplained):
     """Return what the table shows, in words: which orders fail, and why."""
     low, high = min(r.by_reference for r in rows), max(r.by_reference for r in rows)
@@ -200,17 +182,15 @@ def findings(rows, unexplained):
         f"Cause 1, the reference: it leaves out beta * C, at most {most:.4f}. So even a right",
         f"kernel is off by {low:.4f} to {high:.4f} at every order: a tolerance of {EPS:g} lets",
         "that pass, and with a much smaller one nothing would.",
+        "Cause 2, the kernels: they take whole steps of k, and read beyond the rows.",
     ]
-    lines.append("Cause 2, the kernels: they take whole steps of k, and read beyond the rows.")
     for kernel in dict.fromkeys(row.kernel for row in rows):
         mine = [row for row in rows if row.kernel == kernel]
         bad = [str(row.order) for row in mine if row.kernel_fails]
         which = f"fails at {', '.join(bad)}: no multiples" if bad else "is right: all are multiples"
         lines.append(f"  {kernel} {which} of {mine[0].unit}")
-    if unexplained:
-        lines.append(
-            "NOT EXPLAINED by that: " + ", ".join(f"{r.kernel} {r.order}" for r in unexplained)
-        )
-    else:
-        lines.append("The two causes explain every row.")
+    named = ", ".join(f"{row.kernel} {row.order}" for row in unexplained)
+    lines.append(
+        f"NOT EXPLAINED by that: {named}" if named else "The two causes explain every row."
+    )
     return lines

@@ -31,7 +31,6 @@ except KeyboardInterrupt:
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
 LOCAL = (16, 4)  # columns, rows of work-items in a work-group
-INPUTS = {"sdk": gemm.sdk_inputs, "integer": gemm.integer_inputs}
 
 
 def options():
@@ -40,7 +39,7 @@ def options():
     parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4")
     parser.add_argument("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     parser.add_argument("--beta", type=cli.number, default=0.1, help="(default %(default)s)")
-    parser.add_argument("--data", choices=INPUTS, default="sdk", help="integer: exact results")
+    parser.add_argument("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     parser.add_argument("--print", action="store_true", help="print the four matrices")
     return parser
 
@@ -61,7 +60,10 @@ def main(args):
     names = TILE if args.kernel == "all" else [args.kernel]
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
-    # A GPU's compiler that knows the work-group's size may give a work-item more registers.
+    # Make the inputs.
+    inputs = gemm.INPUTS[args.data](args.size, args.seed)
+
+    # Build. A GPU's compiler that knows the work-group's size may give a work-item more registers.
     print("\nBuilding the kernels", flush=True)
     args.progress.now("building sgemm.cl")
     local = limits.fit(LOCAL, chosen.max_work_group_size)
@@ -71,9 +73,8 @@ def main(args):
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
         return cli.built(args, about, params, kernels)
 
-    # Make the inputs, and the result that they must give.
-    print("Making inputs and their float64 result on the host", flush=True)
-    inputs = INPUTS[args.data](args.size, args.seed)
+    # Make the result that the kernels must give.
+    print("Making the float64 result on the host", flush=True)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
     bound *= args.data != "integer"
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]

@@ -13,14 +13,14 @@
  *     +---------+   +-------------+
  *
  * NDRange: dimension 0 goes over the columns of C, dimension 1 over its rows. It is rounded up to
- * whole work-groups, so work-items outside of C return at once. M, N and K may be any number from
- * 1 up: what is left over after the vector loops is done element by element.
+ * whole work-groups; work-items outside of C return at once. M, N and K may be any number from 1 up:
+ * the elements after the last whole vector are computed one by one.
  *
- * One idea after the other; each kernel has the same arguments:
+ * Each kernel adds one idea; all have the same arguments:
  *
  *   sgemm_dot4     1 x 1 element of C per work-item, 4 products at a time
  *   sgemm_row4     1 x 4 elements: B is read along its rows
- *   sgemm_tile4x4  4 x 4 elements: what was read is used four times
+ *   sgemm_tile4x4  4 x 4 elements: each vector of B is used four times
  *
  * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups in which the last two kernels
  * will be launched. A compiler that knows them may give a work-item more registers: a Mali-T860 has
@@ -33,17 +33,18 @@
 #define GROUP
 #endif
 
-/* Where 4 divides N and K, each row of the matrices begins on a multiple of 16 bytes, and vectors can
- * be read through pointers to float4, in one load each: vload4 promises no such alignment, and some
- * compilers make four loads of it. Not so Intel's for CPUs, which is known by an extension of its own:
- * it makes longer vectors out of work-items, and those best where it sees vload4. */
+/* Where 4 divides N and K, each row begins on a multiple of 16 bytes, and FLOAT4 can read a vector in
+ * one load. vload4 works at any multiple of 4 bytes, so some compilers make four loads of it. Intel's
+ * for CPUs, which has an extension of its own, does better with vload4: it makes longer vectors, out of
+ * work-items. */
+#define FLOAT4(p) (*(__global const float4 *)(p))
 #ifdef cl_intel_vec_len_hint
 #define ALIGNED(N, K) 0
 #else
 #define ALIGNED(N, K) ((N) % 4 == 0 && (K) % 4 == 0)
 #endif
 
-/* The last columns and rows, where no whole vector fits: rows x columns elements of C from here.
+/* The last rows and columns, where no whole vector fits: `rows` x `columns` elements of C.
  * Not static: OpenCL C 1.1, which older boards have, does not know the word. */
 void edge(int rows, int columns, int N, int K, float alpha, __global const float *A,
           __global const float *B, float beta, __global float *C)
@@ -59,8 +60,8 @@ void edge(int rows, int columns, int N, int K, float alpha, __global const float
 }
 
 /* One element of C per work-item, as a dot product of float4 vectors. Four products in one
- * instruction fill the 128-bit registers of a Mali-T600, but only the row of A comes as one load:
- * the four floats of B lie in four rows, and so in four cache lines. */
+ * instruction fill the 128-bit registers of a Mali-T600. But only A is read with one load: the four
+ * floats of B lie in four rows, and so in four cache lines. */
 __kernel void sgemm_dot4(int M, int N, int K, float alpha, __global const float *restrict A,
                          __global const float *restrict B, float beta, __global float *restrict C)
 {
@@ -86,9 +87,9 @@ __kernel void sgemm_dot4(int M, int N, int K, float alpha, __global const float 
     *C = alpha * sum + beta * *C;
 }
 
-/* Four neighbours in a row of C per work-item: i, 4j .. 4j+3. The four products of one k need one
- * float of A and four neighbours of B, which are one vector: no gather, and no sum over lanes at the
- * end, since each lane is an element of C. */
+/* Four neighbours in a row of C per work-item: row i, columns 4j .. 4j+3. The four products of one k
+ * need one float of A and four neighbours of B, which are one vector. There is no gather, and no sum
+ * over lanes at the end, since each lane is an element of C. */
 __kernel GROUP
 void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict A,
                 __global const float *restrict B, float beta, __global float *restrict C)
@@ -105,14 +106,13 @@ void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict
     }
 
     float4 sum = (float4)(0.0f);
-    if (ALIGNED(N, K)) { /* pointers advance: no address is multiplied anew in the loop */
-        for (int k = 0; k < K; k += 4) {
-            const float4 a = *(__global const float4 *)A;
-            A += 4;
-            sum += a.x * *(__global const float4 *)B, B += N;
-            sum += a.y * *(__global const float4 *)B, B += N;
-            sum += a.z * *(__global const float4 *)B, B += N;
-            sum += a.w * *(__global const float4 *)B, B += N;
+    if (ALIGNED(N, K)) { /* A and B advance: no address is multiplied anew in the loop */
+        for (int k = 0; k < K; k += 4, A += 4) {
+            const float4 a = FLOAT4(A);
+            sum += a.x * FLOAT4(B), B += N;
+            sum += a.y * FLOAT4(B), B += N;
+            sum += a.z * FLOAT4(B), B += N;
+            sum += a.w * FLOAT4(B), B += N;
         }
     } else {
         for (int k = 0; k < K; k++)
@@ -142,20 +142,17 @@ void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restr
 
     float4 sum0 = (float4)(0.0f), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     if (ALIGNED(N, K)) {
-        for (int k = 0; k < K; k += 4) {
-            const float4 a0 = *(__global const float4 *)A;
-            const float4 a1 = *(__global const float4 *)(A + K);
-            const float4 a2 = *(__global const float4 *)(A + 2 * K);
-            const float4 a3 = *(__global const float4 *)(A + 3 * K);
-            A += 4;
-            const float4 b0 = *(__global const float4 *)B;
-            sum0 += a0.x * b0, sum1 += a1.x * b0, sum2 += a2.x * b0, sum3 += a3.x * b0, B += N;
-            const float4 b1 = *(__global const float4 *)B;
-            sum0 += a0.y * b1, sum1 += a1.y * b1, sum2 += a2.y * b1, sum3 += a3.y * b1, B += N;
-            const float4 b2 = *(__global const float4 *)B;
-            sum0 += a0.z * b2, sum1 += a1.z * b2, sum2 += a2.z * b2, sum3 += a3.z * b2, B += N;
-            const float4 b3 = *(__global const float4 *)B;
-            sum0 += a0.w * b3, sum1 += a1.w * b3, sum2 += a2.w * b3, sum3 += a3.w * b3, B += N;
+        for (int k = 0; k < K; k += 4, A += 4) {
+            const float4 a0 = FLOAT4(A), a1 = FLOAT4(A + K);
+            const float4 a2 = FLOAT4(A + 2 * K), a3 = FLOAT4(A + 3 * K);
+            float4 b = FLOAT4(B);
+            sum0 += a0.x * b, sum1 += a1.x * b, sum2 += a2.x * b, sum3 += a3.x * b, B += N;
+            b = FLOAT4(B);
+            sum0 += a0.y * b, sum1 += a1.y * b, sum2 += a2.y * b, sum3 += a3.y * b, B += N;
+            b = FLOAT4(B);
+            sum0 += a0.z * b, sum1 += a1.z * b, sum2 += a2.z * b, sum3 += a3.z * b, B += N;
+            b = FLOAT4(B);
+            sum0 += a0.w * b, sum1 += a1.w * b, sum2 += a2.w * b, sum3 += a3.w * b, B += N;
         }
     } else {
         __global const float *A1 = A + K, *A2 = A1 + K, *A3 = A2 + K;

@@ -7,33 +7,33 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, sample_module
 
 BAD = {
-    "size 0": (["--size", "0"], 2, "'0' is not a size: every order must be from 1 to"),
-    "size -1": (["--size", "-1"], 2, "'-1' is not a size"),
-    "size 10^9": (["--size", "1000000000"], 2, "choose a smaller size"),
-    "a size that fits no device": (["--size", "200000x200000x1"], 2, "choose a smaller size"),
-    "size as text": (["--size", "big"], 2, "'big' is not a size: give an order such as 1024"),
-    "unknown device": (["-d", "adreno"], 2, "no device 'adreno', there is: [0]"),
-    "unknown platform": (["-p", "9"], 2, "no platform '9', there is: [0]"),
-    "unknown type": (["-t", "fpga"], 2, "invalid choice: 'fpga'"),
-    "no such type here": (["-t", "acc"], 2, "no device of type acc"),
-    "unknown kernel": (["--kernel", "fast"], 2, "invalid choice: 'fast'"),
-    "unknown option": (["--sise", "4"], 2, "unrecognized arguments: --sise 4"),
-    "an abbreviated option": (["--siz", "4"], 2, "unrecognized arguments"),
-    "repeat 0": (["--repeat", "0"], 2, "'0' is not a whole number from 1 to"),
-    "warmup -1": (["--warmup", "-1"], 2, "'-1' is not a whole number from 0 to"),
-    "seed 2^32": (["--seed", "4294967296"], 2, "from 0 to 4294967295"),
-    "alpha 1e39": (["--alpha", "1e39"], 2, "'1e39' is not a number that float32 can hold"),
-    "a result that overflows": (["--size", "8", "--alpha", "3e38"], 2, "overflows float32"),
-    "an empty device": (["-d", ""], 2, "no device ''"),
-    "alpha nan": (["--alpha", "nan"], 2, "'nan' is not a number that float32"),
-    "beta text": (["--beta", "x"], 2, "'x' is not a number that float32"),
-    "unknown profile": (["--limits", "mali"], 2, "invalid choice: 'mali'"),
-    "integers that round": (["--data", "integer", "--alpha", "0.5"], 2, "needs whole --alpha"),
-    "--json in no folder": (["--json", "/no/such/folder/x"], 2, "cannot write records to /no/such"),
-    "--json a folder": (["--json", "/tmp"], 2, "cannot write records to /tmp: Is a directory"),
+    "size 0": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),
+    "size -1": (["--size", "-1"], "'-1' is not a size"),
+    "size 10^9": (["--size", "1000000000"], "choose a smaller size"),
+    "a size that fits no device": (["--size", "200000x200000x1"], "choose a smaller size"),
+    "size as text": (["--size", "big"], "'big' is not a size: give an order such as 1024"),
+    "unknown device": (["-d", "adreno"], "no device 'adreno', there is: [0]"),
+    "unknown platform": (["-p", "9"], "no platform '9', there is: [0]"),
+    "unknown type": (["-t", "fpga"], "invalid choice: 'fpga'"),
+    "no such type here": (["-t", "acc"], "no device of type acc"),
+    "unknown kernel": (["--kernel", "fast"], "invalid choice: 'fast'"),
+    "unknown option": (["--sise", "4"], "unrecognized arguments: --sise 4"),
+    "an abbreviated option": (["--siz", "4"], "unrecognized arguments"),
+    "repeat 0": (["--repeat", "0"], "'0' is not a whole number from 1 to"),
+    "warmup -1": (["--warmup", "-1"], "'-1' is not a whole number from 0 to"),
+    "seed 2^32": (["--seed", "4294967296"], "from 0 to 4294967295"),
+    "alpha 1e39": (["--alpha", "1e39"], "'1e39' is not a number that float32 can hold"),
+    "a result that overflows": (["--size", "8", "--alpha", "3e38"], "overflows float32"),
+    "an empty device": (["-d", ""], "no device ''"),
+    "alpha nan": (["--alpha", "nan"], "'nan' is not a number that float32"),
+    "beta text": (["--beta", "x"], "'x' is not a number that float32"),
+    "unknown profile": (["--limits", "mali"], "invalid choice: 'mali'"),
+    "integers that round": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha"),
+    "--json in no folder": (["--json", "/no/such/folder/x"], "cannot write records to /no/such"),
+    "--json a folder": (["--json", "/tmp"], "cannot write records to /tmp: Is a directory"),
 }
 
 
@@ -45,12 +45,13 @@ def one_line(text):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input(run_sample, case):
-    args, status, message = BAD[case]
-    done = run_sample("sgemm", *args)
-    assert message in one_line(done.stderr)
-    assert done.stderr.startswith("run.py: error: ")
-    assert done.returncode == status
+def test_bad_input(run_here, case):
+    args, message = BAD[case]
+    sample = sample_module("sgemm", "run")
+    status, _, said = run_here(sample.main, *args, options=sample.options())
+    assert message in one_line(said)
+    assert said.startswith("run.py: error: ")
+    assert status == 2
 
 
 def test_a_kernel_with_a_syntax_error(run_sample, project):

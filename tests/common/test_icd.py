@@ -9,6 +9,7 @@ import pytest
 from conftest import ROOT
 
 from common import device, icd
+from common.errors import OpenCLFailure
 
 
 def prefix(tmp_path):
@@ -66,13 +67,15 @@ def test_a_process_that_is_killed_leaves_no_temporary_folder(tmp_path):
     assert len(list((tmp_path / "cache" / "opencl-samples" / "vendors").iterdir())) == 1
 
 
-def test_without_a_cache_the_folder_is_a_temporary_one(tmp_path):
-    used = in_a_loader(tmp_path, "pass", "/dev/null/cache")
-    assert used.startswith(str(tmp_path / "tmp"))
-    assert not list((tmp_path / "tmp").iterdir())
+def test_without_a_cache_it_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    block = icd.loader((), prefix(tmp_path), tmp_path)
+    with pytest.raises(OpenCLFailure, match="cannot make a folder for ICD files: "), block:
+        pass
+    assert "OCL_ICD_VENDORS" not in os.environ
 
 
-def test_a_folder_of_the_cache_that_lacks_something_is_not_used(tmp_path, monkeypatch):
+def test_a_folder_of_the_cache_that_lacks_something_is_completed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     env = prefix(tmp_path)
     with icd.loader((), env, tmp_path):

@@ -12,31 +12,13 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, sample_module
 
-from common import cli, device, drivers, gemm, isolation, outputs, program, record, text
+from common import device, drivers, gemm, outputs, program, record, text
 from common.errors import OpenCLFailure, UsageError
 
 NINES = "9" * 5000
 # A new line, an escape sequence, a bell, a change of the direction, half of a character.
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
 SAMPLES = ("sgemm", "gemm_intel", "64_bit_integer")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call a sample's command line in this process; gives its status and what it said."""
-    monkeypatch.setattr(isolation, "enter", lambda *_: None)
-
-    def call(main, *args, options=None):
-        args = list(map(str, args))
-        monkeypatch.setattr(sys, "argv", ["run.py", *args])
-        options = options or cli.parser("stub", "A stub.")
-        with pytest.raises(SystemExit) as ended:
-            cli.run(main, options, args)
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return ended.value.code, said.out, said.err
-
-    return call
 
 
 def fails(error):
@@ -51,9 +33,9 @@ def fails(error):
     [(UsageError(ODD), 2), (OpenCLFailure(ODD), 3), (ValueError(ODD), 3), (MemoryError(ODD), 3),
      (RecursionError(ODD), 3), (OSError(28, ODD), 2)],
 )  # fmt: skip
-def test_an_error_is_one_printable_line(run, tmp_path, error, status):
+def test_an_error_is_one_printable_line(run_here, tmp_path, error, status):
     path = tmp_path / "records.jsonl"
-    code, _, said = run(fails(error), "--json", path)
+    code, _, said = run_here(fails(error), "--json", path)
     assert code == status
     assert said.count("\n") == 1
     assert said[:-1].isprintable()
@@ -61,8 +43,8 @@ def test_an_error_is_one_printable_line(run, tmp_path, error, status):
     assert kept.reason.isprintable()
 
 
-def test_what_is_unforeseen_says_how_to_see_where(run):
-    code, _, said = run(fails(KeyError("x")))
+def test_what_is_unforeseen_says_how_to_see_where(run_here):
+    code, _, said = run_here(fails(KeyError("x")))
     assert (code, said) == (3, "run.py: error: unforeseen KeyError: 'x' (--debug shows where)\n")
 
 
@@ -73,16 +55,16 @@ def test_a_long_error_keeps_its_beginning_and_its_end():
     assert said.endswith("x ends")
 
 
-def test_a_compilers_log_cannot_steer_the_terminal(run):
+def test_a_compilers_log_cannot_steer_the_terminal(run_here):
     error = OpenCLFailure("no")
     error.log = "one\x1b[2J\n  two\x07"
-    assert run(fails(error))[1] == "one?[2J\n  two?\n"
+    assert run_here(fails(error))[1] == "one?[2J\n  two?\n"
 
 
 @pytest.mark.parametrize("option", ["--seed", "--repeat", "--warmup"])
 @pytest.mark.parametrize("value", [NINES, "-1", "", "1e3", "٣", "0x10", "9" * 19, " 1", "1_0"])
-def test_whole_numbers_of_the_shared_options(run, option, value):
-    code, _, said = run(lambda _: 0, f"{option}={value}")
+def test_whole_numbers_of_the_shared_options(run_here, option, value):
+    code, _, said = run_here(lambda _: 0, f"{option}={value}")
     assert code == 2
     assert "is not a whole number from " in said
     assert said.count("\n") == 1
@@ -90,9 +72,9 @@ def test_whole_numbers_of_the_shared_options(run, option, value):
 
 @pytest.mark.parametrize("value", [NINES, f"1x1x{NINES}", "-1", "", "x", "1x", "²", "1" * 19])
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_sizes(run, sample, value):
+def test_sizes(run_here, sample, value):
     options = sample_module(sample, "run").options()
-    code, _, said = run(lambda _: 0, f"--size={value}", options=options)
+    code, _, said = run_here(lambda _: 0, f"--size={value}", options=options)
     assert code == 2
     assert "is not a size" in said
     assert "invalid" not in said
@@ -100,9 +82,9 @@ def test_sizes(run, sample, value):
 
 
 @pytest.mark.parametrize("context", [NINES, f"0:{NINES}", ODD, ":", "::", "0:0:0", ",", " ", "-1"])
-def test_pyopencl_ctx(run, monkeypatch, context):
+def test_pyopencl_ctx(run_here, monkeypatch, context):
     monkeypatch.setenv("PYOPENCL_CTX", context)
-    code, _, said = run(lambda _: device.choose() and 0)
+    code, _, said = run_here(lambda _: device.choose() and 0)
     assert code in (0, 2)
     assert code == 0 or (said.count("\n") == 1 and said[:-1].isprintable())
 
@@ -116,9 +98,9 @@ def test_what_a_driver_calls_itself_cannot_steer_the_terminal(monkeypatch):
     assert all(map(str.isprintable, lines))
 
 
-def test_a_fifo_without_a_reader_is_no_file_for_records(run, tmp_path):
+def test_a_fifo_without_a_reader_is_no_file_for_records(run_here, tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    code, _, said = run(lambda _: 0, "--json", tmp_path / "fifo")
+    code, _, said = run_here(lambda _: 0, "--json", tmp_path / "fifo")
     assert code == 2
     assert "fifo: nobody reads from it" in said
 
@@ -140,10 +122,10 @@ def test_a_fifo_that_is_read_is_one(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/full", "fifo", "."])
-def test_an_output_goes_to_a_file_only(run, tmp_path, monkeypatch, path):
+def test_an_output_goes_to_a_file_only(run_here, tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo")
-    code, _, said = run(lambda _: 0, "--output", path)
+    code, _, said = run_here(lambda _: 0, "--output", path)
     assert code == 2
     assert "cannot write the output to" in said
     with pytest.raises(OSError, match="not a file"):

@@ -203,7 +203,7 @@ def test_a_real_board_in_trouble(fab, odroid, boards_toml, tmp_path):
 def test_drivers_are_sought_as_the_samples_seek_them(board):
     texts = {"survey.py": "import sys, common.seek\nsys.exit(common.seek.WHAT)\n"}
     texts["common/seek.py"] = "WHAT = 'sought'\n"
-    facts = board.start("facts", do="facts", modules=texts).event()
+    facts = board.start("facts", modules=texts).event()
     assert facts["devices"] == {"ok": False, "text": "sought"}
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from common.errors import UsageError
 from deploy import samples
-from deploy.errors import UsageError
 
 
 @pytest.mark.exhaustive

@@ -149,9 +149,9 @@ def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, 
     source = link.HERE / "onboard" / "limits.py"
     text = source.read_text().replace('(".log", LOG)', '(".log", 1000)')
     real = link._sources
-    monkeypatch.setattr(link, "_sources", lambda program: json.dumps([
+    monkeypatch.setattr(link, "_sources", lambda: json.dumps([
         [name, text if name.endswith(".limits") else code]
-        for name, code in json.loads(real(program))
+        for name, code in json.loads(real())
     ]))  # fmt: skip
     rows = runs.collect(board)
     assert [(row.case, row.record.status) for row in rows] == [(n, "passed") for n in "cde"]
@@ -164,8 +164,8 @@ def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, 
     assert [path.name for path in left.rglob("*") if path.is_file()] == ["c.log"]
     assert runs.collect(board) == []  # what is left is for a person
     with pytest.raises(BoardError, match=rf"not collected: {RUN}\.left"):
-        board.start("remote", do="clean", discard=False).event()
-    board.start("remote", do="clean", discard=True).event()
+        board.start("clean", discard=False).event()
+    board.start("clean", discard=True).event()
     assert not left.exists()
 
 

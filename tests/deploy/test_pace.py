@@ -5,10 +5,9 @@ import threading
 import pytest
 from test_deploy_ssh import records
 
+from common.errors import UsageError
 from deploy import plan
-from deploy.errors import UsageError
 from deploy.fleet import Board, Fleet
-from deploy.screen import SCREEN
 
 PATIENCE = 20  # seconds
 
@@ -143,10 +142,10 @@ def test_a_stop_reaches_all_boards_and_nothing_follows(capsys, monkeypatch):
     steps.add("run", lambda board: stopped.wait(PATIENCE))
     steps.add("doctor")
 
-    def interrupt():
+    def interrupt(_jobs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SCREEN, "pause", interrupt)
+    monkeypatch.setattr(plan, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         steps.carry_out()
     assert {task for task, _ in steps.events} <= {"run"}

@@ -1,7 +1,10 @@
 """fab parity: what a board gives beside what this machine gives."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from common.errors import UsageError
 from common.record import Record
 from deploy import parity, samples
 from deploy.runs import Row
@@ -116,12 +119,15 @@ def test_a_golden_case_that_was_compared_with_nothing_is_not_good():
     case = samples.Case("s", "exact", (), 1, golden=True)
     digests = {"inputs_sha256": "a", "output_sha256": "b"}
     row = Row("odroid", "exact", Record("s", "one", "passed", check=digests))
-    assert parity._finding(case, [row], [row], "run").good
-    alone = parity._finding(case, [], [row], "run")
+    loaded = {"s": SimpleNamespace(cases=(case,))}
+    (both,) = parity.compare([row], [row], "run", loaded)
+    assert both.good
+    (alone,) = parity.compare([], [row], "run", loaded)
     assert not alone.good
     assert alone.trouble == "local: it did not run here"
     bare = Row("odroid", "exact", Record("s", "one", "passed"))
-    assert not parity._finding(case, [bare], [bare], "run").good
+    (found,) = parity.compare([bare], [bare], "run", loaded)
+    assert not found.good
 
 
 def test_a_board_that_lost_what_it_was_to_do():
@@ -147,17 +153,15 @@ def test_several_boards_and_one_that_is_gone(compared, odroid, tmp_path):
     assert "odroid: 1 of 1 golden cases equal" in done.stdout
 
 
-def test_a_skip_that_no_sample_knows(fab, odroid, stub, boards_toml):
+def test_a_skip_that_no_sample_knows():
+    with pytest.raises(UsageError, match=r"skip names 'sped': no sample has such a case"):
+        samples.every(samples.load(), ["sped"])
+
+
+def test_a_case_that_is_skipped(fab, stub, boards_toml):
     stub("one")
-    boards_toml('[odroid]\nskip = ["sped"]\n')
-    assert fab("deploy", "--host", "odroid").returncode == 0
-    done = fab("run-all", "--host", "odroid")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "fab: error: boards.toml: skip names 'sped': no sample has such a case\n"
-    )
-    boards_toml('[odroid]\nskip = ["only"]\n')
-    done = fab("run-all", "--host", "odroid")
+    boards_toml('[local]\nskip = ["only"]\n')
+    done = fab("deploy", "run-all")
     assert "skipped, as boards.toml says: only" in done.stdout
     assert "one only" not in done.stdout
 

@@ -6,8 +6,8 @@ import time
 import pytest
 from conftest import ROOT
 
+from common.errors import UsageError
 from deploy import printed, samples
-from deploy.errors import UsageError
 from deploy.onboard.limits import LOG as LOG_LIMIT
 
 PART = "C = alpha * C\n0.1 0.25 -0.3\n1.5e-05 0.6 0.7\n"

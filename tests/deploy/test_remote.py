@@ -17,7 +17,7 @@ from common.text import printable
 from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
-from deploy.link import PROGRAMS
+from deploy.link import MODULES
 from deploy.onboard.cases import Output
 from deploy.onboard.limits import LONGEST_LINE
 from deploy.onboard.wire import Wire
@@ -29,7 +29,7 @@ def sha(data):
 
 def sync(board, manifest, members, cut=None):
     """Deploy `manifest`, sending a tar of `members`, cut short after `cut` bytes."""
-    session = board.start("remote", do="sync", manifest=manifest)
+    session = board.start("sync", manifest=manifest)
     event = session.event()
     if event["event"] != "want":
         return event
@@ -78,7 +78,7 @@ def test_a_broken_copy_leaves_the_old_tree(board, deployed, tmp_path, members, c
 
 def test_only_what_differs_is_asked_for(board, deployed):
     manifest = {"a/one": sha(b"one"), "b/two": sha(b"two")}
-    session = board.start("remote", do="sync", manifest=manifest)
+    session = board.start("sync", manifest=manifest)
     assert session.event() == {"event": "want", "paths": ["b/two"]}
 
 
@@ -139,27 +139,24 @@ def test_python_3_6_can_read_what_is_sent_to_a_board(program):
 
 
 def test_what_is_sent_needs_nothing_but_itself_and_the_standard_library():
-    for modules in PROGRAMS.values():
-        for number, name in enumerate(modules):
-            text = (ROOT / "deploy/onboard" / f"{name}.py").read_text()
-            wanted = set(re.findall(r"from deploy\.onboard\.(\w+) import", text))
-            assert wanted <= set(modules[:number])
-            for module in re.findall(r"^(?:import|from) (\w+)", text, re.M):
-                assert module == "deploy" or module in sys.stdlib_module_names
+    for number, name in enumerate(MODULES):
+        text = (ROOT / "deploy/onboard" / f"{name}.py").read_text()
+        wanted = set(re.findall(r"from deploy\.onboard\.(\w+) import", text))
+        assert wanted <= set(MODULES[:number])
+        for module in re.findall(r"^(?:import|from) (\w+)", text, re.M):
+            assert module == "deploy" or module in sys.stdlib_module_names
 
 
 def test_a_stop_while_connecting_is_not_lost(board):
     board.stop()
     with pytest.raises(BoardError, match="stopped"):
-        board.start("remote", do="fetch")
+        board.start("fetch")
 
 
 def test_a_stop_that_comes_before_the_first_case(board, tmp_path):
     sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"})
     case = {"sample": "a", "case": "x", "args": [], "timeout": 60, "arrays": False}
-    session = board.start(
-        "remote", do="run", run="20260101T000000.000Z", cases=[case, case], manifest={}
-    )
+    session = board.start("run", run="20260101T000000.000Z", cases=[case, case], manifest={})
     board.stop()
     events = []
     while (event := session.event())["event"] != "run":

@@ -10,8 +10,9 @@ import fabric
 import pytest
 from test_deploy_ssh import records
 
+from common.errors import UsageError
 from deploy import boards
-from deploy.errors import UsageError
+from deploy.fleet import Fleet
 from deploy.ssh import SshLink
 
 
@@ -211,17 +212,16 @@ def test_a_key_that_is_not_accepted(fab, odroid):
     assert "no key was accepted" in done.stderr
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", ["-oProxyCommand=touch hit", "a;touch hit", "$(touch hit)", "../../x", "a b", "."]
 )
-def test_a_hostile_name_is_refused(fab, project, tmp_path, name):
-    for args in ([f"--host={name}", "run-all"], ["-H", name, "run-all"]):
-        done = fab(*(["run-all", args[0]] if args[0].startswith("--") else args))
-        assert done.returncode == 2, (args, done.stdout, done.stderr)
-        assert "is not a host" in done.stderr
-    assert not list(tmp_path.rglob("hit"))
-    assert not (project / "results").exists()
+def test_a_hostile_name_is_refused(name):
+    fleet = Fleet()
+    with pytest.raises(UsageError, match="is not a host"):
+        fleet.asked(name)
+    fleet.named = [name]
+    with pytest.raises(UsageError, match="is not a host"):
+        fleet.asked(None)
 
 
 def test_an_unknown_host_and_a_closed_port(fab, tmp_path):

@@ -9,9 +9,10 @@ import pytest
 from conftest import ROOT
 from test_deploy_ssh import processes_with, until
 
+from common.errors import UsageError
 from common.profiles import PROFILES
 from deploy import boards
-from deploy.errors import BoardError, UsageError
+from deploy.errors import BoardError
 from dev.emulate import inside, root
 from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated

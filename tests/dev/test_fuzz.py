@@ -2,22 +2,24 @@
 
 import os
 import re
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from dev.fuzz import engine, words
-from dev.fuzz.engine import Box, judge, run
+from dev.fuzz.engine import ROOT, Box, judge, run
 
 
 @pytest.fixture
-def judged(monkeypatch):
+def judged(monkeypatch, tmp_path):
     """Return a function that runs an action and gives the verdict on it."""
     monkeypatch.setattr(engine, "LIMIT", 5.0)
 
     def verdict(action, memory=None):
-        box = Box()
+        box = Box(tmp_path)
         try:
             return judge(run(lambda: action(box), box), memory)
         finally:
@@ -80,6 +82,23 @@ def test_a_hang_is_seen_and_ended(judged, monkeypatch):
     start = time.monotonic()
     assert "no end within" in judged(lambda box: time.sleep(60))
     assert time.monotonic() - start < 10
+
+
+def test_nothing_is_left_of_a_run_that_is_killed():
+    code = (
+        "from dev.fuzz.engine import workplace\nwith workplace() as root:\n    print(root / 'x', "
+    )
+    code += "flush=True)\n    (root / 'x').mkdir()\n    input()"
+    run = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    folder = Path(run.stdout.readline().strip()).parent
+    assert folder.exists()
+    run.kill()
+    run.communicate()
+    end = time.monotonic() + 20
+    while folder.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not folder.exists()
 
 
 def test_memory_is_bounded_where_it_is_to_be(judged):

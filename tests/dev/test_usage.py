@@ -66,11 +66,6 @@ def test_a_program_that_leaves_a_child_behind_has_ended(tmp_path):
     assert done.seconds < 30
 
 
-def test_a_program_that_is_not_there():
-    with pytest.raises(OSError, match="no-such-program could not be started"):
-        usage.run(["no-such-program"])
-
-
 def test_a_wait_that_is_broken_off_ends_the_program():
     def late(*_):
         raise TimeoutError

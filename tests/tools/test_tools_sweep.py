@@ -179,8 +179,8 @@ def test_the_running_point_ends_with_its_tool(stub, number, status, line):
     [
         (("--random", "0"), "'0' is not a whole number from 1 up"),
         (("--seed", "x"), "'x' is not a whole number from 0 up"),
-        (("--limit", "0"), "'0' is not a number of seconds above 0"),
-        (("--limit", "nan"), "'nan' is not a number of seconds above 0"),
+        (("--limit", "0"), "'0' is not a number above 0"),
+        (("--limit", "nan"), "'nan' is not a number above 0"),
         (("--journal", "/no/such/folder/x"), "cannot use the journal /no/such/folder/x: No such"),
         (("--journal", "/tmp"), "cannot use the journal /tmp: "),
         (("--journal", "/dev/full"), "cannot use the journal /dev/full: it is no file"),
@@ -221,8 +221,8 @@ def test_axes_may_have_values_with_hyphens():
 
 def test_the_device_is_a_part_of_a_point():
     words = ("--size", "4", "-p", "0", "--device=x", "--limits", "embedded", "-v")
-    assert points.device_options(words) == ("-p", "0", "--device=x", "--limits", "embedded")
-    assert points.without_device(words) == ("--size", "4", "-v")
+    device = ("-p", "0", "--device=x", "--limits", "embedded")
+    assert points.apart(words) == (device, ("--size", "4", "-v"))
 
 
 # Progress.
@@ -250,9 +250,7 @@ def test_a_bar_on_a_terminal(stub):
     assert "--size 6: 40 GFLOPS" in text.decode()
 
 
-def test_without_rich_there_are_plain_lines(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "bars", None)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+def test_off_a_terminal_there_are_plain_lines(capsys):
     with progress.Progress(2) as shown:
         shown.step("one")
         shown.step("two")

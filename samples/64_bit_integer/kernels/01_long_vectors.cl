@@ -7,12 +7,12 @@
  *                   +--- atom_add --> sums[1]     sum of p
  *
  * NDRange: one dimension, count / 8 work-items rounded up to whole work-groups. `count` may be any
- * number from 1 to 2^32 - 1. `sums` must be 0 before. `contiguous` has no effect
- * here: a work-item reads one vector only.
+ * number from 1 to 2^32 - 1. `sums` must be 0 before. `contiguous` has no effect here: a work-item
+ * reads one vector only.
  *
  * The idea: vectors of 128 bits, the width of a Mali-T600's registers, and integers of 64 bits.
  * 255 * 255 = 65025 fits 16 bits, so eight squares fit one ushort8. What it costs: two atomic
- * additions per 8 pixels, all of them to the same 16 bytes, so the work-items wait in line. */
+ * additions per 8 pixels, all of them to the same 16 bytes, so the work-items wait for each other. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 __kernel void long_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,

@@ -1,4 +1,5 @@
-/* The sum of an image's pixels and the sum of their squares: a work-item adds up many vectors.
+/* The sum of an image's pixels and the sum of their squares: a work-item adds up many vectors, and a
+ * work-group its work-items.
  *
  *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     64 pixels each, row after row
  *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
@@ -6,16 +7,29 @@
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
  *                                                          own, which its prefetcher can follow
  *
- * NDRange: one dimension, any number of work-items. Each reads its
- * vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
- * 2^32 - 1; what no whole vector covers is the first work-item's. `pixels` must lie on a multiple
- * of 64 bytes. `sums` (squares, pixels) must be 0 before.
+ * NDRange: one dimension, any number of work-items; for work_group in work-groups of 1, 2, 4, ...
+ * WORK_GROUP. `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
+ * from 1 to 2^32 - 1; the first work-item adds up the rest, which is no whole vector. `pixels` must
+ * lie on a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *
- * The idea: an addition in a register costs next to nothing, an atomic one a journey to the memory.
- * So a work-item first adds up all of its vectors by itself, in 16-bit lanes while they can hold
- * the sums and in 64-bit integers beyond, and only then adds its two sums to those of the others.
- * What it costs: still two atomic additions per work-item, and a GPU wants thousands of those. */
+ *   many_vectors   An addition in a register costs next to nothing, an atomic one an access to memory.
+ *                  So a work-item first adds up all of its vectors by itself, in 16-bit lanes while
+ *                  they can hold the sums and in 64-bit integers beyond. It costs two atomic additions
+ *                  per work-item, and a GPU wants thousands of those.
+ *   work_group     Local memory is near, and the work-items of a group can wait for each other. They
+ *                  add up their sums there, as a tree, and one pair of atomic additions is left for
+ *                  each work-group:
+ *
+ *                    scratch     | a | b | c | d | e | f | g | h |
+ *                                |a+e|b+f|c+g|d+h|              half as many work-items each time
+ *                                | . | . |
+ *                                | s |
+ */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+
+#ifndef WORK_GROUP
+#define WORK_GROUP 256 /* work-items in a work-group, at most */
+#endif
 
 /* The longest stretch that the lanes of sum_stretch can add up, in vectors of 64 pixels. A half of a
  * lane of `pixels` gains 2 * 255 by each: 128 * 510 = 65280 < 2^16. A lane of `squares` gains
@@ -64,10 +78,10 @@ uint2 sum_rest(__global const uchar *pixels, uint count)
     return sums;
 }
 
-__kernel void many_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,
-                           __global ulong *sums)
+/* Return (sum of the squares, sum) of all that this work-item adds up. */
+ulong2 sum_of_work_item(__global const uchar *pixels, uint count, uint contiguous)
 {
-    /* The vectors of this work-item: start, start + step, ... before end. */
+    /* Its vectors are start, start + step, ... before end. */
     const uint items = get_global_size(0), item = get_global_id(0);
     const uint all = count / 64, each = (all + items - 1) / items;
     const uint start = contiguous ? min(item * each, all) : item;
@@ -80,7 +94,31 @@ __kernel void many_vectors(__global const uchar *restrict pixels, uint count, ui
         sums_here += convert_ulong2(sum_stretch(vectors, at, step, end));
     if (item == 0)
         sums_here += convert_ulong2(sum_rest(pixels, count));
+    return sums_here;
+}
 
+__kernel void many_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,
+                           __global ulong *sums)
+{
+    const ulong2 sums_here = sum_of_work_item(pixels, count, contiguous);
     atom_add(&sums[0], sums_here.x);
     atom_add(&sums[1], sums_here.y);
+}
+
+__kernel void work_group(__global const uchar *restrict pixels, uint count, uint contiguous,
+                         __global ulong *sums)
+{
+    __local ulong2 scratch[WORK_GROUP];
+    const uint local_item = get_local_id(0);
+    scratch[local_item] = sum_of_work_item(pixels, count, contiguous);
+    for (uint half_size = get_local_size(0) / 2; half_size > 0; half_size /= 2) {
+        /* What is read below was written by another work-item. */
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (local_item < half_size)
+            scratch[local_item] += scratch[local_item + half_size];
+    }
+    if (local_item == 0) {
+        atom_add(&sums[0], scratch[0].x);
+        atom_add(&sums[1], scratch[0].y);
+    }
 }

@@ -78,12 +78,12 @@ def test_wrong_metadata(load, changes, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "k.json is no JSON: "),
-        ("{", "k.json is no JSON: "),
-        ("[1]", "k.json is not a JSON object with the keys name, file"),
+        ("", r"k\.json: Expecting"),
+        ("{", r"k\.json: Expecting"),
+        ("[1]", "k.json: not a JSON object with the keys name, file"),
         ('{"dj": 1, "dj": 2}', "k.json: dj stands there twice"),
-        ("[" * 100000, "k.json is no JSON: "),
-        ("\x00", "k.json is no JSON: "),
+        ("[" * 100000, r"k\.json: its values are nested too deeply"),
+        ("\x00", r"k\.json: Expecting"),
     ],
 )
 def test_what_is_no_metadata(load, text, message):
@@ -127,7 +127,7 @@ def test_every_broken_file_is_named_at_once(load, tmp_path):
     load()
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "z.json").write_text(json.dumps({**RIGHT, "di": 0}))
-    message = r"^a\.json is no JSON: .*; z\.json: di must be a whole number from 1 to 64, not 0$"
+    message = r"a\.json: Expecting .*; z\.json: di must be a whole number from 1 to 64, not 0$"
     with pytest.raises(UsageError, match=message):
         metadata.find(tmp_path, ["all", "z"])
 

@@ -64,7 +64,7 @@ def test_what_it_prints(sgemm):
     at = lines.index("Profiling information:")
     # What takes long is announced before it begins.
     assert lines[at - 5 : at] == [
-        "Making inputs and their float64 result on the host", "",
+        "Making the float64 result on the host", "",
         "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
         "Launching 1 x to warm up, 5 x to time",
     ]  # fmt: skip
@@ -227,4 +227,4 @@ def test_work_groups_whose_size_is_stated(queue, size, name, rows):
 
 def test_the_sample_stays_a_tutorial():
     lines = (ROOT / "samples/sgemm/run.py").read_text().splitlines()
-    assert len(lines) <= 136
+    assert len(lines) <= 138

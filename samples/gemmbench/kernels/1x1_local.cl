@@ -1,21 +1,12 @@
-/* C = alpha * A * B + beta * C, float32, row-major; A and B as they are ("NN"):
- *
- *                          n              element (row, column) of a matrix is at
- *                    +-----------+        [row * n + column]
- *                  n |   |   B   |
- *                    |   v       |        The sum over k runs along a row of A, where
- *            n       +-----------+        neighbours are neighbours in memory, and down B,
- *      +-----------+ +-----------+        whose rows lie n elements apart.
- *    n | --> A     | |   o   C   |
- *      +-----------+ +-----------+
+/* C = alpha * A * B + beta * C, float32, row-major, B as it is ("NN" in 1x1.cl); rows of A through
+ * local memory.
  *
  * NDRange: n x n, a work-item per element of C, in work-groups of any shape with at most ROOM
  * rows; dimension 0 goes over the columns. Any order from 1 up.
  *
- * The work-items of a row of the group need the same row of A. They fetch it together, a chunk at
- * a time, into local memory, and each reads all of it there. Two barriers make that right: none
- * may read before all have written, and none may overwrite what another still reads. They are not
- * those of the _barrier kernels, which the result does not need.
+ * The work-items of a row of the group need the same row of A. They load it together, a chunk at
+ * a time, into local memory, and each reads all of it there. The result needs both barriers: no
+ * work-item may read before all have written, and none may overwrite what another still reads.
  */
 
 #ifndef ROOM
@@ -38,10 +29,10 @@ __kernel void gemm(__global const float *restrict A, __global const float *restr
         const uint count = min((size_t)length, n - start);
         for (uint k = column; k < count; k += columns)
             chunk[k] = A[i * n + start + k];
-        barrier(CLK_LOCAL_MEM_FENCE); /* the chunk is whole */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the chunk is complete */
         for (uint k = 0; k < count; k++)
             sum += chunk[k] * B[(start + k) * n + j];
-        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs it any more */
+        barrier(CLK_LOCAL_MEM_FENCE); /* no work-item needs it any more */
     }
     C[i * n + j] = alpha * sum + beta * C[i * n + j];
 }

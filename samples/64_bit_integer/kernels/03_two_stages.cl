@@ -9,14 +9,14 @@
  *   stage 1, here        work-group 0 -> sums[0]   work-group 1 -> sums[1]   ...
  *   stage 2, the host    adds up the rows of `sums`
  *
- * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP. Each
- * reads its vectors; `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
- * from 1 to 2^32 - 1; what no whole vector covers is the first work-item's.
+ * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP.
+ * `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
+ * 2^32 - 1; the first work-item adds up the rest, which is no whole vector.
  * `pixels` must lie on a multiple of 16 bytes. `sums` has a row per work-group: the low and the high
  * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.
  *
- * The idea: who writes to a place of its own needs no atomics. A group leaves its sums in a row of
- * its own, and the host adds up the rows: a few hundred numbers at most, less work than a second
+ * The idea: a work-group that writes to a place of its own needs no atomics. It leaves its sums in a
+ * row of `sums`, and the host adds up the rows: a few hundred numbers at most, less work than a second
  * launch. An embedded profile may lack 64-bit integers altogether, so a sum is a pair of 32-bit
  * words and the carry is added by hand.
  *

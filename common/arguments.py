@@ -1,0 +1,57 @@
+"""Command lines: a parser that raises UsageError, and types of values. Standard library only."""
+
+import argparse
+import math
+
+from common.errors import UsageError
+
+_LARGEST = (2 - 2**-23) * 2.0**127  # of float32
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations, and whose help shows the description as it stands."""
+
+    def __init__(self, prog, description, epilog):
+        super().__init__(
+            prog=prog, description=description, epilog=epilog, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+
+    def error(self, message):
+        raise UsageError(f"{message}; see --help")
+
+
+def count(least, most=None):
+    """Return the argparse type of the whole numbers from `least` up, or up to `most`."""
+    upto = "up" if most is None else f"to {most}"
+
+    def parse(text):
+        # More digits make no sense; Python refuses thousands of them.
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least} {upto}")
+        return value
+
+    return parse
+
+
+def number(text):
+    """Return the number that `text` names, if float32 can hold it: an argparse type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
+    return value
+
+
+def positive(text):
+    """Return the positive number that `text` names: an argparse type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0, or too large")
+    return value
