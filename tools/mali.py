@@ -59,15 +59,15 @@ def cost(text, figures):
     parse = _bifrost if bifrost else _valhall if valhall else _midgard
     steps, loops = parse(text.split("\n"))
     total = sum(steps, Counter())
-    rates = {unit: figures[unit] / total[unit] for unit in UNITS if figures.get(unit)}
+    known = [unit for unit in UNITS if figures.get(unit) and total[unit]]
+    rates = {unit: figures[unit] / total[unit] for unit in known} or _MIDGARD
     for kind in (_MULTIPLY_ADDS, _PRODUCTS):
         found = {(a, b): n for a, b in loops if (n := sum(steps[a:b], Counter()))[kind]}
         inner = [n for (a, b), n in found.items()
                  if not any((a, b) != (c, d) and a <= c and d <= b for c, d in found)]  # fmt: skip
         if inner:
             hot = max(inner, key=lambda n: n[kind])
-            cycles = {unit: hot[unit] * rate / hot[kind]
-                      for unit, rate in (rates or _MIDGARD).items()}  # fmt: skip
+            cycles = {unit: hot[unit] * rate / hot[kind] for unit, rate in rates.items()}
             cycles = {unit: cycles.get(unit, 0) for unit in (*cycles, *_MEMORY)}
             return Cost(hot[kind], hot["instructions"] / hot[kind], cycles)
     return None
