@@ -15,6 +15,7 @@ from typing import NamedTuple
 from common import manifest, table
 from common.errors import PASSED, WRONG_RESULT
 from tools import gpus
+from tools.progress import Progress
 
 _LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _BIFROST_OR_VALHALL = ("mali-g52", "mali-g57", "mali-g610")
@@ -57,13 +58,14 @@ BARS = (
 def main(argv):
     """Build every kernel that has a bar for one of the GPUs; return the exit status."""
     wanted = argv[0].split(",") if argv else [*_BIFROST_OR_VALHALL, _T860]
+    plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
     rows, missed = [], False
-    for gpu in wanted:
-        for bar in BARS:
-            if gpu in bar.most:
-                cells, within = measured(bar, gpu)
-                rows.append([" ".join((bar.sample, bar.options)), gpu, *cells])
-                missed |= not within
+    with Progress(len(plan)) as progress:
+        for bar, gpu in plan:
+            cells, within = measured(bar, gpu)
+            rows.append([" ".join((bar.sample, bar.options)), gpu, *cells])
+            progress.step(f"{gpu} {bar.options}: {cells[0]} cycles, at most {cells[1]}")
+            missed |= not within
     head = ["", "GPU", "cycles", "at most", "instructions", "at most", "threads", "spills", ""]
     print("\n".join(table.lines(head, rows)))
     return WRONG_RESULT if missed else PASSED

@@ -78,6 +78,16 @@ def test_build_only_enqueues_nothing(recorded, tmp_path, name):
         assert f"{item.variant}: built in " in done.stdout
 
 
+def test_what_the_device_cannot_do_is_not_built(recorded):
+    args = ("--kernel", "all", "--size", "8x8", "--limits", "embedded", "--build-only")
+    done, items = recorded("64_bit_integer", *args)
+    assert (done.returncode, [item.status for item in items]) == (
+        77,
+        ["unsupported"] * 3 + ["built"],
+    )
+    assert items[0].reason == "the device has no cl_khr_int64_base_atomics"
+
+
 @pytest.mark.parametrize(
     ("sample", "kernel", "wanted"),
     [
