@@ -227,7 +227,8 @@ class Emulated:
 
 
 def _settings(env):
-    return [f"{name}={value}" for name, value in {"LANG": "C.UTF-8", **env}.items()]
+    own = {"LANG": "C.UTF-8", "OPENCL_SAMPLES_PROBE_SECONDS": "300"}  # compilers are emulated, too
+    return [f"{name}={value}" for name, value in {**own, **env}.items()]
 
 
 def _last(said):
