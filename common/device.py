@@ -263,7 +263,7 @@ def summary(about):
     kind = f"{about['type']}, {about['compute_units']} compute units"
     profile = "" if limit["profile"] == "device" else f", limits of {limit['profile']}"
     # Before a sample teaches tiles.
-    no_gain = "  local memory     is global memory here: a tile that is copied into it is no nearer"
+    no_gain = "  local memory     is global memory on this device, and no faster"
     lines = [
         f"Device: {about['name']} ({kind}{profile})",
         f"  platform         {about['platform']}, {version}",

@@ -331,6 +331,12 @@ def test_what_users_typed_before_means_the_same(sample):
     assert parse([]).libraries == ("numpy", "clblast", "cublas")
 
 
+def test_kernels_are_described_with_parameters_of_one_of_them(sample):
+    """tools tune names the kernel later."""
+    args = sample.run.options().parse_args(["--describe", "--KC", "64"])
+    assert sample.kernels.named(args) == []
+
+
 def test_exact_data_is_exact_for_every_beta_that_is_checked(sample, queue):
     """Half holds whole numbers up to 2048: 128 products of up to 16 reach it with no C to add."""
     words = ["--data", "integer", "--precision", "half", "--size", "2x2x128"]
