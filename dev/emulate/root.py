@@ -66,7 +66,8 @@ def _mesa(driver, **env):
     packages = ("mesa-drm-shim", "mesa-opencl-icd", *_PYTHON)
     shim = f"/usr/lib/{arch.triplet}/lib{driver}_noop_drm_shim.so"
     caches = {"MESA_SHADER_CACHE_DIR": CACHE, "PYTHONPYCACHEPREFIX": f"{CACHE}/python"}
-    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, **caches, **env}
+    # By default qemu computes the codes of signed pointers, and takes five times as long.
+    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, "QEMU_CPU": "cortex-a76", **caches, **env}
     return arch._replace(packages=packages, release="13", env=env)
 
 

@@ -13,7 +13,6 @@ import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, record, table
 from common.errors import (
-    OPENCL_FAILURE,
     PASSED,
     WRONG_RESULT,
     SampleError,
@@ -68,7 +67,6 @@ class Result:
         self._crashed = self._recorded = self._unit in progress.crashed
         if self._crashed:
             self.status, self.reason = "error", progress.crashed[self._unit]
-            self.exit_status = OPENCL_FAILURE
 
     def at(self, doing):
         """Note that this one is at work: if the process dies now, it was this one."""

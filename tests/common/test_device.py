@@ -202,7 +202,7 @@ def test_the_summary_says_where_local_memory_is_no_nearer(queue, kind):
     about = device.describe(queue.device, device.limits(queue.device))
     about["limits"]["local_mem_type"] = kind
     said = [line for line in device.summary(about) if line.startswith("  local memory")]
-    assert [("is global memory here" in line) for line in said] == [True] * (kind == "global")
+    assert [("is global memory" in line) for line in said] == [True] * (kind == "global")
 
 
 def test_the_summary_shows_what_matters(queue):

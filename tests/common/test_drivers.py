@@ -107,13 +107,13 @@ def test_the_doctor_says_the_same(fab, with_driver, how):
     define, reason = WRONG[how]
     done = fab("doctor", env=with_driver(define))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"note  OpenCL         Fake GPU (gpu): its driver {reason}" in done.stdout
+    assert f"note  OpenCL         Fake GPU (gpu), driver 1.0: its driver {reason}" in done.stdout
 
 
 def test_the_doctor_fails_a_board_where_no_driver_works(fab, with_driver):
     done = fab("doctor", env=with_driver(WRONG["aborts"][0], alone=True))
     assert done.returncode == 1
-    assert "FAIL  OpenCL         Fake GPU (gpu): its driver crashes" in done.stdout
+    assert "FAIL  OpenCL         Fake GPU (gpu), driver 1.0: its driver crashes" in done.stdout
 
 
 def test_the_summary_says_the_same(fab, with_driver):
