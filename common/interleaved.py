@@ -38,27 +38,35 @@ class Contender:
 
     `launcher(stream)` returns a function that launches it once in that stream; with `events` it
     returns those of its steps. A stream has a `queue`, and whatever else the launcher wants of it.
-    `finish(streams)` waits. What is not `queued` does not run on OpenCL's queues, and its launches
-    follow one another whatever the streams. After each sample the round pauses for `settle`
-    seconds: threads of a BLAS spin on for a while, and would slow what comes next.
+    With `bare` the host's time is that of launches in stream.bare(), whose queue takes no times: on
+    some GPUs, taking them delays each launch. `finish(streams)` waits. What is not `queued` does
+    not run on OpenCL's queues, and its launches follow one another whatever the streams. After each
+    sample the round pauses for `settle` seconds: threads of a BLAS spin on for a while, and would
+    slow what comes next.
     """
 
-    def __init__(self, name, launcher, finish=finish, events=False, queued=True, settle=0):
+    def __init__(
+        self, name, launcher, finish=finish, events=False, queued=True, settle=0, bare=False
+    ):
         self.name, self.launcher, self.finish = name, launcher, finish
-        self._events, self._queued, self.settle = events, queued, settle
+        self._events, self._queued, self.settle, self._bare = events, queued, settle, bare
         self.error = None  # what ended its samples
         self.announce = lambda: None  # called before each sample
         self.steps = []  # of each sample: the seconds of each step of a launch that is alone
-        self._streams, self._launchers = [], []
+        self.leave()
 
     def enter(self, stream, launcher=None):
         """Take a further stream. Raises what making a launcher raises."""
         self._launchers.append(launcher or self.launcher(stream))
         self._streams.append(stream)
+        if self._bare:
+            self._bare_streams.append(stream.bare())
+            self._bare_launchers.append(self.launcher(self._bare_streams[-1]))
 
     def leave(self):
         """Let go of all streams, and of their buffers."""
         self._streams, self._launchers = [], []
+        self._bare_streams, self._bare_launchers = [], []
 
     @property
     def queues(self):
@@ -90,6 +98,8 @@ class Contender:
         launches, host = self._launch(in_flight)
         if host < _SHORT:
             launches, host = self._launch(in_flight)
+        if self._bare:
+            host = self._launch(in_flight, self._bare_launchers, self._bare_streams)[1]
         host /= in_flight
         if not self._events:
             return *_NO_TIMES, host
@@ -106,11 +116,11 @@ class Contender:
         run = elapsed(begin, end) / in_flight
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
-    def _launch(self, count):
+    def _launch(self, count, launchers=None, streams=None):
         """Return what `count` launches return, and the host's seconds until all are done."""
         start = time.perf_counter()
-        launches = [launch() for launch in islice(cycle(self._launchers), count)]
-        self.finish(self._streams)
+        launches = [launch() for launch in islice(cycle(launchers or self._launchers), count)]
+        self.finish(streams or self._streams)
         return launches, time.perf_counter() - start
 
 

@@ -61,13 +61,14 @@ def builds_only():
     return _asked["build_only"]
 
 
-def build(context, path, defines=None, options=()):
+def build(context, path, defines=None, options=(), before=()):
     """Return the program of the file `path`, built with -D for each of `defines`.
 
-    Raises OpenCLFailure, whose `log` is the compiler's log with the lines of source it names.
+    The text of the files `before` stands before its own. Raises OpenCLFailure, whose `log` is the
+    compiler's log with the lines of source it names.
     """
     try:
-        source = files.read_bytes(path, _LARGEST).decode()
+        source = "".join(files.read_bytes(each, _LARGEST).decode() for each in (*before, path))
     except UsageError as error:
         why = str(error).rpartition(": ")[2]
         raise OpenCLFailure(f"cannot read the kernel {path.name}: {why}") from error

@@ -18,7 +18,7 @@ from common.constraints import VECTORS, Space
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
-from common.machine import blocking
+from common.machine import blocking, tiles
 from common.tuned import find
 
 # What a search tries for a parameter; where a kernel has others, they stand there.
@@ -167,65 +167,74 @@ PACKED = _kernel(
     start=_packed_start, more=_packed_more, groups=_packed_groups,
 )  # fmt: skip
 
-# 13: warps. Measured on an H200: large tiles take 128 of its multiplications in a clock for 6 reads
-# of local memory, and need about as many tiles as there are compute units; below, small ones whose
-# work-items share the k's. Elsewhere registers may be few: 16 sums for each work-item.
+# 13: warps. The tile follows the size, by common/machine/tiles.py.
 
 NVIDIA = "cl_nv_compiler_options"  # its compiler takes inline PTX
-_LARGE = {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1, "BAND": 8}
-_LARGE_DOUBLE = {**_LARGE, "TSM": 64, "WPTM": 8}  # as many registers
-_SMALL = {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2, "BAND": 8}
-_MODEST = {"TSM": 64, "TSN": 64, "TSK": 16, "WPTM": 4, "WPTN": 4, "SLICES": 1, "BAND": 8}
 _SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
 
 
-def _tiles(problem, params, device=None):
-    """Return how many tiles of TSM x TSN C has: as many work-groups, in one dimension."""
-    return (-(-problem.size.M // params["TSM"]) * -(-problem.size.N // params["TSN"]),)
+def _warps(problem, limits, device):
+    """Return (seconds, parameters) of the fastest tile."""
+    itemsize, found = problem.dtype.itemsize, tiles.MODEST
+    if NVIDIA in limits.extensions:
+        found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
+    return tiles.best(problem.size, found, device.max_compute_units, itemsize)
 
 
 def _warps_start(given, problem, limits, device):
-    if NVIDIA not in limits.extensions:
-        return _MODEST
-    large = _LARGE_DOUBLE if problem.dtype.itemsize == 8 else _LARGE
-    return large if _tiles(problem, large)[0] >= 1.5 * device.max_compute_units else _SMALL
+    return {**_warps(problem, limits, device)[1], "BAND": 8}
 
 
 def _warps_more(problem, params, limits, device):
-    lengths = problem.size.N, problem.size.K, problem.lda, problem.ldb, problem.ldc
-    return {"WIDTH": 1 if any(n % 4 for n in lengths) else 4}, ()
+    (_, N, K), lda, ldb, ldc = problem.size, *problem[2:]
+    widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
+    return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
+
+
+def _groups(problem, params, device):
+    return (tiles.groups(problem.size, params, device.max_compute_units),)
 
 
 WARPS = _kernel(
-    *(13, "warps", {**dict.fromkeys(_LARGE, 0), "BAND": 8}),
+    *(13, "warps", {**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8}),
     (
         *("WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0"),
         *("TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0"),
         *(f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0"),
-        *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % (TSK // 4) == 0"),
+        *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0"),
         _UNROLLED.format("TSK * WPTM * WPTN"),
     ),
     (f"{_SLICE} * SLICES",),
     "4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
     f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
-    {**dict.fromkeys(("TSM", "TSN"), (32, 64, 128, 256)),
-     **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)), "SLICES": (1, 2, 4), "BAND": (1, 4, 8, 16)},
-    start=_warps_start, more=_warps_more, groups=_tiles,
+    {**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
+     **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
+     **dict.fromkeys(("SLICES", "SPLITS"), (1, 2, 4)), "BAND": (1, 4, 8, 16)},
+    start=_warps_start, more=_warps_more, groups=_groups,
 )  # fmt: skip
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
 # waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
 # leave a work-item too few registers.
 
-_WARP = {"WARP_M": 32, "WARP_N": 64}
-_PIPELINE = {"PART_BITS": 16, "TSM": 64, "TSN": 128, **_WARP, "STAGES": 4, "BAND": 8}
-_SPLIT_ITEMS = 256  # of a work-group of split(), as in the kernel
+_SPLIT_ITEMS = 256  # of a work-group of split(), at most
 _ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
 _CAPABILITY = 8
 
 
-def _require_units(problem, params, limits, device):
-    """Raise Unsupported where the device has no matrix units that the kernel can use."""
+def _units(problem, device):
+    """Return (seconds, parameters) of the fastest tile."""
+    M, N, K = problem.size
+    split = 9e-6 + (M + N) * K / 3e11  # seconds of split()
+    return tiles.best(problem.size, tiles.UNITS, device.max_compute_units, 4, split)
+
+
+def _units_start(given, problem, limits, device):
+    return {"PART_BITS": 16, **_units(problem, device)[1], "BAND": 8}
+
+
+def _units_more(problem, params, limits, device):
+    """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     if NVIDIA not in limits.extensions:
         lacking = f"the device has no {NVIDIA}"
         raise Unsupported(f"14_matrix_units needs inline PTX, by NVIDIA's compiler: {lacking}")
@@ -233,14 +242,20 @@ def _require_units(problem, params, limits, device):
     if capability[0] < _CAPABILITY:
         has = ".".join(map(str, capability))
         raise Unsupported(f"14_matrix_units needs compute capability {_CAPABILITY}.0, it is {has}")
-    return {}, ()
+    shared = tiles.shared(problem.size, params, device.max_compute_units)
+    parts = params["SPLITS"] if shared == tiles.count(problem.size, params) else 1
+    slabs = -(-problem.size.K * params["PART_BITS"] // 512)
+    chunks = 4 * -(-slabs // parts)  # for 8 lines a work-group, as many work-items as chunks
+    items = min(_SPLIT_ITEMS, 8 << (chunks - 1).bit_length())
+    return {"PARTS": parts, "SPLIT_ITEMS": items}, ()
 
 
 _LINES = f"({_up('M', 'TSM')} + {_up('N', 'TSN')})"  # rows of A and columns of B
 _SLABS = _over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
 MATRIX_UNITS = _kernel(
-    *(14, "matrix_units", _PIPELINE),
+    *(14, "matrix_units"),
+    {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8},
     (
         *("PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0"),
         *("TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N")),
@@ -250,13 +265,14 @@ MATRIX_UNITS = _kernel(
     (_ITEMS,),
     "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
     {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
-     **dict.fromkeys(_WARP, (16, 32, 64)), "STAGES": (2, 3, 4), "BAND": (4, 8, 16)},
-    more=_require_units, groups=_tiles,
-    passes=(Pass("split", (f"{_LINES} // 8 * {_SPLIT_ITEMS}",), None, (_SPLIT_ITEMS,)),),
-    work=f"{_LINES} * ({_SLABS} * 128 + 4)",  # panels, and an exponent a line
+     **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
+     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
+    start=_units_start, more=_units_more, groups=_groups,
+    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS",), None, ("SPLIT_ITEMS",)),),
+    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS)",  # panels, and an exponent a line
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
-    local_least=99 * 2**10, precisions=("single",),
+    local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
 )  # fmt: skip
 
 # 21 to 26: for Mali. A work-item makes M0 x N0 elements of C, or 4 where a parameter is missing. 22
@@ -352,7 +368,9 @@ def best(args, problem, about, limits, device):
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"{untuned} CPUs"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
-        candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in (MATRIX_UNITS, WARPS)]
+        warps, units = _warps(problem, limits, device)[0], _units(problem, device)[0]
+        fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
+        candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in fastest]
     every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
     candidates += [(each, {}, f"{untuned} every device") for each in every]
     for kernel, params, why in candidates:

@@ -5,6 +5,7 @@ make them before it, and take C out of its copy again.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -18,6 +19,7 @@ from common import constraints
 from common.constraints import Space
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
+from common.machine import tiles
 from common.matrices import Matrix
 from common.program import build
 
@@ -29,7 +31,7 @@ _SIDE = 16  # of the work-groups that copy
 class Pass(NamedTuple):
     """A kernel of the same file that is launched before gemm(), with the same arguments.
 
-    `items` are work-items, rounded up to whole work-groups: of `local`, or else those of gemm().
+    `items` are work-items, rounded up to whole work-groups: of `local`, or else as gemm() has them.
     With a `channel`, of cl.channel_type, it fills an image: of 4 channels, a pixel a work-item.
     """
 
@@ -49,8 +51,10 @@ class Kernel:
     buffer of `work` bytes, if it is not 0, and the images as further arguments. What no expression
     can say is a function: `start` gives defaults that follow the device and the size, in place of
     those that are 0; `more` gives further (defines, build options), or raises Unsupported; `groups`
-    gives the work-groups of the NDRange. `local_least` are bytes of local memory that the device
-    has, whatever its driver tells. A source for one of `precisions` only has no REAL.
+    gives the work-groups of the NDRange. With a parameter SPLITS, work-groups may share a tile:
+    gemm() then gets a last buffer for parts, which add.cl adds up. `local_least` are bytes of local
+    memory that the device has, whatever its driver tells. A source for one of `precisions` only has
+    no REAL. The files `before` stand before it.
     """
 
     number: int
@@ -67,6 +71,7 @@ class Kernel:
     groups: Callable | None = None
     local_least: int = 0
     precisions: tuple = ("single", "double", "half")
+    before: tuple = ()
 
     @property
     def label(self):
@@ -82,9 +87,9 @@ class Kernel:
 class Plan(NamedTuple):
     """How a kernel is built and launched for a problem; sizes of the NDRange in work-items.
 
-    `size` is M, N and K as the kernel gets them. `why` says what was wrong with the defaults of its
-    parameters, or is None. `passes` are (entry, global size, local size). `room` has, by its role,
-    the bytes of each buffer and the (channel, width, height) of each image that it needs.
+    `size` is M, N and K as the kernel gets them. `why` says what was wrong with the defaults, or is
+    None. `passes` are (entry, global size, local size). `room` has, by its role, the bytes of each
+    buffer and the (channel, width, height) of each image. `shared` tiles have several work-groups.
     """
 
     kernel: Kernel
@@ -100,6 +105,7 @@ class Plan(NamedTuple):
     align: tuple
     passes: tuple
     room: dict
+    shared: int
 
 
 def plan(kernel, given, problem, limits, device):
@@ -112,9 +118,7 @@ def plan(kernel, given, problem, limits, device):
     defines, options = kernel.more(problem, params, limits, device) if kernel.more else ({}, ())
     real = {"REAL": REAL[problem.dtype]} if len(kernel.precisions) > 1 else {}
     size = padded(problem.size, _values(kernel.multiple, params))
-    itemsize = {"itemsize": problem.dtype.itemsize}
-    known = {**params, **size._asdict(), **itemsize}
-
+    known = {**params, **defines, **size._asdict(), "itemsize": problem.dtype.itemsize}
     # The NDRange: a work-item for each `per_item` elements of C, in whole work-groups.
     local = constraints.local_size(kernel.space, params)
     if kernel.groups:
@@ -123,18 +127,22 @@ def plan(kernel, given, problem, limits, device):
         columns, rows = _values(kernel.per_item, params)
         total = _whole((-(-size.N // columns), -(-size.M // rows)), local)
     passes = tuple(
-        (each.entry, _whole(_values(each.items, known), each.local or local), each.local or local)
+        (each.entry, _whole(_values(each.items, known), group), group)
         for each in kernel.passes
+        for group in [_values(each.local, known) or local]
     )
     work = constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}  # fmt: skip
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
-    used = constraints.local_bytes(kernel.space, params, itemsize)
+    shared = tiles.shared(size, params, device.max_compute_units) if "SPLITS" in params else 0
+    if params.get("SPLITS", 1) > 1:
+        room["parts"] = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known) * (shared or 1)
+    used = constraints.local_bytes(kernel.space, params, known)
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
-        used, size, _values(kernel.align, params), passes, room,
+        used, size, _values(kernel.align, params), passes, room, shared,
     )  # fmt: skip
 
 
@@ -209,7 +217,7 @@ def build_kernel(queue, limits, kernel, given, problem):
     for _ in range(_ATTEMPTS):
         made = plan(kernel, given, problem, limits, device)
         require_memory(made, limits)
-        program = build(queue.context, kernel.file, made.defines, made.options)
+        program = build(queue.context, kernel.file, made.defines, made.options, kernel.before)
         most = group_limit(program, device)
         if prod(made.local_size) <= most:
             return Built(made, program, side)
@@ -257,9 +265,8 @@ class Stream:
         held = self._room.get(role)
         if isinstance(need, int):
             if held is None or held.size < need:
-                self._room[role] = cl.Buffer(
-                    self.queue.context, _FILLED, hostbuf=np.full(need, 255, np.uint8)
-                )
+                filled = np.full(need, 255, np.uint8)
+                self._room[role] = cl.Buffer(self.queue.context, _FILLED, hostbuf=filled)
         elif held is None or held.shape != need[1:]:
             self._room[role] = _image(self.queue.context, *need)
         return self._room[role]
@@ -267,6 +274,12 @@ class Stream:
     def own_bytes(self):
         """Return how many bytes it has that others do not share: of C and of copies."""
         return self.C.nbytes + sum(each.size for each in self._room.values())
+
+    def bare(self):
+        """Return this stream with another queue, which does not take the times of its commands."""
+        stream = copy(self)
+        stream.queue = cl.CommandQueue(self.queue.context)
+        return stream
 
     def beside(self):
         """Return another stream on the same device: A and B are shared, C and copies are not."""
@@ -324,12 +337,12 @@ def copies(built, stream, beta):
     taken, before, after = {name: getattr(stream, name) for name in "ABC"}, [], []
     for name, (rows, columns) in wanted(built.plan).items():
         own, nbytes = taken[name], rows * columns * built.plan.problem.dtype.itemsize
-        copy = taken[name] = Copy(stream.room(name, nbytes), rows, columns, columns)
+        made = taken[name] = Copy(stream.room(name, nbytes), rows, columns, columns)
         if name != "C" or beta:
             what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
-            before.append(_step(stream.queue.context, built, f"{what} {name}", own, copy))
+            before.append(_step(built, f"{what} {name}", own, made))
         if name == "C":
-            after.append(_step(stream.queue.context, built, "unpad C", copy, own))
+            after.append(_step(built, "unpad C", made, own))
     return *taken.values(), before, after
 
 
@@ -343,23 +356,39 @@ def passes(built, stream, arguments):
     return steps
 
 
-def _step(context, built, what, source, target):
+def added(built, arguments):
+    """Return the steps after gemm() with these `arguments`: one if work-groups share tiles."""
+    plan, items = built.plan, built.side**2
+    if not plan.shared:
+        return []
+    adders = min(items, next(n for n in (16, 4, 1) if n <= plan.params["SPLITS"]))
+    defines = {"REAL": REAL[plan.problem.dtype], "ADDERS": adders, "ITEMS": items}
+    defines |= {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+    kernel = _beside(built, "add", (*defines.items(),))
+    of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
+    kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
+    vectors = plan.shared * plan.params["TSM"] * plan.params["TSN"] // 4
+    return [Step("add", kernel, _whole((vectors * adders,), (items,)), (items,))]
+
+
+def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
     entry = "transpose" if what.startswith("transpose") else "pad"
-    path, real = built.plan.kernel.file.with_name(f"{entry}.cl"), REAL[built.plan.problem.dtype]
-    kernel, side = cl.Kernel(_copy_program(context, path, real, built.side), entry), built.side
+    side, defines = built.side, (("REAL", REAL[built.plan.problem.dtype]), ("TILE", built.side))
+    kernel = _beside(built, entry, defines)
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
     )  # fmt: skip
-    local = side, side
-    return Step(what, kernel, _whole((target.columns, target.rows), local), local)
+    return Step(what, kernel, _whole((target.columns, target.rows), (side, side)), (side, side))
 
 
-@lru_cache(maxsize=8)
-def _copy_program(context, path, real, side):
-    tile = {"TILE": side} if path.stem == "transpose" else {}
-    return build(context, path, {"REAL": real, **tile})
+def _beside(built, entry, defines):
+    path = built.plan.kernel.file.with_name(f"{entry}.cl")
+    return cl.Kernel(_program(built.program.context, path, defines), entry)
+
+
+_program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))
 
 
 def require_memory(plan, limits):

@@ -94,7 +94,8 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
             result.at("running")
             result.checked(*check(result.built, args.alpha, stream, expected))
             launcher = partial(enqueuer, result.built, args.alpha, args.beta)
-            result.contender = Contender(result.name, launcher, events=True)
+            bare = device.type_of(queue.device) != "cpu"
+            result.contender = Contender(result.name, launcher, events=True, bare=bare)
         result.save_checked(args, expected.inputs, about)
 
     # Warm up and time what is right, in rounds, with the libraries that are here; then the ceiling.
@@ -144,7 +145,7 @@ def enqueuer(built, alpha, beta, stream):
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
     launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    steps, queue = [*before, launch, *after], stream.queue
+    steps, queue = [*before, launch, *plans.added(built, arguments), *after], stream.queue
     built.steps = [what for what, *_ in steps]
 
     def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive

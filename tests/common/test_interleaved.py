@@ -121,6 +121,17 @@ def test_a_launch_that_fails_behind_the_hosts_back_ends_its_samples():
     assert "it failed" in str(one.error)
 
 
+def test_the_hosts_time_is_that_of_launches_without_profiling():
+    said = []
+    made = interleaved.Contender(
+        "x", lambda stream: lambda: said.append(stream.name) or [event()], lambda streams: None,
+        events=True, bare=True,
+    )  # fmt: skip
+    made.enter(SimpleNamespace(name="timed", bare=lambda: SimpleNamespace(name="bare")))
+    made.sample(2)
+    assert said == ["timed"] * 4 + ["bare"] * 2
+
+
 # Streams.
 
 

@@ -18,14 +18,17 @@
  *     1  4  7  10      that run at the same time read few rows of A and few columns of B, and those
  *     2  5  8  11      stay in the cache.
  *
- * With SLICES above 1 a work-group has so many times the work-items. Each slice takes other steps
- * of TSK from K, to tiles of its own, and at the end they add up their sums. That is for a C of so
- * few tiles that one work-item for each sum would leave the device half empty.
+ * Two ways lead to more work-items where a C has few tiles. With SLICES above 1 a work-group has so
+ * many times the work-items: each slice takes other steps of TSK from K, to tiles of its own, and
+ * at the end they add up their sums. With SPLITS above 1 so many work-groups share a tile of C:
+ * each takes a part of K and stores its sums, which add.cl adds up, always in the same order. All
+ * tiles may be shared, or only the last ones, that would leave most of the device without work.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
- * TSN/WPTN work-items. 4 must divide WPTM, WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the
- * columns TSN, the work-items of a slice TSK * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK / 4
- * the work-items of a slice. WIDTH may be 4 where 4 divides N, K and the leading dimensions.
+ * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
+ * WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the columns TSN, the work-items of a slice TSK *
+ * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. WIDTH_A may be 4 where
+ * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc.
  *
  * The idea: shapes after what the device is short of. A GPU may start 128 multiplications in a
  * clock and read 32 elements of local memory: the more elements a lane makes, and the more square
@@ -65,10 +68,17 @@
 #ifndef BAND
 #define BAND 8 /* rows of tiles that are made together */
 #endif
-#ifndef WIDTH
-#define WIDTH 1 /* elements of an access to global memory */
+#ifndef SPLITS
+#define SPLITS 1 /* work-groups that share the k's of a tile of C */
+#endif
+#ifndef WIDTH_A
+#define WIDTH_A 1 /* elements of an access to A, 1 or 4; and to B and C */
+#endif
+#ifndef WIDTH_N
+#define WIDTH_N 1
 #endif
 
+#define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
 #define LANES_N (LANES / LANES_M)
@@ -89,26 +99,42 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 
-/* Load elements k to k + 3 of a row of A, and of row k of B those of four columns; 0 from K on.
- * What does not exist is not skipped by a branch, but replaced by what does, and that by 0: a
- * compiler may move a load under a branch down to where its value is used, and then nothing hides
- * its time. */
-VEC load_a(__global const REAL *row, const int k, const int K)
-{
-#if WIDTH == 4
-    const VEC v = *(__global const VEC *)&row[min(k, K - 4)];
-    return k >= K ? (VEC)(0) : v;
+/* Element n of vector f that a work-item fetches. Of A: its row in the tile, and the k of the first
+ * one. Of B: its column, and where in a row of the tile column j is kept. Single elements follow
+ * from work-item to work-item, so that a warp reads what lies side by side. For the same reason
+ * columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores them, its neighbours
+ * theirs between them. */
+#if WIDTH_A == 4
+#define ROW(f, n) ((item + (f)*ITEMS) / VECS_K)
+#define K_A (item % VECS_K * 4)
 #else
-    const VEC v = (VEC)(row[min(k, K - 1)], row[min(k + 1, K - 1)], row[min(k + 2, K - 1)],
-                        row[min(k + 3, K - 1)]);
-    return (VEC)(k < K ? v.s0 : 0, k + 1 < K ? v.s1 : 0, k + 2 < K ? v.s2 : 0,
-                 k + 3 < K ? v.s3 : 0);
+#define ROW(f, n) (item / TSK + (4 * (f) + (n)) * (ITEMS / TSK))
+#define K_A (item % TSK)
 #endif
+#if WIDTH_N == 4
+#define COLUMN(n) (item % VECS_N * 4 + (n))
+#else
+#define COLUMN(n) (item % VECS_N + (n)*VECS_N)
+#define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
+#endif
+
+/* Load vector f of A, or one of B. What does not exist is not skipped by a branch, but replaced by
+ * what does, and that by 0: a compiler may move a load under a branch down to where its value is
+ * used, and then nothing hides its time. */
+VEC load_a(__global const REAL *const *rows, const int k, const int K)
+{
+    const int at = min(k, K - WIDTH_A);
+#if WIDTH_A == 4
+    const VEC v = *(__global const VEC *)&rows[0][at];
+#else
+    const VEC v = (VEC)(rows[0][at], rows[1][at], rows[2][at], rows[3][at]);
+#endif
+    return k >= K ? (VEC)(0) : v;
 }
 VEC load_b(__global const REAL *B, const int ldb, const int k, const int K, const int4 columns)
 {
     __global const REAL *row = B + min(k, K - 1) * (size_t)ldb;
-#if WIDTH == 4
+#if WIDTH_N == 4
     const VEC v = *(__global const VEC *)&row[columns.s0];
 #else
     const VEC v = (VEC)(row[columns.s0], row[columns.s1], row[columns.s2], row[columns.s3]);
@@ -119,18 +145,35 @@ VEC load_b(__global const REAL *B, const int ldb, const int k, const int K, cons
 /* Put this work-item's vectors into the tiles, those of A turned: elements below each other. */
 void put(__local VEC *tiles, const VEC *a, const VEC *b, const int item)
 {
+    __local REAL *as = (__local REAL *)tiles, *bs = (__local REAL *)&tiles[TSK * VECS_M];
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
-        const int v = item + f * ITEMS, row = v / VECS_K, k = v % VECS_K * 4;
-        __local REAL *to = (__local REAL *)&tiles[k * VECS_M] + row;
+#if WIDTH_A == 4
+        __local REAL *to = (__local REAL *)&tiles[K_A * VECS_M] + ROW(f, 0);
         to[0] = a[f].s0;
         to[4 * VECS_M] = a[f].s1;
         to[8 * VECS_M] = a[f].s2;
         to[12 * VECS_M] = a[f].s3;
+#else
+        as[K_A * 4 * VECS_M + ROW(f, 0)] = a[f].s0;
+        as[K_A * 4 * VECS_M + ROW(f, 1)] = a[f].s1;
+        as[K_A * 4 * VECS_M + ROW(f, 2)] = a[f].s2;
+        as[K_A * 4 * VECS_M + ROW(f, 3)] = a[f].s3;
+#endif
     }
 #pragma unroll
-    for (int f = 0; f < FETCH_B; f++)
+    for (int f = 0; f < FETCH_B; f++) {
+#if WIDTH_N == 4
         tiles[TSK * VECS_M + item + f * ITEMS] = b[f];
+#else
+        __local REAL *to = bs + (item / VECS_N + f * (ITEMS / VECS_N)) * TSN;
+        const int j = item % VECS_N;
+        to[PLACE(j)] = b[f].s0;
+        to[PLACE(j + VECS_N)] = b[f].s1;
+        to[PLACE(j + 2 * VECS_N)] = b[f].s2;
+        to[PLACE(j + 3 * VECS_N)] = b[f].s3;
+#endif
+    }
 }
 
 /* Store alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on.
@@ -138,7 +181,7 @@ void put(__local VEC *tiles, const VEC *a, const VEC *b, const int item)
 void store(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
     const VEC v = alpha * sum;
-#if WIDTH == 4
+#if WIDTH_N == 4
     if (left > 0) {
         __global VEC *whole = (__global VEC *)c;
         *whole = beta == 0 ? v : v + beta * *whole;
@@ -146,12 +189,12 @@ void store(__global REAL *c, const VEC sum, const int left, const REAL alpha, co
 #else
     if (left > 0)
         c[0] = beta == 0 ? v.s0 : v.s0 + beta * c[0];
-    if (left > 1)
-        c[1] = beta == 0 ? v.s1 : v.s1 + beta * c[1];
-    if (left > 2)
-        c[2] = beta == 0 ? v.s2 : v.s2 + beta * c[2];
-    if (left > 3)
-        c[3] = beta == 0 ? v.s3 : v.s3 + beta * c[3];
+    if (left > 4)
+        c[4] = beta == 0 ? v.s1 : v.s1 + beta * c[4];
+    if (left > 8)
+        c[8] = beta == 0 ? v.s2 : v.s2 + beta * c[8];
+    if (left > 12)
+        c[12] = beta == 0 ? v.s3 : v.s3 + beta * c[12];
 #endif
 }
 
@@ -159,15 +202,30 @@ __kernel __attribute__((reqd_work_group_size(SLICES * ITEMS, 1, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha,
           __global const REAL *restrict A, const int lda,
           __global const REAL *restrict B, const int ldb, const REAL beta,
-          __global REAL *restrict C, const int ldc)
+          __global REAL *restrict C, const int ldc
+#if SPLITS > 1
+          , __global REAL *restrict parts
+#endif
+          )
 {
     __local VEC tiles[VECTORS];
     const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
 
-    /* The tile of C. */
+    /* The tile of C, and the k's of it that are this work-group's. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
-    const int group = get_group_id(0), first = group / (BAND * tiles_n) * BAND;
-    const int band = min(BAND, tiles_m - first), within = group - first * tiles_n;
+    int tile = get_group_id(0), begin = 0, end = K;
+#if SPLITS > 1
+    const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
+    const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
+    if (tile >= whole) {
+        const int depth = ((K + STEP - 1) / STEP + SPLITS - 1) / SPLITS * STEP;
+        tile = whole + part % shared;
+        begin = part / shared * depth;
+        end = min(K, begin + depth);
+    }
+#endif
+    const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
+    const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
 
     /* The lane's first vectors in the rows of the tiles. Lanes n and n ^ 1 want the same one of A,
@@ -178,12 +236,15 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 
     /* What it fetches: rows of A and, of rows of B, columns. Those that do not exist are replaced
      * by the last one. What comes of them is not stored. */
-    __global const REAL *rows[FETCH_A];
+    __global const REAL *rows[FETCH_A][4 / WIDTH_A];
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++)
-        rows[f] = A + min(i0 + (item + f * ITEMS) / VECS_K, M - 1) * (size_t)lda;
-    const int4 columns = min(j0 + item % VECS_N * 4 + (int4)(0, 1, 2, 3), N - WIDTH);
-    const int k_a = slice * TSK + item % VECS_K * 4, k_b = slice * TSK + item / VECS_N;
+#pragma unroll
+        for (int n = 0; n < 4 / WIDTH_A; n++)
+            rows[f][n] = A + min(i0 + ROW(f, n), M - 1) * (size_t)lda;
+    const int4 columns =
+        min(j0 + (int4)(COLUMN(0), COLUMN(1), COLUMN(2), COLUMN(3)), N - WIDTH_N);
+    const int k_a = slice * TSK + K_A, k_b = slice * TSK + item / VECS_N;
 
 #define FETCH(a, b, k0)                                                                        \
     _Pragma("unroll") for (int f = 0; f < FETCH_A; f++) a[f] = load_a(rows[f], (k0) + k_a, K); \
@@ -199,11 +260,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 
     __local VEC *now = tiles + slice * (2 * TILES), *next = now + TILES;
     VEC a_next[FETCH_A], b_next[FETCH_B];
-    FETCH(a_next, b_next, 0)
+    FETCH(a_next, b_next, begin)
     put(now, a_next, b_next, item);
 
-    for (int k0 = 0; k0 < K; k0 += TSK * SLICES) {
-        FETCH(a_next, b_next, k0 + TSK * SLICES) /* in the last step in vain */
+    for (int k0 = begin; k0 < end; k0 += STEP) {
+        FETCH(a_next, b_next, k0 + STEP) /* in the last step in vain */
         /* All have put what is read below, and used what is overwritten below. */
         barrier(CLK_LOCAL_MEM_FENCE);
         __local const VEC *a_tile = now + at_m, *b_tile = now + TSK * VECS_M + at_n;
@@ -263,8 +324,18 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         if (i < M) {
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
+#if WIDTH_N == 4
                 const int j = j0 + (at_n + n * LANES_N) * 4;
-                store(&C[i * (size_t)ldc + j], sums[m][n], N - j, alpha, beta);
+#else
+                const int j = j0 + at_n / 4 * 16 + at_n % 4 + n * LANES_N * 4;
+#endif
+#if SPLITS > 1
+                __global REAL *to = &parts[(size_t)part * (TSM * TSN) + (i - i0) * TSN + j - j0];
+                if (tile >= whole)
+                    store(to, sums[m][n], N - j, 1, 0);
+                else
+#endif
+                    store(&C[i * (size_t)ldc + j], sums[m][n], N - j, alpha, beta);
             }
         }
     }

@@ -40,11 +40,12 @@
  * The cost it removes: multiplications. What is left is to feed the unit: cp.async copies panels
  * meanwhile, ldmatrix hands a warp four matrices at a time, and nothing is converted or turned.
  *
- * Needs: NVIDIA's compiler and compute capability 8.0 or more. */
+ * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
+ *
+ * Needs: NVIDIA's compiler, compute capability 8.0 or more, and nvidia.cl before it: cp.async,
+ * ldmatrix, mma and conversions as functions; PART_BITS, of a part in memory; and STAGES, slabs in
+ * local memory: one is multiplied, the others are under way. */
 
-#ifndef PART_BITS
-#define PART_BITS 16 /* of a part in memory: 16 for float16, 32 for tf32 */
-#endif
 #ifndef TSM
 #define TSM 64 /* rows of a tile of C */
 #endif
@@ -57,11 +58,17 @@
 #ifndef WARP_N
 #define WARP_N 64 /* columns of C for a warp */
 #endif
-#ifndef STAGES
-#define STAGES 4 /* slabs in local memory: one is multiplied, the others are under way */
-#endif
 #ifndef BAND
 #define BAND 8 /* rows of tiles that are made together, as in 13 */
+#endif
+#ifndef SPLITS
+#define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
+#endif
+#ifndef PARTS
+#define PARTS 1 /* of a line, each with an exponent: SPLITS where all tiles are shared, or 1 */
+#endif
+#ifndef SPLIT_ITEMS
+#define SPLIT_ITEMS 256 /* of a work-group of split() */
 #endif
 
 #define ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)
@@ -71,82 +78,30 @@
 #define SLAB (4 * CHUNK)        /* depth of a slab */
 #define PART 32                 /* uint4 of a part of a strip: 4 chunks of 8 lines */
 #define STRIP (2 * PART)        /* uint4 of a strip, 8 for each line */
+#if SPLITS == 1 && WARP_N > 32
+#define LAST(slab) K /* else NVIDIA's compiler, short of registers, spills some */
+#else
+#define LAST(slab) min((slab)*SLAB, K)
+#endif
 #define STAGE ((TSM + TSN) * 8) /* uint4 of a slab of a tile */
-#define SPLIT_ITEMS 256
 #define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
 #define SMALL_SCALE 2048.0f
 #define LOWEST (TOP - 127) /* a line is scaled by 2^127 at most, the largest power of 2 */
 #define UNFIT 1000         /* in place of an exponent */
 #if PART_BITS == 16
 #define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
-#define TYPES "m16n8k16.row.col.f32.f16.f16.f32"
 #else
 #define RANGE 100
-#define TYPES "m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
 
-/* NVIDIA's instructions; or what stands before this file has them, and EMULATED its variables. */
-#ifndef EMULATED
-#define EMULATED
-#define PLACE(p) ((uint)(ulong)(p)) /* in local memory, as instructions know it */
-/* Start to copy 16 bytes. COMMIT ends a group of copies; WAIT leaves STAGES - 2 of them on way. */
-void copy(__local uint4 *to, __global const uint4 *from)
-{
-    __asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(PLACE(to)), "l"(from)
-                   : "memory");
-}
-#define COMMIT __asm volatile("cp.async.commit_group;" ::: "memory")
-#define WAIT __asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory")
-
-/* Load four matrices of 8 rows of 16 bytes. Lane 8 * n + r says where row r of matrix n is; lane
- * 4 * r + w gets word w of row r of each. */
-uint4 ldmatrix(__local const uint4 *row)
-{
-    uint4 v;
-    __asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(v.s0), "=r"(v.s1), "=r"(v.s2), "=r"(v.s3) : "r"(PLACE(row)) : "memory");
-    return v;
-}
-
-/* Return a * b + c, with 16 rows of A and 8 columns of B, 32 bytes deep. `a` are four matrices: the
- * rows 0 to 7 and 8 to 15 of one chunk, then of the next. `b` are two, one a chunk, of columns.
- * Lane 4 * r + w has columns 2 * w and 2 * w + 1 of row r of c, then of row r + 8. */
-float4 mma(uint4 a, uint2 b, float4 c)
-{
-    float4 d;
-    __asm("mma.sync.aligned." TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-          "{%10, %11, %12, %13};"
-          : "=f"(d.s0), "=f"(d.s1), "=f"(d.s2), "=f"(d.s3)
-          : "r"(a.s0), "r"(a.s1), "r"(a.s2), "r"(a.s3), "r"(b.s0), "r"(b.s1),
-            "f"(c.s0), "f"(c.s1), "f"(c.s2), "f"(c.s3));
-    return d;
-}
-#if PART_BITS == 16
-/* Round to the nearest float16, two in a word, and back. */
-uint narrow(float2 v)
-{
-    uint pair;
-    __asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(v.s1), "f"(v.s0));
-    return pair;
-}
-float2 widen(uint pair)
-{
-    float2 v;
-    __asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2;"
-          " cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-          : "=f"(v.s0), "=f"(v.s1) : "r"(pair));
-    return v;
-}
-#endif
-#endif /* EMULATED */
-/* From here on plain OpenCL C. First, where the parts of a problem lie: panels and exponents. */
+/* Where the parts of a problem lie: panels and exponents. */
 typedef struct {
     __global uint4 *a, *b;
     __global int *e_a, *e_b;
     int lines_a, lines_b, slabs; /* M and N in whole tiles, K in whole slabs */
 } layout;
 
-layout layout_of(const int M, const int N, const int K, __global uint4 *work)
+layout layout_of(const int M, const int N, const int K, __global uint4 *work, const int part)
 {
     layout at;
     at.lines_a = (M + TSM - 1) / TSM * TSM;
@@ -155,17 +110,22 @@ layout layout_of(const int M, const int N, const int K, __global uint4 *work)
     at.a = work;
     at.b = at.a + (size_t)at.slabs * at.lines_a * 8;
     at.e_a = (__global int *)(at.b + (size_t)at.slabs * at.lines_b * 8);
+    at.e_a += part * (size_t)(at.lines_a + at.lines_b);
     at.e_b = at.e_a + at.lines_a;
     return at;
 }
 
-/* Load a chunk of a line, whose elements are `step` apart; 0 for all but the first `left` ones. */
-void load(float4 *x, __global const float *from, const size_t step, int left)
+/* Load a chunk of a line, whose elements are `step` apart; 0 for all but the first `left` ones.
+ * With `aligned` four that exist are loaded at once. */
+void load(float4 *x, __global const float *from, const size_t step, int left, const int aligned)
 {
 #pragma unroll
     for (int v = 0; v < CHUNK / 4; v++, from += 4 * step, left -= 4)
-        x[v] = (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
-                        left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
+        if (aligned && left >= 4)
+            x[v] = *(__global const float4 *)from;
+        else
+            x[v] = (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
+                            left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
 }
 
 /* Return `range`, widened to the exponents of a chunk: the largest, and the smallest negated. All
@@ -200,29 +160,40 @@ void store_parts(__global uint4 *to, const float4 *x, const float scale)
     to[0] = big;
 }
 
+#if SPLITS > 1
+#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
+#else
+#define OF_PARTS
+#endif
 __kernel __attribute__((reqd_work_group_size(SPLIT_ITEMS, 1, 1)))
 void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict A, const int lda,
            __global const float *restrict B, const int ldb, const float beta,
-           __global float *restrict C, const int ldc, __global uint4 *restrict work)
+           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
     __local int2 ranges[SPLIT_ITEMS];
-    const layout at = layout_of(M, N, K, work);
+    const int strips = ((M + TSM - 1) / TSM * TSM + (N + TSN - 1) / TSN * TSN) / 8;
+    const int item = get_local_id(0), strip = get_group_id(0) % strips;
+    const int part = get_group_id(0) / strips;
+    const layout at = layout_of(M, N, K, work, part);
 
-    /* This work-item's line, a row of A or a column of B, and its first chunk. Elements of the line
-     * are `step` apart, slabs of its panel `stride`. */
-    const int item = get_local_id(0), first = item / 8;
-    const int in_a = get_group_id(0) * 8 + item % 8, of_a = in_a < at.lines_a;
+    /* This work-item's line, a row of A or a column of B, and its chunks of this part. Elements of
+     * the line are `step` apart, slabs of its panel `stride`. */
+    const int depth_of_part = (at.slabs + PARTS - 1) / PARTS * 4, begin = part * depth_of_part;
+    const int first = begin + item / 8, end = min(begin + depth_of_part, 4 * at.slabs);
+    const int in_a = strip * 8 + item % 8, of_a = in_a < at.lines_a;
     const int line = of_a ? in_a : in_a - at.lines_a;
     const size_t step = of_a ? 1 : ldb, stride = 8 * (size_t)(of_a ? at.lines_a : at.lines_b);
     __global const float *from = of_a ? A + line * (size_t)lda : B + line;
     __global uint4 *to = (of_a ? at.a : at.b) + line / 8 * (size_t)STRIP + line % 8;
     const int depth = line < (of_a ? M : N) ? K : 0;
+    const int aligned = of_a && lda % 4 == 0;
     float4 x[CHUNK / 4];
 
     int2 range = (int2)(LOWEST, -128);
-    for (int c = first; c < 4 * at.slabs; c += SPLIT_ITEMS / 8) {
-        load(x, from + c * CHUNK * step, step, depth - c * CHUNK);
+    int c = first;
+    for (; c < end; c += SPLIT_ITEMS / 8) {
+        load(x, from + c * CHUNK * step, step, depth - c * CHUNK, aligned);
         range = widened(range, x);
     }
     ranges[item] = range;
@@ -237,11 +208,13 @@ void split(const int M, const int N, const int K, const float alpha,
     /* How far is it from the largest element to the smallest? The exponent of Inf, NaN is 128. */
     const int most = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
     const int fits = range.s0 < 128 && (range.s1 == -128 || range.s0 + range.s1 <= most);
-    if (first == 0)
+    if (item < 8)
         (of_a ? at.e_a : at.e_b)[line] = fits ? range.s0 - TOP : UNFIT;
     const float scale = as_float((127 + TOP - range.s0) << 23);
-    for (int c = first; c < 4 * at.slabs; c += SPLIT_ITEMS / 8) {
-        load(x, from + c * CHUNK * step, step, depth - c * CHUNK);
+    const int last = c - SPLIT_ITEMS / 8; /* which is there already */
+    for (c = last; c >= first; c -= SPLIT_ITEMS / 8) {
+        if (c < last)
+            load(x, from + c * CHUNK * step, step, depth - c * CHUNK, aligned);
         store_parts(to + c / 4 * stride + c % 4 * 8, x, scale);
     }
 }
@@ -295,18 +268,30 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
           __global const float *restrict B, const int ldb, const float beta,
-          __global float *restrict C, const int ldc, __global uint4 *restrict work)
+          __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     __local int unfit;
     EMULATED
-    const layout at = layout_of(M, N, K, work);
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 
-    /* The tile of C. */
-    const int tiles_m = at.lines_a / TSM, tiles_n = at.lines_b / TSN;
-    const int group = get_group_id(0), first = group / (BAND * tiles_n) * BAND;
-    const int band = min(BAND, tiles_m - first), within = group - first * tiles_n;
+    /* The tile of C, and the slabs of it that are this work-group's. */
+    const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
+    int tile = get_group_id(0), begin = 0, end = (K + SLAB - 1) / SLAB, split = 0;
+#if SPLITS > 1
+    const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
+    const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
+    if (tile >= whole) {
+        const int depth = (end + SPLITS - 1) / SPLITS;
+        tile = whole + part % shared;
+        split = part / shared;
+        begin = min(split * depth, end);
+        end = min(begin + depth, end);
+    }
+#endif
+    const layout at = layout_of(M, N, K, work, PARTS > 1 ? split : 0);
+    const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
+    const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
 
     /* What this warp makes of it, and this lane: 2 x 2 elements in each piece. */
@@ -325,13 +310,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
         if ((n < TSM ? at.e_a[i0 + n] : at.e_b[j0 + n - TSM]) == UNFIT)
             unfit = 1;
     barrier(CLK_LOCAL_MEM_FENCE); /* all have set it that do */
-    const int fits = !unfit, slabs = fits ? at.slabs : 0;
+    const int fits = !unfit, slabs = fits ? end - begin : 0;
     if (!fits)
-        plain_sums(sums, M, N, K, A, lda, B, ldb, i, j);
+        plain_sums(sums, M, N, LAST(end) - begin * SLAB, A + begin * SLAB, lda,
+                   B + begin * SLAB * (size_t)ldb, ldb, i, j);
 
     /* All stages but one are under way at any time. */
     const size_t step_a = at.lines_a * (size_t)8, step_b = at.lines_b * (size_t)8;
-    __global const uint4 *a = at.a + i0 * (size_t)8 + item, *b = at.b + j0 * (size_t)8 + item;
+    __global const uint4 *a = at.a + begin * step_a + i0 * (size_t)8 + item;
+    __global const uint4 *b = at.b + begin * step_b + j0 * (size_t)8 + item;
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < slabs)
@@ -387,14 +374,25 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #pragma unroll
     for (int n = 0; n < PIECES_N; n++)
         e_b[n] = fits ? (int2)(at.e_b[j + 8 * n], at.e_b[j + 8 * n + 1]) : (int2)(0);
-    const int whole = j0 + TSN <= N && ldc % 2 == 0;
+    __global float *to = C; /* or a part that begins where its tile is in C */
+    size_t ld = ldc;
+    float times = alpha, plus = beta;
+#if SPLITS > 1
+    if (tile >= whole) {
+        ld = TSN;
+        to = parts + (size_t)part * (TSM * TSN) - i0 * ld - j0;
+        times = 1;
+        plus = 0;
+    }
+#endif
+    const int at_once = j0 + TSN <= N && ld % 2 == 0;
 #pragma unroll
     for (int m = 0; m < 2 * PIECES_M; m++)
         if (i + 8 * m < M)
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
                 const float2 v = m % 2 ? sums[m / 2][n].hi : sums[m / 2][n].lo;
-                store(&C[(i + 8 * m) * (size_t)ldc + j + 8 * n], scaled(v, e_a[m] + e_b[n]),
-                      whole, N - j - 8 * n, alpha, beta);
+                store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, e_a[m] + e_b[n]), at_once,
+                      N - j - 8 * n, times, plus);
             }
 }

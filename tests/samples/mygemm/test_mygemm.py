@@ -352,7 +352,7 @@ def test_the_readme_and_the_sources_name_every_kernel(sample):
     readme = (ROOT / "samples/mygemm/README.md").read_text()
     assert {*LABELS, *IN_HALF, "26_mali_int8"} == {each.label for each in sample.kernels.KERNELS}
     for kernel in sample.kernels.KERNELS:
-        text = kernel.file.read_text()
+        text = "".join(path.read_text() for path in (*kernel.before, kernel.file))
         for name in kernel.space.defaults:
             assert (re.search(rf"#define {name} \d", text) is None) == (name in NOT_IN_SOURCES)
         assert kernel.file.name in readme

@@ -5,12 +5,10 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import pyopencl as cl
 import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
-from common.matrices import Matrix
 from common.program import build
 from dev import split
 
@@ -27,14 +25,14 @@ CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
 def sample():
     """The sample's modules."""
     load = partial(sample_module, "mygemm")
-    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
+    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"), run=load("run"))
 
 
 @pytest.fixture
 def multiply(sample, queue, tmp_path):
     """Run kernel 13 or 14; gives C. `change` is a part of the kernel and what takes its place."""
 
-    def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, **params):
+    def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=1, **params):
         kernel = sample.kernels.KERNELS[number - 1]
         text = kernel.file.read_text()
         if change:
@@ -45,36 +43,20 @@ def multiply(sample, queue, tmp_path):
 
         # A device for which 14 is planned as for NVIDIA's; its instructions are emulated.
         limits = device.limits(queue.device)
-        chip = queue.device
+        chip = SimpleNamespace(max_compute_units=units, **CAPABLE)
         if number == 14:
             limits = replace(limits, extensions=limits.extensions | {sample.kernels.NVIDIA})
-            chip = SimpleNamespace(max_compute_units=1, **CAPABLE)
         size = gemm.Size(*C.shape, A.shape[1])
         strides = size.K + gap, size.N + gap, size.N + gap
         problem = gemm.Problem(size, C.dtype, *strides)
         plan = sample.plans.plan(kernel, params, problem, limits, chip)
         program = build(queue.context, path, plan.defines)
-        made = [Matrix(queue, *x.shape, C.dtype, ld) for x, ld in zip((A, B, C), strides)]
-        for matrix, values in zip(made, (A, B, C)):
-            matrix.write(values)
-        a, b, c = (matrix.device for matrix in made)
-        i, real = np.int32, C.dtype.type
-        args = [*map(i, size), real(alpha), a, i(strides[0]), b, i(strides[1]), real(beta), c,
-                i(strides[2])]  # fmt: skip
-        steps = [("gemm", plan.global_size, plan.local_size)]
-        if "work" in plan.room:  # full of NaN, as float16, as float32 and as an exponent
-            nbytes = plan.room["work"]
-            work = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, nbytes)
-            cl.enqueue_fill_buffer(queue, work, np.uint32(0x7FFF7FFF), 0, nbytes)
-            args.append(work)
-            steps = [*plan.passes, *steps]
-        for entry, total, local in steps:
-            program_kernel = cl.Kernel(program, entry)
-            program_kernel.set_args(*args)
-            cl.enqueue_nd_range_kernel(queue, program_kernel, total, local)
-        got = made[2].read()
-        assert all(matrix.intact() for matrix in made)
-        return got
+        stream = sample.plans.Stream(queue, problem)  # whose room is full of NaN
+        stream.write(A, B, C)
+        built = sample.plans.Built(plan, program, 16)
+        sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
+        assert stream.intact()
+        return stream.C.read()
 
     return run
 
@@ -97,6 +79,7 @@ SHAPES = [
     {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
     {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
     {"TSM": 32, "TSN": 64, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 4, "BAND": 16},
+    {"TSM": 64, "TSN": 16, "TSK": 16, "WPTM": 8, "WPTN": 4, "SLICES": 4, "SPLITS": 3},
 ]
 
 
@@ -112,6 +95,30 @@ def test_13_is_right_at_every_size(multiply):
                        (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2)):  # fmt: skip
         inputs = matrices(*size)
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
+
+
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+@pytest.mark.parametrize("splits", exhaustive_but([3], [2, 3, 5, 20, 40]))
+@pytest.mark.parametrize("units", [1, 99])
+def test_work_groups_share_tiles(multiply, number, shape, splits, units):
+    """All tiles of C, or with few compute units the last ones; some get no k's at all."""
+    shape = {**shape, "SPLITS": splits}
+    for *size, gap in ((70, 35, 97, 1), (33, 40, 300, 0)):
+        A, B, C = matrices(*size)
+        A[-1] *= 1e-12  # a line with exponents of its own
+        first, again = (multiply(number, A, B, C, gap=gap, units=units, **shape) for _ in "12")
+        assert not wrong(first, A, B, C), size
+        assert (first == again).all()
+
+
+def test_inf_and_nan_come_through_shared_tiles(multiply):
+    A, B, C = matrices(20, 18, 200)
+    A[3, 150], B[20, 7] = np.inf, np.nan
+    for number, shape in ((13, TINY), (14, TILE)):
+        got = multiply(number, A, B, np.full_like(C, np.nan), beta=0, SPLITS=4, units=9, **shape)
+        with np.errstate(invalid="ignore"):
+            expected = 1.5 * (A.astype(float) @ B)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_13_in_double_precision(multiply):
@@ -152,7 +159,8 @@ MUTANTS_13 = {
     ),
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
-    "leaves out a step": ("k0 = 0; k0 < K; k0 +=", "k0 = TSK; k0 < K; k0 +="),
+    "leaves out a step": ("k0 = begin; k0 < end; k0 +=", "k0 = begin + TSK; k0 < end; k0 +="),
+    "mixes up columns": ("(j) % 4 * 4 +", "(j) % 4 * 2 +"),
 }
 
 

@@ -60,10 +60,12 @@ def plan(sample, number, size, dtype=FLOAT, limits=LIMITS, **more):
 # What the compiler was given when the kernels were measured.
 PLANS = [
     (13, "4096x4096x4096",
-     "REAL=float TSM=128 TSN=128 TSK=8 WPTM=16 WPTN=8 SLICES=1 BAND=8 WIDTH=4",
+     "REAL=float TSM=128 TSN=128 TSK=8 WPTM=16 WPTN=8 SLICES=1 SPLITS=1 BAND=8 "
+     "WIDTH_A=4 WIDTH_N=4",
      (131072,), (128,)),
     (14, "4096x4096x4096",
-     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 BAND=8",
+     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 SPLITS=1 BAND=8 PARTS=1 "
+     "SPLIT_ITEMS=256",
      (262144,), (128,)),
     (1, "1000x500x77",
      "REAL=float TS=32",
@@ -99,11 +101,19 @@ PLANS = [
      "REAL=float RX=8 RY=4 RK=4 THREADSX=8 THREADSY=8",
      (64, 256), (8, 8)),
     (13, "1000x500x77",
-     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 BAND=8 WIDTH=1",
+     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 SPLITS=1 BAND=8 WIDTH_A=1 WIDTH_N=4",
      (16384,), (128,)),
+    (13, "64x64x100000",
+     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 SPLITS=264 BAND=8 WIDTH_A=4 WIDTH_N=4",
+     (264 * 128,), (128,)),
+    (14, "4097x4097x4097",
+     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 SPLITS=8 BAND=8 PARTS=1 "
+     "SPLIT_ITEMS=256",
+     ((2112 + 33 * 8) * 128,), (128,)),
     (14, "1000x500x77",
-     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 BAND=8",
-     (8192,), (128,)),
+     "PART_BITS=16 TSM=32 TSN=64 WARP_M=16 WARP_N=32 STAGES=4 SPLITS=1 BAND=8 PARTS=1 "
+     "SPLIT_ITEMS=128",
+     (256 * 128,), (128,)),
 ]  # fmt: skip
 
 
@@ -150,7 +160,7 @@ def test_13_takes_shapes_by_the_size_of_c(sample):
     assert plan(sample, 13, square(4096), DOUBLE).defines["WPTM"] == 8
     elsewhere = plan(sample, 13, square(4096), extensions=frozenset()).defines
     assert elsewhere["WPTM"] * elsewhere["WPTN"] == 16
-    assert [plan(sample, 13, square(n)).defines["WIDTH"] for n in (64, 66)] == [4, 1]
+    assert [plan(sample, 13, square(n)).defines["WIDTH_N"] for n in (64, 66)] == [4, 1]
     given = plan(sample, 13, square(4096), TSN=64, WPTN=4).defines
     assert (given["TSN"], given["WPTN"]) == (64, 4)
 
@@ -167,7 +177,7 @@ def test_14_has_room_for_its_panels(sample):
     # A panel has 4 bytes for an element, a line 4 for its exponent.
     assert made.room == {"work": 2 * (1024 * 1024 * 4 + 1024 * 4)}
     assert made.passes == (("split", (2 * 1024 // 8 * 256,), (256,)),)
-    odd = plan(sample, 14, Size(65, 3, 33), PART_BITS=32)
+    odd = plan(sample, 14, Size(65, 3, 33), PART_BITS=32, TSM=64, TSN=128, WARP_N=64)
     assert odd.room["work"] == (128 + 128) * (48 * 8 + 4)
 
 
@@ -209,3 +219,17 @@ def test_13_and_14_through_the_program(recorded):
                            "--data", "integer", "--beta", 2, "--check-only")  # fmt: skip
     assert [item.status for item in items] == ["passed", "unsupported"], done.stderr
     assert items[0].params["WPTM"] > 0  # what the plan chose, not the 0 that was left to it
+
+
+@pytest.mark.parametrize(
+    ("size", "number"), [("4096", 14), ("511x2049x777", 14), ("512", 13), ("100000x64x64", 13)]
+)
+def test_the_best_on_an_h200_follows_the_size(sample, tmp_path, size, number):
+    size = parse_size(size)
+    about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
+             "compute_capability": "9.0", "limits": {"profile": "device"}}  # fmt: skip
+    problem = Problem(size, FLOAT, size.K, size.N, size.N)
+    args = SimpleNamespace(tuned=tmp_path, precision="single")
+    chip = SimpleNamespace(**H200)
+    ((kernel, given),) = sample.kernels.best(args, problem, about, LIMITS, chip)
+    assert (kernel.number, given) == (number, {})

@@ -1,0 +1,118 @@
+"""Tiles of a GEMM on a GPU: which of several is the fastest, and how many work-groups share one.
+
+Work-groups run in rounds of as many as the device holds. A last round that is not full costs as
+much as a full one, unless its work-groups share tiles: each then takes a part of K, and another
+kernel adds up what they made. seconds() weighs this up; its numbers were fitted to times on an
+H200, and only ratios of them matter elsewhere.
+"""
+
+from typing import NamedTuple
+
+_AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
+_ALONE = 0.7  # of the time of a full compute unit for one that holds a single work-group
+_LEAST = 128  # k's that are worth a work-group
+_PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
+_BANDWIDTH = 2.4e12  # bytes in a second
+_LAUNCH = 4e-6  # seconds that a launch takes on the device
+_ENQUEUE = 7e-6  # and on the host, which works ahead
+_TIE = 0.02  # of the time of the units counts where memory or the host takes longer
+
+
+class Tile(NamedTuple):
+    """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
+
+    A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. To begin
+    and to end a tile costs as much as `start` k's.
+    """
+
+    params: dict
+    at_once: int
+    rate: float
+    start: int
+
+
+def _tiles(names, *rows):
+    return [Tile(dict(zip(names, values)), *speed) for values, *speed in rows]
+
+
+# Of samples/mygemm's kernel 13, and of 14, whose rate is that of matrix units.
+WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
+SINGLE = _tiles(
+    WARP_NAMES,
+    ((128, 128, 8, 16, 8, 1), 2, 0.8, 40),
+    ((128, 64, 8, 16, 8, 2), 2, 0.68, 60),
+    ((64, 64, 8, 8, 8, 1), 4, 0.6, 40),
+    ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
+    ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
+    ((32, 64, 8, 4, 8, 4), 2, 0.46, 100),
+    ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
+)
+DOUBLE = _tiles(
+    WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.8, 40), ((64, 64, 8, 8, 8, 2), 2, 0.62, 60)
+)
+MODEST = _tiles(WARP_NAMES, ((64, 64, 16, 4, 4, 1), 2, 0.5, 60))
+UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES")
+UNITS = _tiles(
+    UNIT_NAMES,
+    ((64, 128, 32, 64, 4), 2, 2.2, 140),
+    ((64, 64, 32, 32, 4), 2, 2.0, 130),
+    ((32, 64, 16, 32, 4), 3, 1.4, 100),
+    ((32, 32, 16, 16, 4), 4, 1.1, 100),
+)
+
+
+def count(size, params):
+    """Return how many tiles C has, those that hang over included."""
+    return -(-size.M // params["TSM"]) * -(-size.N // params["TSN"])
+
+
+def shared(size, params, units):
+    """Return how many tiles work-groups share: all, or the last ones that would not fill a round.
+
+    `units` are the device's compute units. With SPLITS 1 there are none.
+    """
+    tiles, full = count(size, params), _AT_ONCE * units
+    if params["SPLITS"] == 1:
+        return 0
+    return tiles % full if tiles > full else tiles
+
+
+def groups(size, params, units):
+    """Return how many work-groups a launch has."""
+    return count(size, params) + (params["SPLITS"] - 1) * shared(size, params, units)
+
+
+def best(size, tiles, units, itemsize, before=0):
+    """Return (seconds, parameters) of the fastest of the `tiles`; SPLITS is among the parameters.
+
+    `itemsize` is that of an element, `before` the seconds of what is launched first.
+    """
+    found = []
+    for tile in tiles:
+        alone = {**tile.params, "SPLITS": 1}
+        last = shared(size, {**alone, "SPLITS": 2}, units)
+        tried = {1, *range(2, 13), *(n * units // last for n in range(1, 5))} if last else {1}
+        for splits in sorted(tried):
+            if splits == 1 or 1 < splits <= size.K // _LEAST:
+                params = {**alone, "SPLITS": splits}
+                found.append((seconds(size, tile, params, units, itemsize, before), params))
+    return min(found, key=lambda pair: pair[0])
+
+
+def seconds(size, tile, params, units, itemsize, before=0):
+    """Return about how long a GEMM takes."""
+    (M, N, K), splits, last = size, params["SPLITS"], shared(size, params, units)
+    area = params["TSM"] * params["TSN"]
+
+    def rounds(number):
+        full, rest = divmod(number, units * tile.at_once)
+        return full + (max(-(-rest // units) / tile.at_once, _ALONE) if rest else 0)
+
+    depth = rounds(count(size, params) - last) * (K + tile.start)
+    depth += rounds(last * splits) * (-(-K // splits) + tile.start)
+    time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
+    traffic = (M * K + K * N + M * N) * itemsize / _BANDWIDTH
+    least = _ENQUEUE * (1 + (before > 0) + (splits > 1))
+    if splits > 1:
+        before += _LAUNCH + 2 * last * splits * area * itemsize / _BANDWIDTH
+    return max(_LAUNCH + before + max(time, traffic), least) + _TIE * time

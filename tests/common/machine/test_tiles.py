@@ -1,0 +1,42 @@
+"""Tiles of a GEMM on a GPU: which is chosen, and which are shared."""
+
+import pytest
+
+from common.gemm import parse_size
+from common.machine import tiles
+
+UNITS = 132  # of an H200
+
+
+def best(size, found=tiles.SINGLE, **more):
+    return tiles.best(parse_size(size), found, UNITS, 4, **more)
+
+
+@pytest.mark.parametrize(
+    ("size", "tile", "splits", "shared"),
+    [
+        ("4096", (128, 128), 1, 0),
+        ("4097", (128, 128), 8, 33),  # 1089 tiles are 4 rounds of 264, and 33
+        ("100000x64x64", (64, 64), 1, 0),
+        ("64x64x100000", (64, 64), 264, 1),
+        ("512", (32, 64), 1, 0),
+        ("1x1x1", None, 1, 0),
+    ],
+)
+def test_the_best_tile(size, tile, splits, shared):
+    _, params = best(size)
+    assert tile in (None, (params["TSM"], params["TSN"]))
+    assert params["SPLITS"] == splits
+    assert tiles.shared(parse_size(size), params, UNITS) == shared
+
+
+@pytest.mark.parametrize("size", ["64x64x100000", "4097", "33x17x9"])
+@pytest.mark.parametrize("splits", [1, 2, 7])
+def test_each_tile_has_its_work_groups(size, splits):
+    size, params = parse_size(size), {"TSM": 64, "TSN": 64, "SPLITS": splits}
+    shared, count = (each(size, params, UNITS) for each in (tiles.shared, tiles.groups))
+    assert count == tiles.count(size, params) - shared + splits * shared
+
+
+def test_a_launch_before_costs_time():
+    assert best("512", before=1e-3)[0] > best("512")[0] + 9e-4
