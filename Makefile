@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 ARCH := arm64
 GPUS := mali-t760,mali-t860,mali-g31,mali-g52,mali-g72,mali-g57,mali-g310,mali-g610
 
-.PHONY: run test test-all fuzz board board-stop mali test-arm64 test-armhf screenshots lint format lock clean
+.PHONY: run test test-all fuzz board board-stop mali test-arm64 test-armhf screenshots lint lock clean
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -59,11 +59,6 @@ screenshots: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
-format: $(READY)
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
 
 # The mark is the last thing that is made: a set-up that broke off starts anew. Before it, pip's
 # script for fab is replaced: ours listens to Ctrl-C from its first line on.

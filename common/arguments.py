@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog, description=description, epilog=epilog, allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        )
 
     def error(self, message):
         raise UsageError(f"{message}; see --help")

@@ -32,7 +32,7 @@ from common.text import one_line, open_streams, printable
 __all__ = [
     "add_device", "add_records", "bare_parser", "count", "describe", "environment", "keep",
     "number", "parameters", "parser", "positive", "run", "save",
-]  # fmt: skip
+]
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -43,7 +43,7 @@ PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
 _EXIT_STATUS = {
     "passed": PASSED, "built": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED,
     "error": OPENCL_FAILURE,
-}  # fmt: skip
+}
 
 
 def parser(sample, description):
@@ -53,9 +53,9 @@ def parser(sample, description):
     group = result.add_argument_group("measurement")
     add_records(group)
     for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
-                                     ("--warmup", 0, 1, "runs before them")):  # fmt: skip
+                                     ("--warmup", 0, 1, "runs before them")):
         group.add_argument(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
-                           help=f"{what} (default %(default)s)")  # fmt: skip
+                           help=f"{what} (default %(default)s)")
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     add_tools(result)
     return result
@@ -86,7 +86,7 @@ def add_records(group):
     usual = "seed of the inputs (default %(default)s)"
     add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
     add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
-        "which may be /dev/stdout, or a FIFO with a reader")  # fmt: skip
+        "which may be /dev/stdout, or a FIFO with a reader")
     add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
 
 
@@ -97,18 +97,18 @@ def add_tools(result):
     group.add_argument(
         "--build-only", action="store_true",
         help="build, and show what the driver made of each kernel; enqueue nothing",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--describe", action="store_true",
         help="build nothing; write the kernels and their parameters",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the driver's binary of each .cl there"
     )
     group.add_argument(
         "--guards", choices=buffers.GUARDS, default="bands",
         help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
-    )  # fmt: skip
+    )
 
 
 def run(main, options, argv=None):
@@ -126,7 +126,7 @@ def run(main, options, argv=None):
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
         keep=None, build_only=False, guards="bands", code_files=(),
-    )  # fmt: skip
+    )
     try:
         args = options.parse_args(argv, namespace=args)
         if args.list:
@@ -261,7 +261,7 @@ def built(args, about, params, kernels):
     for variant, kernel in kernels.items():
         made = program.report(variant, kernel)
         save(args, record.Record(args.sample, variant, "built", None, params, about,
-                                 environment(), **made))  # fmt: skip
+                                 environment(), **made))
     return PASSED
 
 
@@ -281,9 +281,9 @@ def describe(args, about, kernels):
     A kernel without parameters, which --kernel NAME runs, may be given as its name.
     """
     kernels = [{"name": k, "options": ["--kernel", k], "space": None} if isinstance(k, str) else k
-               for k in kernels]  # fmt: skip
+               for k in kernels]
     item = record.Record(args.sample, "describe", "passed", None, {"kernels": kernels}, about,
-                         environment())  # fmt: skip
+                         environment())
     save(args, item)
     if args.json is None:
         _sign(args, item)

@@ -20,7 +20,7 @@ _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
     ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.In,
     ast.Tuple, ast.Name, ast.Load, ast.Constant, ast.Call,
-)  # fmt: skip
+)
 _FUNCTIONS = {"max": max}
 _GLOBALS = {"__builtins__": {}, **_FUNCTIONS}
 _AT_MOST = "the device takes at most {}"

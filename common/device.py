@@ -23,7 +23,7 @@ TYPES = {
 
 _LOCAL_MEM_TYPES = {
     cl.device_local_mem_type.LOCAL: "local", cl.device_local_mem_type.GLOBAL: "global",
-}  # fmt: skip
+}
 
 # What a kernel's author asks first of a new board.
 NOTABLE_EXTENSIONS = (

@@ -240,7 +240,7 @@ def _answer(job, folder):
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         text=True, errors="replace", start_new_session=True,
         env={**os.environ, "TMPDIR": folder},
-    )  # fmt: skip
+    )
     try:
         said, late = process.communicate(timeout=seconds)[0], False
     except subprocess.TimeoutExpired as error:

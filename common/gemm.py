@@ -219,7 +219,7 @@ def add_options(parser):
     """Add the options that say which product is made."""
     add = parser.add_argument
     add("--size", type=parse_sizes, default="1024",
-        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")  # fmt: skip
+        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
     add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
@@ -291,7 +291,7 @@ def _deal(draws, size):
     M, N, K = size
     shapes = (M, K), (K, N), (M, N)
     return tuple(np.ascontiguousarray(column[: rows * columns]).reshape(rows, columns)
-                 for column, (rows, columns) in zip(draws.reshape(-1, 3).T, shapes))  # fmt: skip
+                 for column, (rows, columns) in zip(draws.reshape(-1, 3).T, shapes))
 
 
 def reference(alpha, A, B, beta, C, arithmetic=None):

@@ -110,7 +110,7 @@ class Contender:
             return *_NO_TIMES, host
         self.steps.append([
             fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*lone)
-        ])  # fmt: skip
+        ])
         queued, submit, begin, _ = min((launch[0] for launch in marks), key=itemgetter(2))
         end = max(launch[-1][-1] for launch in marks)
         run = elapsed(begin, end) / in_flight

@@ -31,7 +31,7 @@ class Progress:
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
-                       "done": [], "statuses": [], "end": None}  # fmt: skip
+                       "done": [], "statuses": [], "end": None}
         self.crashed = {}  # (variant, size): the reason
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._write()
@@ -134,7 +134,7 @@ class _Child:
     def __init__(self):
         self.pid, self.got = 0, []
         handlers = {signal.SIGINT: self._pass_on, signal.SIGTERM: self._pass_on,
-                    signal.SIGHUP: self._pass_on, signal.SIGALRM: self._kill}  # fmt: skip
+                    signal.SIGHUP: self._pass_on, signal.SIGALRM: self._kill}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
             del handlers[signal.SIGHUP]
         self._before = {n: signal.signal(n, handler) for n, handler in handlers.items()}

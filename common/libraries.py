@@ -66,7 +66,7 @@ def _elsewhere(name, version, multiply, finish, result, settle=0):
     return Library(
         name, version, lambda _: multiply, lambda _: finish(), lambda _: result(),
         queued=False, settle=settle,
-    )  # fmt: skip
+    )
 
 
 def find(names, device, inputs, library=None):

@@ -120,19 +120,19 @@ def _manifest(folder, table):
         frozenset(_strings(options.get("words", []), "words")),
         _tools(folder, table.get("tools", {})),
         cases,
-    )  # fmt: skip
+    )
 
 
 def _tools(folder, table):
     _only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
-                 for option, value in table.get("axes", {}).items())  # fmt: skip
+                 for option, value in table.get("axes", {}).items())
     metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
     words = {name: _strings(table.get(name, []), name)
-             for name in ("small", "point", "best", "all", "ignored")}  # fmt: skip
+             for name in ("small", "point", "best", "all", "ignored")}
     return Tools(metric=metric, axes=axes, tuned=tuned, **words)
 
 

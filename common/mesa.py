@@ -18,7 +18,7 @@ _NAMES = {
     "fma": "fma", "cvt": "convert", "sfu": "special", "ldst": "load_store", "ls": "load_store",
     "t": "texture", "threads": "threads", "registers": "registers", "registers used": "registers",
     "code size": "bytes", "loops": "loops",
-}  # fmt: skip
+}
 UNITS = ("arithmetic", "fma", "convert", "special", "load_store", "texture")
 
 

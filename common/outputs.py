@@ -28,7 +28,7 @@ def append(path, name, array):
     """
     with zipfile.ZipFile(path) as file:
         again = sum(re.fullmatch(rf"{re.escape(name)}(\.\d+)?\.npy", n) is not None
-                    for n in file.namelist())  # fmt: skip
+                    for n in file.namelist())
     name += f".{again + 1}" if again else ""
     member = zipfile.ZipInfo(f"{name}.npy")  # dated 1980: a board's clock may be before that
     canonical = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"))

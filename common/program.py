@@ -117,7 +117,7 @@ def _keep(program, device, folder, path, defines, options):
         "file": str(path), "defines": defines, "options": list(options),
         "platform": device.platform.name.strip(), "device": device.name.strip(),
         "kernels": {k.function_name: _numbers(k, device) for k in program.all_kernels()},
-    }  # fmt: skip
+    }
     log = program.get_build_info(device, cl.program_build_info.LOG)
     binary = program.get_info(cl.program_info.BINARIES)[0]
     try:
@@ -154,9 +154,9 @@ def report(name, kernel):
     said = {
         "private": "{} of private memory", "local": "{} of local memory",
         "limit": "work-groups up to {}", "multiple": "multiple {}",
-    }  # fmt: skip
+    }
     texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
-             for key, text in said.items() if numbers[key] is not None]  # fmt: skip
+             for key, text in said.items() if numbers[key] is not None]
     print(f"{name}: built in {seconds:.3g} s: {', '.join(texts + mesa.texts(figures))}", flush=True)
     metrics = {"kernel": numbers, **({"compiler": figures} if figures else {})}
     return {"timing": {"build_s": seconds}, "metrics": metrics}

@@ -24,7 +24,7 @@ _LARGEST = sys.float_info.max  # JSON has larger whole numbers
 _TYPES = {
     "sample": str, "started": str, "argv": list, "params": dict, "device": dict,
     "environment": dict, **dict.fromkeys(("variant", "reason", "code"), (str, type(None))),
-}  # fmt: skip
+}
 _NUMBERS, _TEXT = "a list of times in seconds", "a text"
 _NUMBER, _TABLE = "a number that a float holds", "an object"
 _KNOWN = {
@@ -37,7 +37,7 @@ _KNOWN = {
                 "statistics": _TABLE, "energy": _TABLE, "kernel": _TABLE, "compiler": _TABLE},
     "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
               "output_sha256": _TEXT},
-}  # fmt: skip
+}
 
 
 class RecordError(ValueError):

@@ -52,7 +52,7 @@ class Timing:
         middle, low, high = self.rate(amount)
         mean = fmean(amount / seconds for seconds in self.seconds())
         return {"min": low, "max": high, "mean": mean, "median": middle, "range": high - low,
-                "repeats": len(self.seconds())}  # fmt: skip
+                "repeats": len(self.seconds())}
 
     def statistics_line(self, amount):
         """Return the statistics as text, and the spread relative to the median."""

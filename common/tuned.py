@@ -19,7 +19,7 @@ from common.errors import UsageError
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
     "kernel", "precision", "size", "params", "gflops", "driver", "when", "slower_than",
-}  # fmt: skip
+}
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
     "Midgard": r"T\d{3}",
@@ -59,7 +59,7 @@ def _mali(text):
     """Return the family of a Mali that a text names, or None."""
     number = re.search(r"\bMali-([TG]\d+)", text, re.IGNORECASE)
     found = (name for name, numbers in _MALI.items() if number and
-             re.fullmatch(numbers, number[1].upper()))  # fmt: skip
+             re.fullmatch(numbers, number[1].upper()))
     return next((f"Mali {name}" for name in found), None)
 
 
@@ -74,7 +74,7 @@ def find(folder, about, precision, size):
     mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
     found = []
     for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
-                       ("its vendor", ("vendor", "type"))):  # fmt: skip
+                       ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
              -(entry["gflops"] or 0), file.name, number, its["name"], entry)
@@ -82,7 +82,7 @@ def find(folder, about, precision, size):
             if all(its[key] is not None and its[key] == mine[key] for key in keys)
             for number, entry in enumerate(entries)
             if entry["precision"] == precision and not entry["slower_than"]
-        ]  # fmt: skip
+        ]
         for *_, name, entry in sorted(candidates, key=lambda c: c[:5]):
             how, told = "tuned", f"{entry['gflops'] or 0:.4g} GFLOPS at {entry['size']}, driver "
             if entry["gflops"] is None:

@@ -39,7 +39,7 @@ _KNOWN = {
         "-cl-fast-relaxed-math undoes fused multiply-add", "build without that option",
     ),
     "rusticl.*Mali-T860": ("fma() is emulated", "use mad(), or a * b + c"),
-}  # fmt: skip
+}
 
 
 class Finding(NamedTuple):
@@ -68,7 +68,7 @@ def modules(tried=True):
     program on each device if they are to be `tried`.
     """
     names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
-             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "text.py")  # fmt: skip
+             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "text.py")
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
     return {**texts, "survey.py": _SURVEY % tried}
 

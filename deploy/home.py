@@ -257,7 +257,7 @@ def brief(item):
         timing={"run_s": [median(times)]} if times else {},
         metrics=_chosen(item.metrics, "gflops", "gbytes_per_s"),
         check=_chosen(item.check, *item.check),
-    )  # fmt: skip
+    )
 
 
 def _chosen(table, *keys):

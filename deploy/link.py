@@ -29,14 +29,14 @@ PIECE = 64 * limits.KIB  # bytes that are read or sent at once
 MODULES = (
     "limits", "wire", "folder", "environment", "facts", "tree", "cases", "runs", "provision",
     "remote",
-)  # fmt: skip
+)
 
 # Reads the loader below, which reads the modules. sys.path[0] is the home folder: a user's own
 # random.py there must not stand in for Python's.
 _BOOTSTRAP = (
     'import sys; sys.path[:1] = filter(None, sys.path[:1]); '
     'i = sys.stdin.buffer; exec(i.read(int(i.readline())))'
-)  # fmt: skip
+)
 _LOADER = """
 import json, types
 for name, text in json.loads(i.read(int(i.readline())).decode()):
@@ -178,7 +178,7 @@ class Session:
 
 _NONSENSE = (
     LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
+)
 
 
 @contextmanager
@@ -242,7 +242,7 @@ class _Process:
             command, bufsize=0,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
-        )  # fmt: skip
+        )
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def receive(self, seconds):

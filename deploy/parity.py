@@ -69,7 +69,7 @@ def parity(fleet, config, host):
     SCREEN.put([
         *table.ran_on([*here, *(row for there in rows.values() for row in there)]),
         *(f"records and logs: {folder}" for board in both for folder in board.fetched),
-    ])  # fmt: skip
+    ])
     return all(item.good for item in findings)
 
 

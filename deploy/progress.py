@@ -157,7 +157,7 @@ def _reasons(records):
     for reason, items in list(groups.items())[:MOST_REASONS]:
         kernels = [item.variant for item in items if item.variant]
         lines.append(f"{', '.join([*kernels[:3], *(['...'] if kernels[3:] else [])])}: {reason}"
-                     if kernels else reason)  # fmt: skip
+                     if kernels else reason)
     if len(groups) > MOST_REASONS:
         lines.append(f"and {len(groups) - MOST_REASONS} more reasons")
     return map(shortened, lines)
@@ -198,7 +198,7 @@ def display():
         progress.TimeElapsedColumn(table_column=whole),
         console=SCREEN.console, transient=True, expand=True,
         redirect_stdout=False, redirect_stderr=False,
-    )  # fmt: skip
+    )
 
 
 def _column():

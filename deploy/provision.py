@@ -171,7 +171,7 @@ def _send(board, plan, payload):
     digest = hashlib.file_digest(payload, "sha256").hexdigest()
     session = board.start("make", limits.UNPACK, bytes=payload.tell(), sha256=digest,
         with_system=plan.with_system, drivers=list(plan.drivers),
-    )  # fmt: skip
+    )
     payload.seek(0)
     while piece := payload.read(PIECE):
         session.send(piece)

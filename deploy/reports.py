@@ -44,7 +44,7 @@ def _start(words, stdout=None):
         [sys.executable, ROOT / "report", *words], stdin=subprocess.DEVNULL, stdout=stdout,
         stderr=subprocess.PIPE, text=True, errors="replace",
         start_new_session=True,  # Ctrl-C is for fab, which then tells it
-    )  # fmt: skip
+    )
     try:
         said = process.communicate()
     except KeyboardInterrupt:

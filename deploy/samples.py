@@ -56,7 +56,7 @@ def _load(name, root):
     found = manifest.read(name, root)
     expected = _expected(found.folder / "expected.json")
     texts = {path.stem: read_text(path, MOST_BYTES)
-             for path in sorted(found.folder.glob("expected/*.txt"))}  # fmt: skip
+             for path in sorted(found.folder.glob("expected/*.txt"))}
     _check_texts(name, texts, {case.name for case in found.cases})
     return Sample(**vars(found), expected=expected, texts=texts)
 

@@ -12,7 +12,7 @@ from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened
 
 STYLE = {"passed": "green", "built": "green", "unsupported": "yellow", "failed": "bold red",
-         "error": "bold red"}  # fmt: skip
+         "error": "bold red"}
 
 MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason

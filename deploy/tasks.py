@@ -96,7 +96,7 @@ def list_samples(c):
     "fail_on_regression": "exit status 1 if a case is worse",
     "all_runs": "pool all runs, not only each case's newest", "output": "the file to write",
     "figures": "a folder for the plots as SVG and PNG",
-})  # fmt: skip
+})
 def report(
     c, host=None, baseline=None, fail_on_regression=False, all_runs=False, output=None, figures=None
 ):
@@ -132,7 +132,7 @@ def see_doctor(c, host=None):
 @task(help={
     **HOST, "dry_run": "only print the plan",
     "system": "let the board's apt install packages; else nothing outside the folder changes",
-})  # fmt: skip
+})
 def provision(c, host=None, dry_run=False, system=False):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""
     work = partial(provisioning.provision, system=system, dry_run=dry_run)
@@ -157,4 +157,4 @@ def update_expected(c, sample=None):
 namespace = Collection(
     deploy, run_all, run, collect, report, export, list_samples, clean, see_doctor, provision,
     parity, update_expected,
-)  # fmt: skip
+)

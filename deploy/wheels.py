@@ -99,11 +99,11 @@ def download(names, found, path):
             "--no-input", "--no-compile", "--no-deps", "--require-hashes", "--requirement", wanted,
             "--target", site, "--only-binary", ":all:",
             "--implementation", "cp", "--python-version", python,
-        ]  # fmt: skip
+        ]
         done = subprocess.run(
             [*command, *(f"--platform={tag}" for tag in tags(found))],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        )
         if done.returncode != 0:
             raise BoardError(f"no wheels for {target(found)}: {_reason(done.stderr)}")
         slim(site / "lib")

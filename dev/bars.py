@@ -54,7 +54,7 @@ BARS = (
     Bar("64_bit_integer", "--kernel two_stages", "two_stages", {
         "mali-g52": (0.14, 0), "mali-g57": (0.24, 0), "mali-g610": (0.12, 0),
     }),
-)  # fmt: skip
+)
 
 
 def main(argv):
@@ -86,9 +86,9 @@ def measured(bar, gpu):
         return ["-", cycles, "-", instructions or "-", "-", "-", result.reason or "no loop"], False
     spilled = figures["spills"] + figures["fills"]
     within = (cost.most <= cycles and cost.instructions <= (instructions or cost.instructions)
-              and figures["threads"] >= bar.threads and not spilled)  # fmt: skip
+              and figures["threads"] >= bar.threads and not spilled)
     cells = [f"{cost.most:.4f}", cycles, f"{cost.instructions:.2f}", instructions or "-",
-             figures["threads"], spilled, "" if within else "misses its bar"]  # fmt: skip
+             figures["threads"], spilled, "" if within else "misses its bar"]
     return cells, within
 
 

@@ -11,7 +11,7 @@ _OPTIONS = (
     "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-sandbox",  # it may run as root, in a container; the page is ours, and may load nothing
-)  # fmt: skip
+)
 
 
 def missing():

@@ -38,7 +38,7 @@ DEVICE = {
     "limits": {"max_work_group_size": 256, "max_work_item_sizes": [256, 256, 256],
                "local_mem_size": 32768, "max_mem_alloc_size": 2**30, "global_mem_size": 2**31},
     "preferred_vector_widths": dict.fromkeys(("char", "short", "int", "float", "half"), 4),
-}  # fmt: skip
+}
 KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1", "4x2", "8x4")]
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 LOCALS = [(x, y) for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
@@ -83,7 +83,7 @@ def write_run(folder, count):
     (folder / "plan.json").write_text('{"run": "made up", "cases": [], "deployed": {}}')
     (folder / "ended.json").write_text('{"stopped": false}')
     outcome = {"sample": "sweep", "case": "all", "argv": ["samples/sweep/run.py"], "clock": 0.0,
-               "started": 1.7e9, "seconds": 1e5, "exit_status": 0, "reason": None}  # fmt: skip
+               "started": 1.7e9, "seconds": 1e5, "exit_status": 0, "reason": None}
     base.with_suffix(".outcome.json").write_text(json.dumps(outcome))
     with open(base.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
         file.writelines(record.to_line() + "\n" for record in records(count))
@@ -96,7 +96,7 @@ def records(count):
     points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
     for number, (clock, unroll, (x, y), order, kernel) in zip(range(count), points):
         words = {"kernel": kernel, "size": str(order), "local": f"{x}x{y}", "unroll": unroll,
-                 "seed": number}  # fmt: skip
+                 "seed": number}
         argv = ["samples/sweep/run.py"]
         for name, value in words.items():
             argv += [f"--{name}", str(value)]
@@ -105,7 +105,7 @@ def records(count):
         rates = sorted(flop / seconds for seconds in times)
         states = [{"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
                    "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
-                  for _ in range(3)]  # fmt: skip
+                  for _ in range(3)]
         yield Record(
             "sweep", kernel, "passed", device=DEVICE, argv=argv,
             params=words | {"alpha": -0.321605, "beta": -0.100323,
@@ -119,7 +119,7 @@ def records(count):
                      "statistics": {"min": rates[0], "max": rates[-1], "repeats": 5}},
             check={"error_over_bound": draw.random() / 100,
                    "output_sha256": f"{draw.getrandbits(256):064x}"},
-        )  # fmt: skip
+        )
 
 
 def report(what, count, *args):

@@ -37,7 +37,7 @@ def main(argv=None):
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
     args = parser.parse_args(argv)
     results = {which: args.results or sorted((ROOT / "results" / "reference").glob(which))
-               for which in (RUNS, RECORDS)}  # fmt: skip
+               for which in (RUNS, RECORDS)}
     if not all(results.values()):
         parser.error("there is nothing in results/reference: name results")
     try:

@@ -39,7 +39,7 @@ def run(command, **options):
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(its), *map(str, command)],
             pass_fds=[its], start_new_session=True, **options,
-        )  # fmt: skip
+        )
         os.close(its)
         try:
             return Usage(*json.load(answer))

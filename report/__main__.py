@@ -51,10 +51,10 @@ def options():
         epilog="exit status: 0 made, 1 with --fail-on-regression if something is worse than "
                "the baseline, 2 wrong usage or nothing to read, 3 any other failure, "
                "130 stopped by Ctrl-C, 143 by SIGTERM.",
-    )  # fmt: skip
+    )
     add = parser.add_argument
     add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
-        "default: results/")  # fmt: skip
+        "default: results/")
     add("-o", "--output", type=Path, metavar="FILE", help="default: results/report.html")
     add("--baseline", type=Path, metavar="DIR", help="compare with this folder or shared run")
     add("--fail-on-regression", action="store_true", help="exit status 1 if a case is worse")
@@ -127,7 +127,7 @@ def make(args):
     with tempfile.TemporaryDirectory() as unpacked:
         sides = [paths, [args.baseline]] if args.baseline else [paths]
         read = [collect(side, Path(unpacked, str(number)), args.all_runs)
-                for number, side in enumerate(sides)]  # fmt: skip
+                for number, side in enumerate(sides)]
         points = read[0].points
         comparisons = compare.compare(points, read[1].points) if args.baseline else None
         notices = [line for each in read for line in each.notices]
@@ -137,7 +137,7 @@ def make(args):
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
             dict.fromkeys(line for each in read for line in each.archives()),
-        )  # fmt: skip
+        )
         stream.enable_buffering(100)
         with disk.whole(output) as unfinished, open(unfinished, "wb") as file:
             stream.dump(file, encoding="utf-8", errors="replace")
@@ -185,7 +185,7 @@ def export(args):
     say(f"If you share it you give up all rights in its data ({archive.LICENCE}). Check it before: "
         "it names the machine and its drivers, and has all output of the samples. Your paths stay "
         "in options, parameters, logs and the board's env. It omits only the holder of the board "
-        "and the folder of the checkout.")  # fmt: skip
+        "and the folder of the checkout.")
     return 0
 
 

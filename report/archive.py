@@ -99,7 +99,7 @@ class _Packing:
             "format": FORMAT, "version": VERSION, "board": board, "run": name, "licence": LICENCE,
             "machine": list(self.machines.values()), "code": plan.get("deployed", {}),
             "replay": list(self.commands), "files": self.files,
-        })])  # fmt: skip
+        })])
 
     def add(self, name, parts):
         """Write a file, part by part. Raises ReportError where the run becomes too large."""
@@ -169,7 +169,7 @@ def unpack(path, folder):
                 with open(target, "wb") as file:
                     file.writelines(_inflated(archive, name))
     except (_Refused, UsageError, OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError,
-            NotImplementedError, RuntimeError, RecursionError) as error:  # fmt: skip
+            NotImplementedError, RuntimeError, RecursionError) as error:
         why = printable(" ".join(str(error).split()) or type(error).__name__)
         raise ReportError(f"{printable(str(path))} is refused: {why}") from error
     return about | {"sha256": hashlib.sha256(packed).hexdigest()}
@@ -238,7 +238,7 @@ def _manifest(data):
     listed = about.get("files")
     if not isinstance(listed, dict) or not {"README.txt", "run/plan.json"} <= listed.keys() or any(
         not isinstance(each, dict) or "sha256" not in each for each in listed.values()
-    ):  # fmt: skip
+    ):
         raise _Refused("its manifest lists no files of a run")
     for key in ("board", "run", "licence"):
         if not isinstance(about.get(key), str):

@@ -40,7 +40,7 @@ def over_size(where, of, series):
             bars = [[r.median - r.low for r in rates], [r.high - r.median for r in rates]]
             axes.errorbar([g.order for g in gemms], [r.median for r in rates], bars, color=colour,
                           marker=marker, capsize=2.5, elinewidth=1, label=label(name),
-                          zorder=1 if colour == FADED else 3)  # fmt: skip
+                          zorder=1 if colour == FADED else 3)
         draw.powers_of_2(axes.xaxis, [g.order for _, g in every])
         axes.set(xlabel="order n", ylabel="GFLOPS", ylim=(0, None))
         draw.legend(axes)
@@ -65,10 +65,10 @@ def kernels(where, of, steps):
     if libraries:
         # The one in whose rounds most were timed.
         best = max(libraries, key=lambda each: (
-            sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))  # fmt: skip
+            sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))
         shares = [_ratio(gemm, best) for gemm in steps]
         how = (", interleaved, by the host's clock. GFLOPS are by the device's clock if it has "
-               "one: do not compare them with those of a library.")  # fmt: skip
+               "one: do not compare them with those of a library.")
     else:
         best, how = max(steps, key=lambda gemm: gemm.gflops), ", the fastest."
         shares = [100 * gemm.gflops / best.gflops for gemm in steps]
@@ -77,20 +77,20 @@ def kernels(where, of, steps):
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
         scales = [(share or 0) / gemm.gflops for share, gemm in zip(shares, steps)]
         low, middle, high = ([scale * getattr(g.rate, name) for scale, g in zip(scales, steps)]
-                             for name in ("low", "median", "high"))  # fmt: skip
+                             for name in ("low", "median", "high"))
         reach = [[m - each for m, each in zip(middle, low)],
-                 [each - m for m, each in zip(middle, high)]]  # fmt: skip
+                 [each - m for m, each in zip(middle, high)]]
         colours = [draw.SERIES[1 if gemm.point.is_library else 0] for gemm in steps]
         axes.barh(range(len(steps)), middle, xerr=reach, height=0.66, color=colours,
-                  error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})  # fmt: skip
+                  error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})
         for at, (gemm, share, end) in enumerate(zip(steps, shares, high)):
             percent = "not in its rounds" if share is None else f"{share:.0f}%"
             text = f"{figures(gemm.gflops)} \u00b7 {percent}"
             axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center",
-                          fontsize=9.5)  # fmt: skip
+                          fontsize=9.5)
         draw.rows(axes, [gemm.name for gemm in steps])
         axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: GFLOPS",
-                 xlim=(0, 1.35 * max(high)))  # fmt: skip
+                 xlim=(0, 1.35 * max(high)))
         return figure
 
     rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
@@ -122,15 +122,15 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         ends = [g.intensity for _, g, _ in every] + [ridge]
         low, high = min(ends) / 2, max(ends) * 2
         axes.plot([low, ridge, high], [low * peak_gbytes, peak_gflops, peak_gflops], color=INK,
-                  label=f"{figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s")  # fmt: skip
+                  label=f"{figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s")
         if own:
             axes.plot(*zip(*own), "_", color=INK, markersize=14, label="ceiling at that size")
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
             axes.plot([g.intensity for g in gemms], [g.gflops for g in gemms], color=colour,
-                      marker=marker, linewidth=0.8, label=label(name))  # fmt: skip
+                      marker=marker, linewidth=0.8, label=label(name))
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
-                 xlabel="operations per byte that must be moved")  # fmt: skip
+                 xlabel="operations per byte that must be moved")
         draw.plain_numbers(axes)
         draw.legend(axes, 2 if own else 1)
         return figure
@@ -140,14 +140,14 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         roof = ceiling or min(peak_gflops, g.intensity * peak_gbytes)
         rows.append((name, g.size_text, g.intensity, g.gflops, roof, 100 * g.gflops / roof))
     last = ("a dash is the ceiling of a size by the memory or the cache that holds it." if own
-            else "points above it had their matrices in a cache.")  # fmt: skip
+            else "points above it had their matrices in a cache.")
     note = (
         f"The roof was measured: {figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s. "
         "Operations per byte count A and B read once, C read and written once: the least "
         f"possible. The slope is that of main memory: {last}"
     )
     columns = (_KERNEL, _SIZE, ("operations per byte", ""), GFLOPS, ("roof", "GFLOPS"),
-               ("of the roof", "%"))  # fmt: skip
+               ("of the roof", "%"))
     return _plot(where, "", "roofline", note, columns, rows, paint)
 
 
@@ -176,7 +176,7 @@ def heat(where, of, title, names, cell, cells):
         for (x, y), rate in rates.items():
             colour = "black" if rate > middle else "white"
             axes.text(across.index(x) + 0.5, down.index(y) + 0.5, f"{rate:.3g}", ha="center",
-                      va="center", fontsize=9, color=colour)  # fmt: skip
+                      va="center", fontsize=9, color=colour)
         axes.set_xticks([i + 0.5 for i in range(len(across))], [f"{x:g}" for x in across])
         axes.set_yticks([i + 0.5 for i in range(len(down))], [f"{y:g}" for y in down])
         axes.tick_params(length=0)
@@ -198,7 +198,7 @@ def landscape(where, of, title, gemms):
         columns = min(3, len(names))
         lines = -(-len(names) // columns)
         figure, grid = draw.canvas(height=0.6 + 1.7 * lines, rows=lines, columns=columns,
-                                   squeeze=False, sharey=True)  # fmt: skip
+                                   squeeze=False, sharey=True)
         for axes, (name, tried) in zip(grid.flat, found.items()):
             for at, rates in enumerate(tried.values()):
                 # Evenly chosen by rank.
@@ -214,7 +214,7 @@ def landscape(where, of, title, gemms):
         return figure
 
     rows = [(name, value, len(rates), max(rates), median(rates), min(rates))
-            for name in names for value, rates in found[name].items()]  # fmt: skip
+            for name in names for value, rates in found[name].items()]
     fastest = max(gemms, key=lambda g: g.gflops)
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
     note = (
@@ -222,7 +222,7 @@ def landscape(where, of, title, gemms):
         f"Fastest: {chosen}, {figures(fastest.gflops)} GFLOPS."
     )
     columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", "GFLOPS"),
-               ("median", "GFLOPS"), ("worst", "GFLOPS"))  # fmt: skip
+               ("median", "GFLOPS"), ("worst", "GFLOPS"))
     return _plot(where, of, title, note, columns, rows, paint)
 
 

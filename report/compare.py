@@ -21,7 +21,7 @@ LEAST = 0.03
 FEWEST = 3
 COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
            ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
-           ("Why", ""), ("Parameters", ""))  # fmt: skip
+           ("Why", ""), ("Parameters", ""))
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
@@ -171,7 +171,7 @@ def rows(comparisons):
         words += [f"(was {' '.join(was)})"] if was else []
         change = c.times and 100 * c.change
         found.append((c.verdict, change, *times, c.point.sample, c.point.case, c.point.kernel,
-                      c.why, " ".join(words)))  # fmt: skip
+                      c.why, " ".join(words)))
     return found
 
 

@@ -40,7 +40,7 @@ _STYLE = {
     "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
     "legend.frameon": False, "legend.fontsize": 9,
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def legend(axes, others=0):
     if len(names) > shown:
         names[shown:] = [f"and {len(names) - shown} slower"]
     axes.figure.legend(handles[: len(names)], names, loc="outside lower center", ncols=3,
-                       columnspacing=1.2, handlelength=1.6)  # fmt: skip
+                       columnspacing=1.2, handlelength=1.6)
 
 
 def powers_of_2(axis, values):
@@ -139,7 +139,7 @@ def svg_for_page(plot, number):
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     # The caption and the table beside it say what it shows.
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">',
-                  text, count=1)  # fmt: skip
+                  text, count=1)
 
 
 def save(plot, base):

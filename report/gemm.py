@@ -84,7 +84,7 @@ class Gemm:
         """The options, as given, without the size."""
         words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
         return tuple(w for w in words if first not in w or
-                     parse_size(w.rpartition("=")[2]) != self.size)  # fmt: skip
+                     parse_size(w.rpartition("=")[2]) != self.size)
 
 
 def of_point(point):

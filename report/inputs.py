@@ -40,7 +40,7 @@ class Run:
     def sources(self):
         """Return the files of records."""
         return [Source(path, path.stem, self, path.parent.name)
-                for path in sorted(self.folder.glob("*/*.jsonl"))]  # fmt: skip
+                for path in sorted(self.folder.glob("*/*.jsonl"))]
 
 
 @dataclass(frozen=True, eq=False)

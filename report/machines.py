@@ -13,14 +13,14 @@ ROOT = Path(__file__).resolve().parents[1]
 _OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
 _LARGEST = 64 * 1024**2  # bytes of a file of the samples
 _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "OpenCL C": "opencl_c",
-          "compute units": "compute_units"}  # fmt: skip
+          "compute units": "compute_units"}
 
 
 def machines(points):
     """Return (board, device, [(name, text)]) for each device with its drivers."""
     devices = {id(p.device): p.device for p in points if p.device}  # a few, shared by all
     told = {key: json.dumps([device_name(device), *map(device.get, _FACTS.values())])
-            for key, device in devices.items()}  # fmt: skip
+            for key, device in devices.items()}
     groups = grouped((p for p in points if p.device), lambda p: (p.board, told[id(p.device)]))
     return [_machine(own) for own in groups.values()]
 
@@ -44,7 +44,7 @@ def _run(run):
     if isinstance(deployed, dict):
         differ = sum(_hash(path) != digest for path, digest in deployed.items())
         said += "; " + (f"{differ} of its {len(deployed)} files differ from" if differ
-                        else "its code is that of") + " this checkout"  # fmt: skip
+                        else "its code is that of") + " this checkout"
     return said
 
 

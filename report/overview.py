@@ -22,7 +22,7 @@ def problems(points):
     of all cases where a sample is not supported.
     """
     groups = grouped((p for p in points if p.status not in GOOD), lambda p: (
-        p.board, p.sample, p.status, p.status == "unsupported" or p.case))  # fmt: skip
+        p.board, p.sample, p.status, p.status == "unsupported" or p.case))
     worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))
     return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)
 

@@ -52,7 +52,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         timelines=_drawn(timelines, MOST_PLOTS),
         machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
         builds=builds.table(points), builds_note=builds.NOTE, data=rows.packed(points),
-    )  # fmt: skip
+    )
 
 
 def _source(name):
@@ -63,7 +63,7 @@ def _environment():
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters["cell"] = cell
     return environment
 
@@ -98,9 +98,9 @@ def _tiles(points, records, boards):
     counts = Counter(point.status for point in points)
     tones = {"passed": "good", "built": "", "unsupported": ""}
     tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
-             ("records", records, "")]  # fmt: skip
+             ("records", records, "")]
     tiles += [(status, counts[status], tones.get(status, "bad"))
-              for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]  # fmt: skip
+              for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]
     throttled = sum(bool(point.throttled) for point in points)
     return [*tiles, ("throttled", throttled, "bad")] if throttled else tiles
 

@@ -92,7 +92,7 @@ class Reader:
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
                 params, device, about, source,
-            )  # fmt: skip
+            )
         self._points[key].add(item, source, line)
         self.records += 1
         if run:

@@ -61,7 +61,7 @@ def inside_checkout(word, sample):
 def plain_params(params, sample):
     """Return parameters without the folder that the checkout was in."""
     paths = {name: inside_checkout(value, sample) for name, value in params.items()
-             if isinstance(value, str) and value[:1] == "/"}  # fmt: skip
+             if isinstance(value, str) and value[:1] == "/"}
     return params | paths
 
 

@@ -22,7 +22,7 @@ COLUMNS = (
     ("energy", "Energy of a launch", "text"), ("state", "Machine state", "text"),
     ("device", "Device", "text"), ("started", "Started", "text"), ("reason", "Reason", "text"),
     ("others", "Other parameters", "text"),
-)  # fmt: skip
+)
 MACHINE = ("host", "machine", "kernel", "python", "cpus", "numpy", "pyopencl")  # no state of it
 
 
@@ -61,7 +61,7 @@ def _row(point, varying):
     median, least, mean, most, spread = (
         (1e3 * times.median, 1e3 * times.least, 1e3 * times.mean, 1e3 * times.most,
          100 * times.relative) if times else (None,) * 5
-    )  # fmt: skip
+    )
     return [
         point.board, point.sample, point.case or None, point.kernel, _status(point),
         _figure(point.typical("gflops")), _figure(point.typical("gbytes_per_s")),
@@ -69,7 +69,7 @@ def _row(point, varying):
         _figure(most), len(point.times), point.records, _figure(point.error_over_bound),
         _joined(_energy(point)), _joined(_state(point)), point.device_name,
         text(point.started) or None, point.reason, _joined(others), command(point),
-    ]  # fmt: skip
+    ]
 
 
 def _figure(value):
@@ -89,7 +89,7 @@ def _status(point):
 def _energy(point):
     """Return the energy of a launch by each sensor, as words."""
     return [f"{name[7:-7]}={point.metric(name):.4g}J" for name in point.metrics
-            if name.startswith("energy.") and name.endswith(".joules")]  # fmt: skip
+            if name.startswith("energy.") and name.endswith(".joules")]
 
 
 def _state(point):

@@ -101,7 +101,7 @@ def _steps(best):
 def _most(groups, pick):
     """Return (name, what `pick` makes of the group): of each kernel the largest, then fastest."""
     picked = [(len(found), _most_gflops(same), name, same[0].name, found)
-              for name, same in groups.items() if (found := pick(same))]  # fmt: skip
+              for name, same in groups.items() if (found := pick(same))]
     kernels = {}
     for *_, name, kernel, found in sorted(picked, key=lambda each: each[:2], reverse=True):
         kernels.setdefault(kernel, (name, found))
@@ -136,7 +136,7 @@ def _landscape(gemms):
 def _peaks(points):
     """Return the highest measured (GFLOPS, GB/s) of a device, or None."""
     found = [[p.metric(name) or 0.0 for name in ("peak_gflops", "peak_gbytes_per_s")]
-             for p in points]  # fmt: skip
+             for p in points]
     peaks = [max(each) for each in zip(*found)]
     return peaks if peaks and min(peaks) > 0 else None
 

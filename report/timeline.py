@@ -109,7 +109,7 @@ def plot(line):
         figure, (left, right) = draw.canvas(
             width=8.4, height=1.3 + 0.24 * len(names), columns=2, sharey=True,
             width_ratios=(3, 1),
-        )  # fmt: skip
+        )
         for at, case in enumerate(line.cases):
             _bar(left, at, case.at, case.phases, _PHASES)
             total = sum(case.stages.values()) or 1
@@ -120,7 +120,7 @@ def plot(line):
         right.set(xlabel="% of the launches", xlim=(0, 100))
         patches = [Patch(color=colour, label=name) for name, colour in (_PHASES | _STAGES).items()]
         figure.legend(handles=patches, loc="outside lower center", ncols=6, columnspacing=1.2,
-                      handlelength=1)  # fmt: skip
+                      handlelength=1)
         return figure
 
     rows = [
@@ -128,9 +128,9 @@ def plot(line):
          *(1e3 * seconds for seconds in case.stages.values()),
          100 * (1 - case.launches / case.wall))
         for case in line.cases
-    ]  # fmt: skip
+    ]
     columns = (("case", ""), ("starts at", "s"), ("wall", "s"), *((name, "s") for name in _PHASES),
-               *((name, "ms") for name in _STAGES), ("set-up", "%"))  # fmt: skip
+               *((name, "ms") for name in _STAGES), ("set-up", "%"))
     note = (
         f"{line.wall:.1f} s of wall time, of which {line.set_up_share:.1%} was set-up. The "
         f"timed launches took {line.launches:.3g} s. Right: the time of the launches, by the "

@@ -71,7 +71,7 @@ def case_of(params):
     return json.dumps({
         name: value for name, value in params.items()
         if not _is_found(name) and not isinstance(value, dict)
-    }, sort_keys=True)  # fmt: skip
+    }, sort_keys=True)
 
 
 def _is_found(name):

@@ -16,5 +16,5 @@ def add_kernel(folder, name, spoil):
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.cl").write_text(PLAIN % spoil)
     keys = {"name": name, "file": f"{name}.cl", "type": "S", "transA": "N", "transB": "N",
-            "dj": 1, "di": 1}  # fmt: skip
+            "dj": 1, "di": 1}
     (folder / f"{name}.json").write_text(json.dumps(keys))

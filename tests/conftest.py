@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
 SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 SHIPPED = ("common", "deploy", "report", "samples", "tools", "fabfile.py", "fabric.yaml",
-           "boards.toml", "README.md")  # fmt: skip
+           "boards.toml", "README.md")
 
 sys.path.insert(0, str(ROOT))
 # Tests have home folders of their own, but need not try drivers, build kernels and look for fonts
@@ -36,7 +36,7 @@ def pytest_configure(config):
         real_stderr = os.dup(2)
     # A suite that starts in the background, or under nohup, would pass on that these are ignored.
     for number, handler in ((signal.SIGINT, signal.default_int_handler),
-                            (signal.SIGHUP, signal.SIG_DFL)):  # fmt: skip
+                            (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
 
@@ -100,7 +100,7 @@ def run_sample():
             [python, f"samples/{name}/run.py", *map(str, args)],
             cwd=root, env={**os.environ, **(env or {})}, timeout=timeout,
             capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        )
 
     return run
 
@@ -184,7 +184,7 @@ def fab(project, tmp_path):
             [FAB, *map(str, args)],
             cwd=project, timeout=timeout, capture_output=True, text=True, check=False,
             stdin=subprocess.DEVNULL, env={**os.environ, "HOME": str(tmp_path), **(env or {})},
-        )  # fmt: skip
+        )
 
     return run
 

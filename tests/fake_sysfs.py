@@ -23,13 +23,13 @@ def rockchip(tree):
         "scaling_cur_freq": 1200000, "scaling_min_freq": 408000, "scaling_max_freq": 1200000,
         "scaling_available_frequencies": "408000 1200000 1800000 ",
         "cpuinfo_min_freq": 408000, "cpuinfo_max_freq": 1800000,
-    }.items():  # fmt: skip
+    }.items():
         put(tree, f"{CPU}/{name}", value)
     for name, value in {
         "governor": "simple_ondemand", "available_governors": "simple_ondemand performance",
         "cur_freq": 200000000, "min_freq": 200000000, "max_freq": 800000000,
         "available_frequencies": "200000000 400000000 800000000",
-    }.items():  # fmt: skip
+    }.items():
         put(tree, f"{GPU}/{name}", value)
     put(tree, f"{ZONE}/type", "gpu-thermal")
     put(tree, f"{ZONE}/temp", 47500)

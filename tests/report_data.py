@@ -24,7 +24,7 @@ def item(kernel="dot4", status="passed", times=(0.010, 0.011, 0.012), sample="sg
         "check": {"error_over_bound": 0.01},
         "argv": [f"samples/{sample}/run.py", "--kernel", kernel, "--json", "/somewhere/x.jsonl"],
         "started": "2026-01-02T03:04:06.000+00:00",
-    }  # fmt: skip
+    }
     reason = None if status == "passed" else "it is broken"
     return Record(sample, kernel, status, **{"reason": reason, **fields, **more})
 
@@ -46,13 +46,13 @@ def make_run(results, *items, board="odroid", name=RUN, case="speed", **plan):
     outcome = {
         "sample": sample, "case": case, "argv": items[0].argv, "started": 1767323045.0,
         "clock": 100.0, "seconds": 4.0, "exit_status": 0, "reason": None,
-    }  # fmt: skip
+    }
     base.with_suffix(".outcome.json").write_text(json.dumps(outcome))
     plan = {
         "run": name, "folder": "opencl-samples", "env": {}, "holder": "anna@desk",
         "token": "secret", "cases": [{"sample": sample, "case": case, "args": []}],
         "deployed": {"common/record.py": "0" * 64}, "python": "/usr/bin/python3", **plan,
-    }  # fmt: skip
+    }
     (folder / "plan.json").write_text(json.dumps(plan))
     (folder / "ended.json").write_text('{"stopped": false}')
     return folder

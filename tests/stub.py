@@ -67,7 +67,7 @@ class Stub:
         return subprocess.Popen(
             self.command(*argv), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True,
-        )  # fmt: skip
+        )
 
     def runs(self):
         """Return the options of every run so far."""

@@ -17,9 +17,9 @@ DEVICE = {
     "preferred_vector_widths": {"float": 4},
     "limits": {"local_mem_size": 1024, "max_work_group_size": 64,
                "max_work_item_sizes": [64, 64, 64]},
-}  # fmt: skip
+}
 SPACE = {"defaults": {"TS": 4, "WPT": 1}, "values": {"TS": [2, 4, 8, 16], "WPT": [1, 2]},
-         "constraints": ["TS % WPT == 0"], "local": ["TS", "TS"], "local_bytes": "0"}  # fmt: skip
+         "constraints": ["TS % WPT == 0"], "local": ["TS", "TS"], "local_bytes": "0"}
 CODE = os.environ.get("STUB_CODE", "code 1")
 
 
@@ -29,9 +29,9 @@ def main(argv):
     path = argv[argv.index("--json") + 1]
     if "--describe" in argv:
         kernels = [{"name": "01_k", "options": ["--kernel", "1"], "space": SPACE},
-                   {"name": "plain", "options": ["--kernel", "2"], "space": None}]  # fmt: skip
+                   {"name": "plain", "options": ["--kernel", "2"], "space": None}]
         append(path, Record("stub", "describe", "passed", None, {"kernels": kernels}, DEVICE,
-                            argv=["run.py", *argv], code=CODE))  # fmt: skip
+                            argv=["run.py", *argv], code=CODE))
         return 0
     with open(os.environ["STUB_RUNS"], "a") as file:
         file.write(" ".join(argv[: argv.index("--json")]) + "\n")
@@ -45,7 +45,7 @@ def main(argv):
     if do == "silent":
         return 3
     status, exit_status = {"wrong": ("failed", 1), "refuse": ("error", 2),
-                           "lack": ("unsupported", 77)}.get(do, ("passed", 0))  # fmt: skip
+                           "lack": ("unsupported", 77)}.get(do, ("passed", 0))
     rate = 10.0 * int(given.get("--TS", 4)) / int(given.get("--WPT", 1))
     rate *= float(os.environ.get("STUB_FACTOR", 1))
     for kernel in ("a", "b") if do == "two" else ("k",):
@@ -56,7 +56,7 @@ def main(argv):
             timing={"host_s": [0.1, 0.11, 0.12, 0.1, 0.1][: int(given.get("--repeat", 5))]},
             metrics={"gflops": rate} if passed and do != "check" else {},
             argv=["run.py", *argv], code=CODE,
-        ))  # fmt: skip
+        ))
     if do == "lie":
         print("run.py: error: cannot write the output", file=sys.stderr)
         return 2

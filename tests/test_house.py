@@ -89,7 +89,7 @@ def _modules(package):
 def test_what_starts_samples_and_reads_records_needs_no_opencl(package):
     code = "import sys; sys.modules['pyopencl'] = None; import " + ", ".join(_modules(package))
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+                          check=False)
     assert done.returncode == 0, done.stderr
 
 

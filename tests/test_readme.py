@@ -31,7 +31,7 @@ def shell(command, folder, home, timeout=300):
     return subprocess.run(
         ["bash", "-c", lines], cwd=folder, env=env, capture_output=True, text=True, check=False,
         stdin=subprocess.DEVNULL, timeout=timeout,
-    )  # fmt: skip
+    )
 
 
 def run_few(folder):
@@ -76,7 +76,7 @@ def test_a_second_make_run_starts_within_a_second(walk_through, tmp_path):
         with subprocess.Popen(
             ["make", "run"], cwd=walk_through, env={**os.environ, "HOME": str(tmp_path)},
             stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
-        ) as process:  # fmt: skip
+        ) as process:
             for line in process.stdout:
                 if line.startswith("running "):  # the first case
                     times.append(time.monotonic() - start)

@@ -49,9 +49,9 @@ def options():
     command.add_axis(result)
     add = result.add_argument
     add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
-        help="a macro for the kernels, such as fewer elements of local memory")  # fmt: skip
+        help="a macro for the kernels, such as fewer elements of local memory")
     add("--guards", choices=("oclgrind", "pages"), default="oclgrind",
-        help="how out-of-bounds accesses are found (default %(default)s)")  # fmt: skip
+        help="how out-of-bounds accesses are found (default %(default)s)")
     command.add_limit(result, 120)
     return result
 
@@ -74,7 +74,7 @@ def main(argv):
         workers = min(os.cpu_count() or 1, len(plan))
         for point, result in engine.run(found, plan, args.limit, env=watch.env, workers=workers):
             problems = {text: (kind, count) for text, (kind, count) in watch.found(point).items()
-                        if kind not in found.tools.ignored}  # fmt: skip
+                        if kind not in found.tools.ignored}
             outcome = result.state.ended if result.state.ended != "passed" else "clean"
             outcome = "failed" if problems else outcome
             outcomes[outcome] += 1
@@ -144,7 +144,7 @@ def guard_pages(found):
     if "--guards" not in found.values:
         raise Unsupported(f"{found.name} has no option --guards")
     return SimpleNamespace(drivers=None, env=lambda _point: None, found=lambda _point: {},
-                           options=lambda _number: ("--guards", "pages"))  # fmt: skip
+                           options=lambda _number: ("--guards", "pages"))
 
 
 class Oclgrind:
@@ -164,7 +164,7 @@ class Oclgrind:
             # Optimised, a read whose value is dropped would be gone; and version 21.10 crashes on
             # sums over lanes that the compiler has made one instruction of.
             "OCLGRIND_BUILD_OPTIONS": " ".join(["-cl-opt-disable", *self._defines]),
-        }  # fmt: skip
+        }
 
     def options(self, number):
         """Return the options of a point: what it builds is kept, to name the file of a kernel."""
@@ -224,5 +224,5 @@ def _brief(message, files):
     file = files.get(name, "its source")
     where = " and ".join(f"{file}:{number}: {code}" for number, code in dict.fromkeys(places))
     what = re.sub(r" (?:at|to|from)?\s*\w* ?memory address 0x[0-9a-f]+| of size \d+", "",
-                  message.splitlines()[0])  # fmt: skip
+                  message.splitlines()[0])
     return f"{what} in {name}" + (f", {where}" if where else "")

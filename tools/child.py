@@ -64,7 +64,7 @@ def run(sample, options, limit_s, env=None, board=None):
                 [*command, "--json", asked], pass_fds=[saved.fileno()], stderr=said,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
                 cwd=manifest.ROOT if board else None, env={**os.environ, **(env or {})},
-            )  # fmt: skip
+            )
             _running.add(process)
         try:
             status = process.wait(limit_s)

@@ -39,13 +39,13 @@ def add_axis(result):
         "--axis", action="append", metavar=("NAME", "VALUE"), nargs=2,
         help="an option of the sample and its values; repeatable. Default: the axes in the "
         "sample's sample.toml",
-    )  # fmt: skip
+    )
 
 
 def add_limit(result, seconds):
     """Add the time limit of a point."""
     result.add_argument("--limit", type=positive, default=seconds, metavar="S",
-                        help="time limit of a point in seconds (default %(default)s)")  # fmt: skip
+                        help="time limit of a point in seconds (default %(default)s)")
 
 
 def parse(result, argv):

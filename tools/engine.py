@@ -12,7 +12,7 @@ from tools.journal import State
 
 _GRAVITY = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
 _STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED, "built": PASSED,
-           "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}  # fmt: skip
+           "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}
 
 
 @dataclass
@@ -79,7 +79,7 @@ def _result(manifest, point, done, limit_s):
         "ended": ended, "exit_status": done.status, "key": point.key, "limit_s": float(limit_s),
         "metric": best if ended == "passed" else None, "options": list(point.options),
         "seconds": round(done.seconds, 3),
-    }  # fmt: skip
+    }
     for item in records[:-1]:
         item.params["point"] = {"options": table["options"], "of": point.key}
     records[-1].params["point"] = table

@@ -26,7 +26,7 @@ def inspect(line, found, folder):
     if not (axes or whole):
         axes = command.all_axes(found, line)
     plan = [(gpu, points.words(points.pair(axes, number)))
-            for gpu in line.args.gpu for number in range(points.size(axes))]  # fmt: skip
+            for gpu in line.args.gpu for number in range(points.size(axes))]
     summary, rows, notes, listings = engine.Summary(found), [], [], []
     with Progress(len(plan)) as progress:
         for gpu, words in plan:
@@ -74,8 +74,8 @@ def _row(item, cost, gpu, axes):
     figures, told = item.metrics.get("compiler", {}), ["-"] * 5
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
-                f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]  # fmt: skip
+                f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]
     chosen = [f"{axis} {item.params[name]}" for axis in axes
-              if (name := axis.strip("-")) in item.params]  # fmt: skip
+              if (name := axis.strip("-")) in item.params]
     label = " ".join((item.variant, *chosen))
     return [label, gpu, *(figures.get(name, "-") for name in _NAMED), *told]

@@ -49,9 +49,9 @@ def options():
     command.add_sample(result)
     command.add_axis(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",
-                        help="folder of the files (default SAMPLE-inspect)")  # fmt: skip
+                        help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
-                        help="build for these instead: mali-g52, ...")  # fmt: skip
+                        help="build for these instead: mali-g52, ...")
     result.add_argument("--listing", action="store_true", help="print the disassembly as well")
     command.add_limit(result, 1800)
     return result
@@ -101,7 +101,7 @@ def environment(cache):
     return lambda _point: {
         "POCL_CACHE_DIR": cache, "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES": "1",
         "CUDA_CACHE_DISABLE": "1",  # NVIDIA's: a program from its cache has no log
-    }  # fmt: skip
+    }
 
 
 def look(folder, cache, kernels):
@@ -195,7 +195,7 @@ def _output(*commands):
             continue
         try:
             done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True,
-                                  check=False, timeout=300, errors="replace")  # fmt: skip
+                                  check=False, timeout=300, errors="replace")
         except (OSError, subprocess.TimeoutExpired) as error:
             reasons.append(f"{name} does not work: {error}")
             continue
@@ -212,7 +212,7 @@ def report(kernels):
         return ["No kernel was built."]
     labels = _labels(kernels)
     rows = [[labels[key], *map(_cell, map(one.numbers.get, _NUMBERS))]
-            for key, one in kernels.items()]  # fmt: skip
+            for key, one in kernels.items()]
     head = ["", "registers", "private", "spills", "local", "work-group limit", "multiple"]
     lines = ["", *table.lines(head, rows)]
     counts = [

@@ -64,7 +64,7 @@ def cost(text, figures):
     for kind in (_MULTIPLY_ADDS, _PRODUCTS):
         found = {(a, b): n for a, b in loops if (n := sum(steps[a:b], Counter()))[kind]}
         inner = [n for (a, b), n in found.items()
-                 if not any((a, b) != (c, d) and a <= c and d <= b for c, d in found)]  # fmt: skip
+                 if not any((a, b) != (c, d) and a <= c and d <= b for c, d in found)]
         if inner:
             hot = max(inner, key=lambda n: n[kind])
             cycles = {unit: hot[unit] * rate / hot[kind] for unit, rate in rates.items()}
@@ -127,7 +127,7 @@ _VALHALL = (
     (re.compile(r"$|IMUL|A?[LR]SHIFT|MUX|POPCOUNT|BITREV|NOT|CLPER|FRCP|FRSQ|FLOG|FEXP\.|\w+_TABLE"
                 r"|FSINCOS|FPCLASS|FATAN|CUBE"), "special"),
     (re.compile(""), "convert"),
-)  # fmt: skip
+)
 
 
 def _valhall(lines):
@@ -165,7 +165,7 @@ def _midgard(lines):
         if any(re.match(r"br\S*(always|uncond\S*) -\d+ ->", line) for line in word) and open_loops:
             loops.append((open_loops.pop(), number + 1))
         elif (any(re.match(r"br\S*(always|uncond\S*) \+\d+ ->", line) for line in word)
-              and any(re.match(r"br\S*cond\.\w+ \+1 ->", line) for line in before)):  # fmt: skip
+              and any(re.match(r"br\S*cond\.\w+ \+1 ->", line) for line in before)):
             open_loops.append(number - 1)
     return [_word(word) for word in words], loops
 

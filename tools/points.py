@@ -9,7 +9,7 @@ from typing import NamedTuple
 # The shared options that choose the device: another one makes another point.
 DEVICE_OPTIONS = frozenset(
     ("-p", "--platform", "-d", "--device", "-t", "--type", "--limits")
-)  # fmt: skip
+)
 # Keys of device.describe() that tell devices apart. A new driver makes other points.
 RAN_ON = ("platform", "platform_version", "name", "driver")
 
@@ -64,7 +64,7 @@ def words(pair):
     """Return the words of ((option, value), ...). Its value may begin with a hyphen."""
     return [word for option, value in pair
             for word in ([f"{option}={value}"] if value.startswith("-") and option[:2] == "--"
-                         else [option, value])]  # fmt: skip
+                         else [option, value])]
 
 
 def apart(options):

@@ -19,7 +19,7 @@ class Progress:
             self._bar = bars.Progress(
                 bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(),
                 bars.TextColumn("left"), bars.TimeRemainingColumn(),
-            )  # fmt: skip
+            )
 
     def __enter__(self):
         if self._bar:

@@ -37,7 +37,7 @@ def add_journal(result):
     result.add_argument(
         "--journal", type=Path, metavar="FILE",
         help="file of records; its points are not run again (default SAMPLE.jsonl)",
-    )  # fmt: skip
+    )
 
 
 def main(argv):

@@ -33,12 +33,12 @@ def options():
     add = result.add_argument
     add("--kernel", metavar="NAME", help="name of the kernel, or the value that its option takes")
     add("--budget", type=count(1), metavar="N",
-        help="number of combinations to try, drawn by --seed (default: all)")  # fmt: skip
+        help="number of combinations to try, drawn by --seed (default: all)")
     add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
     add("--rounds", type=count(1), default=5, metavar="N",
-        help="interleaved rounds of the best at the end (default %(default)s)")  # fmt: skip
+        help="interleaved rounds of the best at the end (default %(default)s)")
     add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
-        "sample looks for it)")  # fmt: skip
+        "sample looks for it)")
     sweep.add_journal(result)
     command.add_limit(result, 60)
     return result
@@ -114,7 +114,7 @@ class Search:
 
     def _point(self, params):
         words = [w for name, n in params.items() if name not in self._fixed
-                 for w in (self._flags[name], str(n))]  # fmt: skip
+                 for w in (self._flags[name], str(n))]
         label = " ".join(f"{self._flags[name]} {n}" for name, n in params.items())
         point = self._identity.point((*self.kernel["options"], *self._given, *words), label)
         self.params[point] = params
@@ -177,7 +177,7 @@ class Contest:
         """Return a table."""
         rows = [[p.label, engine.amount(self._found, median(self.rates[p])),
                  engine.amount(self._found, max(self.rates[p])), f"{self.ratio(p):.3f}"]
-                for p in self.order()]  # fmt: skip
+                for p in self.order()]
         return table.lines(["run again, interleaved", "median", "best", "to the default"], rows)
 
 
@@ -197,7 +197,7 @@ def _store(found, search, described, contest, args):
         "size": str(item.params.get("size")), "params": search.params[winner],
         "gflops": median(contest.rates[winner]), "driver": described.device["driver"],
         "when": record.now(), "slower_than": contest.records[order[0]].variant if faster else None,
-    })  # fmt: skip
+    })
     print(f"stored in {path}")
     if faster:
         print(f"{order[0].label} is faster, with {contest.records[order[0]].variant}: it stays so")

@@ -69,7 +69,7 @@ def changed(changes, why, holds=()):
     guard = subprocess.Popen(
         [sys.executable, "-S", keeper.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True, start_new_session=True, pass_fds=holds,
-    )  # fmt: skip
+    )
     try:
         guard.stdin.write(json.dumps(back) + "\n")
         guard.stdin.flush()

@@ -88,7 +88,7 @@ def _cpu(sysfs):
             folder / "scaling_governor", folder / "scaling_available_governors",
             folder / "scaling_available_frequencies", folder / "scaling_setspeed",
             (folder / "cpuinfo_min_freq", folder / "cpuinfo_max_freq"),
-        )  # fmt: skip
+        )
 
 
 def _devfreq(sysfs):
@@ -99,7 +99,7 @@ def _devfreq(sysfs):
                 folder / "cur_freq", folder / "min_freq", folder / "max_freq",
                 folder / "governor", folder / "available_governors",
                 folder / "available_frequencies", folder / "userspace" / "set_freq",
-            )  # fmt: skip
+            )
 
 
 def _old_mali(sysfs):

@@ -33,7 +33,7 @@ def run_case(wire, case, tree, target, python, env):
         process = subprocess.Popen(
             command, cwd=tree, env=env, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         reason = follow(wire, process, log, clock + case["timeout"])
         if not end_group(process):
             reason = "%s; the process cannot be killed" % reason
@@ -48,7 +48,7 @@ def run_case(wire, case, tree, target, python, env):
         "sample": case["sample"], "case": case["case"], "argv": command[1:], "started": started,
         "clock": clock,  # the monotonic one: a board's date may be set while a run goes on
         "seconds": time.monotonic() - clock, "exit_status": status, "reason": reason,
-    }  # fmt: skip
+    }
     write_json(base + ".outcome.json", outcome)
     return outcome
 

@@ -88,7 +88,7 @@ def make_venv(target, with_system):
     made = subprocess.call(
         command + [target], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
     python = os.path.join(target, "bin", "python")
     if made == 0:

@@ -59,7 +59,7 @@ class Probes:
             process = subprocess.Popen(
                 [self.python, "-c", code], env=self.env, cwd="/", universal_newlines=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
+            )
         except OSError as error:
             return {"ok": False, "text": "%s: %s" % (self.python, error.strerror)}
         limit = limit or max(1, min(self.limit, self.end - time.monotonic()))
@@ -116,7 +116,7 @@ def device_nodes():
                 "group": name_of(grp.getgrgid, about.st_gid),
                 "usable": os.access(path, os.R_OK | os.W_OK),
                 "driver": kernel_driver(os.path.basename(path)),
-            })  # fmt: skip
+            })
     return found
 
 

@@ -20,10 +20,10 @@ SIMULATION_LIMIT = 40
 
 # Where vendors put their OpenCL, by public reports: Mali, PowerVR, Vivante, Adreno.
 LIBRARIES = ("libmali*.so*", "libGLES_mali.so", "libPVROCL.so*", "libVivanteOpenCL.so*",
-             "libOpenCL_adreno.so*")  # fmt: skip
+             "libOpenCL_adreno.so*")
 FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*/mali*", "/usr/lib/mali*",
            "/usr/local/lib", "/usr/local/lib/*-linux-gnu*", "/opt/*/lib", "/vendor/lib*",
-           "/vendor/lib*/egl")  # fmt: skip
+           "/vendor/lib*/egl")
 # What the ICD loader looks for in a library; a libmali without OpenCL does not have it.
 IS_DRIVER = """
 import ctypes; library = ctypes.CDLL(%r)
@@ -47,7 +47,7 @@ def look(wire, request):
     found.update(
         implementation=sys.implementation.name, machine=platform.machine(), libc=libc(),
         lacking=lacking, drivers=drivers, apt=apt([request["debian"][name] for name in lacking]),
-    )  # fmt: skip
+    )
     wire.emit("found", **found)
 
 
@@ -85,7 +85,7 @@ def apt(wanted):
             command, env=dict(os.environ, LC_ALL="C"), timeout=SIMULATION_LIMIT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True,
-        )  # fmt: skip
+        )
         said, lines = done.stderr.strip().splitlines(), done.stdout.splitlines()
     except subprocess.TimeoutExpired:
         said, lines = ["apt-get does not answer"], []
@@ -102,7 +102,7 @@ def may_install():
             ["sudo", "-n", "true"], stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         ) == 0
-    )  # fmt: skip
+    )
 
 
 def unnamed(request, icd_files):
@@ -135,7 +135,7 @@ def install(wire, request):
             root + ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"] + line, cwd="/",
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT)
         end_group(process)
         # Old lists may do, where the archive cannot be reached.

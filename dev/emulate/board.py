@@ -171,7 +171,7 @@ class Emulated:
                 self._inside(self.folder / "leader", root, self.folder / "home", cache),
                 env=_ENV, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         if begun.returncode != 0:
             raise BoardError(self._why())
 

@@ -77,7 +77,7 @@ def _map_user(uid, gid, to):
     """Be the user and the group `to` in the user namespace that was just entered."""
     for file, line in (
         ("setgroups", "deny"), ("uid_map", f"{to} {uid} 1"), ("gid_map", f"{to} {gid} 1"),
-    ):  # fmt: skip
+    ):
         with open(f"/proc/self/{file}", "w") as map_file:
             map_file.write(line)
 

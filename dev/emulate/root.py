@@ -27,7 +27,7 @@ HOME = "home/board"
 _SYSTEM = (
     "base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip",
     "hostname", "libc-bin", "login", "openssh-server", "procps", "sed", "tar",
-)  # fmt: skip
+)
 _OPENCL = ("ocl-icd-libopencl1", "python3")
 _PYTHON = ("python3-numpy", "python3-pil", "python3-pyopencl")
 _USERS = "board:*:1000:1000::/home/board:/bin/bash\n"
@@ -57,7 +57,7 @@ ARCHES = {
     # There are no wheels for 32-bit ARM: a board has what its distribution packages.
     "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
                   ("pocl-opencl-icd", *_PYTHON)),
-}  # fmt: skip
+}
 
 
 def _mesa(driver, **env):
@@ -99,7 +99,7 @@ def require_tools(arch):
     needed = {
         "mmdebstrap": "mmdebstrap", arch.qemu: "qemu-user-static", "ssh-keygen": "openssh-client",
         "apt-get": "apt", "dpkg-deb": "dpkg",
-    }  # fmt: skip
+    }
     if os.getuid() != 0:
         needed |= {"fakechroot": "fakechroot", "fakeroot": "fakeroot"}
     lacking = {package for tool, package in needed.items() if not shutil.which(tool)}
@@ -162,13 +162,13 @@ def _build(arch, root, lock):
         '--aptopt=APT::Install-Recommends "false"', *_options_of_apt(settings / "apt.conf"),
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
         suites[0], str(partial), _sources(settings / "sources.list", suites),
-    ]  # fmt: skip
+    ]
     try:
         # It holds the lock, too: should we be killed, nobody else builds before it has ended.
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             pass_fds=[lock.fileno()],
-        )  # fmt: skip
+        )
         if done.returncode != 0:
             said = [line for line in done.stderr.splitlines() if line.strip()]
             worst = [line for line in said if line.startswith("E: ")] or said or ["it says nothing"]
@@ -200,10 +200,10 @@ def _sources(file, suites):
         wanted = f"{own['VERSION_CODENAME']} main "
         fields = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
         lines = _output("apt-get", "indextargets", "--no-release-info", "--format", fields,
-                        "Created-By: Packages").splitlines()  # fmt: skip
+                        "Created-By: Packages").splitlines()
         found = {line.removeprefix(wanted) for line in lines if line.startswith(wanted)}
     lines = [f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
-             for archive in sorted(found) or [ARCHIVE] for suite in suites]  # fmt: skip
+             for archive in sorted(found) or [ARCHIVE] for suite in suites]
     file.write_text("".join(lines), encoding="utf-8")
     return str(file)
 

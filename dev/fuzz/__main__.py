@@ -53,7 +53,7 @@ def main(argv=None):
         seconds = [outcome.seconds for outcome in outcomes]
         memory = max((outcome.mebibytes for outcome in outcomes), default=0)
         print(f"{target.name:<14} {len(outcomes):>7} {sum(seconds):>8.0f} "
-              f"{max(seconds, default=0):>8.1f} {memory:>5.0f}  {shown}", flush=True)  # fmt: skip
+              f"{max(seconds, default=0):>8.1f} {memory:>5.0f}  {shown}", flush=True)
         if problem:
             wrong += 1
             print(problem, flush=True)
@@ -83,7 +83,7 @@ def _fuzz(target, count, number, deadline, root):
     @seed(number)
     @settings(max_examples=count, database=None, deadline=None, print_blob=False,
               phases=(Phase.generate, Phase.shrink),
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+              suppress_health_check=list(HealthCheck))
     @given(target.inputs)
     def each(value):
         if time.monotonic() > deadline:

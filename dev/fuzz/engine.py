@@ -43,7 +43,7 @@ def workplace():
     """Give a folder for all inputs. Another process deletes it, however this one ends."""
     folder = tempfile.mkdtemp(prefix="opencl-fuzz-")
     keeper = subprocess.Popen(["sh", "-c", 'cat; rm -rf "$0"', folder], stdin=subprocess.PIPE,
-                              start_new_session=True)  # fmt: skip
+                              start_new_session=True)
     try:
         yield Path(folder)
     finally:
@@ -69,7 +69,7 @@ class Box:
         """Return the variables that keep a program inside."""
         return {"HOME": str(self.home), "TMPDIR": str(self.tmp),
                 "XDG_CACHE_HOME": str(self.root / "cache"),
-                "BOARDS_TOML": str(self.work / "boards.toml")}  # fmt: skip
+                "BOARDS_TOML": str(self.work / "boards.toml")}
 
     def outside(self):
         """Return what lies around the box and in the checkout, to be compared."""

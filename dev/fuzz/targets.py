@@ -110,7 +110,7 @@ def _images():
         Image.new("RGB", (9, 7), (200, 30, 5)).save(data, format)
         made.append(words.mutated(data.getvalue()))
     return st.tuples(st.sampled_from(["a.bmp", "a\n.png", "\x1b[1m.gif", "-x.bmp"]),
-                     st.one_of(st.binary(max_size=200), *made))  # fmt: skip
+                     st.one_of(st.binary(max_size=200), *made))
 
 
 def _image(value, work):
@@ -122,7 +122,7 @@ def _image(value, work):
 # Metadata of gemmbench.
 
 _METADATA = {"name": "X", "file": "X.cl", "type": "S", "transA": "N", "transB": "N", "dj": 1,
-             "di": 1, "opts": "-DX=1", "shape": "n"}  # fmt: skip
+             "di": 1, "opts": "-DX=1", "shape": "n"}
 _KERNEL = """__kernel void gemm(__global const float *A, __global const float *B, __global float *C,
                    float alpha, float beta, uint n)
 { const size_t i = get_global_id(1), j = get_global_id(0); float s = 0;
@@ -137,7 +137,7 @@ _PLAUSIBLE = st.fixed_dictionaries({
     "transB": st.sampled_from("NnTt"), "dj": st.integers(1, 64), "di": st.integers(1, 64),
     "opts": st.sampled_from(["", "-DX=1", "-cl-std=CL9", "-I/", "-Werror", '"', "-D'", "x" * 999]),
     "shape": st.sampled_from(["n", "n", "mnk"]),
-})  # fmt: skip
+})
 
 
 def _metadata_inputs():
@@ -173,16 +173,16 @@ _RECORD = {
     "metrics": {"gflops": 1.5, "flop_convention": "2*M*N*K"},
     "check": {"max_abs_error": 0.0, "error_over_bound": 0.1},
     "started": "2026-01-02T03:04:05.678+00:00",
-}  # fmt: skip
+}
 _PLAN = {"run": "20260102T030405.678Z", "cases": [{"sample": "sgemm", "case": "golden"}],
-         "deployed": {}, "env": {}, "folder": "x", "python": "python3"}  # fmt: skip
+         "deployed": {}, "env": {}, "folder": "x", "python": "python3"}
 _OUTCOME = {"sample": "sgemm", "case": "golden", "argv": ["run.py"], "started": 1.0, "clock": 1.0,
-            "seconds": 2.0, "exit_status": 0, "reason": None}  # fmt: skip
+            "seconds": 2.0, "exit_status": 0, "reason": None}
 _LINES = st.lists(
     st.one_of(words.altered(_RECORD).map(_json), words.altered(_RECORD).map(_json),
               st.binary(max_size=40)),
     max_size=4,
-).map(b"\n".join)  # fmt: skip
+).map(b"\n".join)
 _RUNS = st.tuples(
     _LINES, words.altered(_PLAN).map(_json), words.altered(_OUTCOME).map(_json), st.booleans()
 )
@@ -210,7 +210,7 @@ def _records(value, work):
 # Journals and records for the tools. With so little time no sample comes to run.
 
 _POINT = {"ended": "passed", "exit_status": 0, "key": "0" * 32, "limit_s": 60.0, "metric": 1.5,
-          "options": ["--size", "8"], "seconds": 1.0}  # fmt: skip
+          "options": ["--size", "8"], "seconds": 1.0}
 _JOURNALED = {**_RECORD, "code": "0" * 64, "params": {"point": _POINT}}
 _JOURNAL = st.tuples(
     st.lists(words.altered(_JOURNALED).map(_sorted), max_size=3).map(b"".join),
@@ -219,7 +219,7 @@ _JOURNAL = st.tuples(
 )
 _TOOL_WORDS = st.sampled_from(["--axis", "--random", "--seed", "--journal", "--limit", "--kernel",
     "--budget", "--rounds", "--tuned", "--folder", "--guards", "-D", "--trust", "--json", "--",
-    "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])  # fmt: skip
+    "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(
     st.sampled_from(COMMANDS), st.lists(st.one_of(_TOOL_WORDS, words.WORDS), max_size=6)
 )
@@ -243,7 +243,7 @@ def _tool_line(value, work):
 _MEMBERS = st.sampled_from([
     "run/plan.json", "run/ended.json", "run/sgemm/golden.jsonl", "README.txt", "../x",
     "/tmp/opencl-x", "run/sgemm/../../x", "run/sgemm/golden.log", "a" * 300, "run/a/b.outcome.json",
-])  # fmt: skip
+])
 _KEYS = ["format", "version", "files", "board", "run", "licence", "machine", "code", "made"]
 _ARCHIVES = st.tuples(
     _RUNS,
@@ -283,20 +283,20 @@ def _content(path, manifest):
 
 _SETTINGS = {"folder": '"x"', "python": '"python3"', "env": '{A = "b"}', "time_limit": "60",
              "platform": '"p"', "type": '"cpu"', "skip": '["golden"]',
-             "ssh_config": '"f"'}  # fmt: skip
+             "ssh_config": '"f"'}
 _VALUES = st.one_of(
     st.sampled_from(list(_SETTINGS.values())),
     st.sampled_from(['""', "0", "-1", "true", "1e400", "9" * 5000, "[" * 3000, "{}", "[[1]]", "nan",
                      '"\\u0000"', '"\\n"', "1979-05-27", "'''"]),
     st.text(max_size=10),
-)  # fmt: skip
+)
 
 
 @st.composite
 def _boards_toml(draw):
     lines = []
     for name in draw(st.lists(st.one_of(st.sampled_from(["local", '"a b"', "x", '""']),
-                                        st.text(max_size=6)), max_size=3)):  # fmt: skip
+                                        st.text(max_size=6)), max_size=3)):
         lines.append(f"[{name}]")
         for key in draw(st.lists(st.sampled_from([*_SETTINGS, "unknown"]), max_size=3)):
             lines.append(f"{key} = {draw(_VALUES)}")
@@ -312,7 +312,7 @@ _HOSTS = st.one_of(
     st.text(max_size=12),
     st.sampled_from([":22", "a@", "@", "a@b@c", "-oProxyCommand=x", "a:0", "a:99999", "[::1", "::",
                      "a,,b", ",", "reference", "../x", "a" * 300, "\n", "a\x1b[1m", "a b"]),
-).filter(lambda text: "\0" not in text)  # fmt: skip
+).filter(lambda text: "\0" not in text)
 
 
 def _host(name, work):
@@ -335,14 +335,14 @@ _EVENTS = st.sampled_from([
     {"event": "file", "path": "plan.json", "bytes": 2}, {"event": "file", "path": "x", "bytes": -1},
     {"event": "whole", "left": ["x"], "files": 1, "bytes": 9},
     {"event": "found", "packages": {}, "libc": ["glibc", 2, 36]}, {"event": "facts"},
-])  # fmt: skip
+])
 _TRAFFIC = st.tuples(
     st.sampled_from([["deploy"], ["run-all"], ["run", "sgemm"], ["collect"], ["doctor"], ["clean"],
                      ["provision", "--dry-run"], ["deploy", "run-all"]]),
     st.lists(st.one_of(
         _EVENTS.flatmap(words.altered).map(_json), _EVENTS.map(_json), st.binary(max_size=60)
     ), max_size=6).map(b"\n".join),
-)  # fmt: skip
+)
 
 
 def _traffic(value, work):

@@ -9,7 +9,7 @@ ODD_NUMBERS = st.sampled_from([
     "0", "-1", "-0", "1e400", "nan", "inf", "-inf", "9" * 4400, "1" + "0" * 30, "0x10", "1_000",
     "\u0661", "\u00b2", "", " ", "1.5", "1e3", "+3", "1,2", "3:1", "1:2:0", "8x", "x8", "4x4x4x4",
     "0x0", "--", "*", "**", "?", "[", "../..", "/", "/dev/null", "~", "-", "$HOME", "a" * 300,
-])  # fmt: skip
+])
 SMALL = st.integers(1, 9).map(str)
 SIZES = st.one_of(
     st.integers(1, 40).map(str), st.sampled_from(["3x5x7", "1x1x1", "17x33x9", "8,9"])
@@ -24,14 +24,14 @@ NAMES = st.sampled_from([
     "all", "best", "1", "6,7", "01_naive", "naive", "14", "99", "dot4", "row4", "tile4x4", "nn",
     "nt", "single", "double", "half", "sdk", "integer", "mali-t628", "long_vectors", "two_stages",
     "gpu", "cpu", "0", "contiguous", "noise", "SGEMM_*", "SGEMM_NN_1x1.json", "paper", "none",
-])  # fmt: skip
+])
 WORDS = st.one_of(ODD_NUMBERS, SMALL, SIZES, NAMES, TEXTS)
 
 # Plain data: JSON and TOML, with what parsers and their readers stumble over.
 _LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=10),
     st.sampled_from([10**400, -1, 0, 1e308, "9" * 5000, "\x1b[1m", "\ud800"]),
-)  # fmt: skip
+)
 DATA = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(

@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).with_name("kernels")
 KERNELS = {
     "long_vectors": _FOLDER / "01_long_vectors.cl", "many_vectors": _FOLDER / "02_many_vectors.cl",
     "work_group": _FOLDER / "02_many_vectors.cl", "two_stages": _FOLDER / "03_two_stages.cl",
-}  # fmt: skip
+}
 _ATOMICS = "cl_khr_int64_base_atomics"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated

@@ -39,9 +39,9 @@ def options():
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
-        help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")  # fmt: skip
+        help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
-        help="work-items in a work-group: 1, 2, 4, ... 1024")  # fmt: skip
+        help="work-items in a work-group: 1, 2, 4, ... 1024")
     parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"))
     return parser
 
@@ -78,7 +78,7 @@ def main(args):
             print(f"\n{name}: not supported: {lacking}")
             status = status or UNSUPPORTED
             cli.save(args, Record("64_bit_integer", name, "unsupported", lacking, params,
-                about, cli.environment()))  # fmt: skip
+                about, cli.environment()))
             continue
 
         # Build the kernel for its work-groups.
@@ -125,7 +125,7 @@ def main(args):
             "64_bit_integer", name, "failed" if reason else "passed", reason,
             params | shape._asdict(), about, cli.environment(),
             check=found.values(expected, image), **timed,
-        ), found.array())  # fmt: skip
+        ), found.array())
     if args.kernel == "all" and passes:
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

@@ -40,14 +40,14 @@ def options():
     add = parser.add_argument
     add("-s", "--size", type=tiling.order, default=3968, help="order (default %(default)s)")
     add("-i", "--iterations", dest="repeat", type=cli.count(0, cli.MOST_RUNS), metavar="N",
-        help="the same as --repeat; 0 runs none")  # fmt: skip
+        help="the same as --repeat; 0 runs none")
     parser.set_defaults(repeat=10)
     add("-a", "--arithmetic", choices=TYPES, default="float", help="(default %(default)s)")
     add("--kernel", choices=["nn", "nt"], default="nn", help="nt: B is row-major")
     add("--validation", action="store_true", help="check the result of the first iteration")
     for name, option in tiling.OPTIONS.items():
         add(option, dest=name, type=cli.count(1), metavar="N", default=getattr(DEFAULTS, name),
-            help="(default %(default)s)" + ", for nn only" * (name == "size_k"))  # fmt: skip
+            help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="lower the tile options to what is legal")
     add("--data", choices=["sdk", "integer"], default="sdk", help="integer: exact results")
@@ -155,7 +155,7 @@ def main(args):
             cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
             check=check.values(inputs, result) if check else {},
-        ), result if args.repeat or args.check_only else None)  # fmt: skip
+        ), result if args.repeat or args.check_only else None)
     return WRONG_RESULT if reason else PASSED
 
 

@@ -30,12 +30,12 @@ MOST_PRODUCTS = 16384
 _DIVIDE = (
     ("size_m",), ("group_m",), ("size_m", "group_m"),
     ("size_n",), ("group_n",), ("size_n", "group_n"), ("size_k",),
-)  # fmt: skip
+)
 # What a tuner tries.
 _VALUES = {
     "size_m": (1, 2, 4, 8, 16), "group_m": (1, 2, 4, 8, 16, 32),
     "size_n": (4, 8, 16, 32, 64, 128), "group_n": (1, 2, 4, 8, 16), "size_k": (1, 2, 4, 8, 16),
-}  # fmt: skip
+}
 
 
 def kernels(defaults):
@@ -48,10 +48,10 @@ def kernels(defaults):
             {each: _VALUES[each] for each in used},
             (f"{products} <= {MOST_PRODUCTS}",),
             ("group_m", "group_n"),
-        )  # fmt: skip
+        )
         described.append({"name": f"gemm_{name}", "options": ["--kernel", name],
                           "space": asdict(space),
-                          "flags": {each: OPTIONS[each] for each in used}})  # fmt: skip
+                          "flags": {each: OPTIONS[each] for each in used}})
     return described
 
 

@@ -48,7 +48,7 @@ def draw(size, dtype, scalar, seed, integer):
     return Inputs(
         scalar.type(alpha), scalar.type(beta),
         a[: M * K].reshape(M, K), b[: K * N].reshape(K, N), c[: M * N].reshape(M, N),
-    )  # fmt: skip
+    )
 
 
 def flop(size, dtype):
@@ -140,7 +140,7 @@ class Operands:
         """
         matrices = (self.A, self.B, self.C)
         same = all(getattr(self, name).read().tobytes() == self._values[name].tobytes()
-                   for name in "AB")  # fmt: skip
+                   for name in "AB")
         intact = same and all(matrix.intact() for matrix in matrices)
 
         def run(around):
@@ -171,7 +171,7 @@ def read_outside(run, first, dtype):
     ones = dict.fromkeys("ABC", 1.0)
     alike = run(ones)
     guilty = [name for name in "ABC"
-              if changes(alike, {**ones, name: number}, {**ones, name: -number})]  # fmt: skip
+              if changes(alike, {**ones, name: number}, {**ones, name: -number})]
     return f"the result depends on what lies outside of {' and '.join(guilty) or 'the matrices'}"
 
 

@@ -39,7 +39,7 @@ _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N
 _CHOICES = {
     "type": tuple(TYPES), "transA": ("N", "T"), "transB": ("N", "T"), "shape": ("N", "MNK"),
     "arithmetic": ("S", "H"),
-}  # fmt: skip
+}
 _REQUIRED = ("name", "file", "type", "transA", "transB", "dj", "di")
 _OPTIONAL = ("opts", "shape", "arithmetic")
 _LARGEST = 1 << 20  # bytes of a file
@@ -89,7 +89,7 @@ class Metadata:
             "precision": str(self.dtype), "sums": str(self.sums),
             "layout": f"{self.transA}{self.transB}, row-major", "shape": self.shape,
             "tile": f"{self.di}x{self.dj}", "options": self.opts,
-        }  # fmt: skip
+        }
 
     def line(self):
         """Return what the kernel computes, for a person: precision, layout, shape, tile."""

@@ -33,7 +33,7 @@ ORDERS = "64,96,100,128,192,256,384,512,640,768,896,1024"
 _COLUMNS = (
     ("order", 5), ("kernel without a tail", 28), ("past row", 8), ("past end", 8),
     ("cause 1", 8), ("cause 2", 8), ("both", 8), ("verdict", 7),
-)  # fmt: skip
+)
 _LEGEND = f"""
 cause 1     largest error of a right kernel against the wrong reference: the reference alone
 cause 2     largest error of this kernel against the right reference: the kernel alone
@@ -81,7 +81,7 @@ def parser():
     cli.add_device(result)
     cli.add_records(result)
     result.add_argument("--orders", type=_orders, metavar="N,...",
-                        default=ORDERS, help="multiples of 4 (default %(default)s)")  # fmt: skip
+                        default=ORDERS, help="multiples of 4 (default %(default)s)")
     result.set_defaults(seed=12345)
     return result
 
@@ -118,9 +118,9 @@ def main(args):
     print("\n" + "\n".join(findings(rows, unexplained)))
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
     params = {"seed": args.seed, "eps": EPS, "orders": [row.M for row in args.orders],
-              "rows": [row._asdict() for row in rows]}  # fmt: skip
+              "rows": [row._asdict() for row in rows]}
     cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
-        about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))  # fmt: skip
+        about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))
     return WRONG_RESULT if reason else PASSED
 
 
@@ -150,7 +150,7 @@ def compare(queue, size, wrong, right, unit, drawn):
         both=largest(amid_zeros, by_original),
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
         beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend, 0),
-    )  # fmt: skip
+    )
     return row, amid_zeros
 
 

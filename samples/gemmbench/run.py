@@ -51,18 +51,18 @@ def options():
     add = parser.add_argument
     add("command", nargs="?", type=command, metavar="COMMAND", help="paper: see paper --help")
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
-        help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")  # fmt: skip
+        help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
-        help="order, or MxNxK for kernels that take it (default %(default)s)")  # fmt: skip
+        help="order, or MxNxK for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
-        help="columns,rows of a work-group (default 0,0: the driver chooses)")  # fmt: skip
+        help="columns,rows of a work-group (default 0,0: the driver chooses)")
     add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
-        help="folder of the kernels (default: the one beside run.py)")  # fmt: skip
+        help="folder of the kernels (default: the one beside run.py)")
     add("--data", choices=["drawn", "integer"], default="drawn", help="integer: exact results")
     add("-eps", "--eps", type=cli.positive, metavar="E",
-        help="largest error of any element (default: a bound for each element)")  # fmt: skip
+        help="largest error of any element (default: a bound for each element)")
     add("--pin", nargs="?", const="max", type=frequency, metavar="MHZ", help="hold all clocks at "
-        "their maximum, the device's at MHZ if given; restored at the end")  # fmt: skip
+        "their maximum, the device's at MHZ if given; restored at the end")
     add("--energy", action="store_true", help="measure the energy of a launch as well")
     add("--sysfs", type=folder, metavar="DIR", default=sysfs.SYSFS, help="used in place of /sys")
     add("--no-fence", action="store_true", help="no effect: replaced by --guards")
@@ -81,7 +81,7 @@ def main(args):
     if args.describe:
         return cli.describe(args, about, [
             {"name": m.name, "options": ["-f", m.path.stem], "space": None} for m in kernels
-        ])  # fmt: skip
+        ])
     print("\n".join(device.summary(about)), flush=True)
     queue = device.open_queue(chosen)
 
@@ -130,7 +130,7 @@ def point(args, queue, limits, about, meta):
     A, B, C = operands.A, operands.B, operands.C
     orders = size[:1] if meta.shape == "n" else (*size, A.ld, B.ld, C.ld)
     metadata.set_arguments(kernel, meta, A.device, B.device, C.device, drawn.alpha, drawn.beta,
-                           *map(np.uint32, orders))  # fmt: skip
+                           *map(np.uint32, orders))
     rule = matrices.tolerance(meta, args.data, args.eps)
     alpha, beta = matrices.text(drawn.alpha), matrices.text(drawn.beta)
     chosen = {"global": total, "local": local, "alpha": alpha, "beta": beta, "tolerance": rule}
@@ -154,7 +154,7 @@ def point(args, queue, limits, about, meta):
     check = gemm.check(result, *matrices.result_and_bound(drawn, meta, size, args.data, args.eps))
     if check.reason and (left := matrices.unwritten(result, drawn.C)):
         check = replace(check, reason=f"{check.reason}; {left}: are di and dj of {meta.path.name} "
-                        "the rows and columns that a work-item makes?")  # fmt: skip
+                        "the rows and columns that a work-item makes?")
     reason = "; ".join(filter(None, [check.reason, *outside])) or None
     checked = {"check": check.values((drawn.A, drawn.B, drawn.C), result)}
 
@@ -174,13 +174,13 @@ def point(args, queue, limits, about, meta):
             "states": states, "timing": asdict(times) | copies,
             "metrics": {"gflops": rates["median"], "statistics": rates, "energy": energy,
                         "flop_convention": convention},
-        }  # fmt: skip
+        }
 
     # Say and record what was found.
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
     print(f"  tolerance     {rule}")
     print("\n".join(f"OUTSIDE: {text}" for text in outside)
-          or f"  outside       nothing seen, with --guards {args.guards}")  # fmt: skip
+          or f"  outside       nothing seen, with --guards {args.guards}")
     print(f"MISMATCH: {check.reason}; {error}" if check.reason else f"MATCH: {error}", flush=True)
     save(args, about, meta, "failed" if reason else "passed", reason, chosen, result, **checked)
     return WRONG_RESULT if reason else PASSED
@@ -194,9 +194,9 @@ def save(args, about, meta, status, reason, chosen=None, output=None, states=(),
     if states:
         before, *during, after = states
         environment |= {"before": before, "during": during, "after": after,
-                        "throttled": state.moved(states)}  # fmt: skip
+                        "throttled": state.moved(states)}
     cli.save(args, Record("gemmbench", meta.name, status, reason, params, about, environment,
-                          **groups), output)  # fmt: skip
+                          **groups), output)
 
 
 def timed(function, *args):
@@ -219,7 +219,7 @@ def measured(args, times, gflop, copies, states, energy):
     if args.pin:
         pin = f"pinned to {'their maximum' if args.pin == 'max' else f'{args.pin} MHz'}"
     medians = ", ".join(f"{name} {ms(median(getattr(times, f'{name}_s')))}"
-                        for name in ("queued", "wait", "run", "host"))  # fmt: skip
+                        for name in ("queued", "wait", "run", "host"))
     up, down = copies["upload_s"], copies["download_s"]
     rate = figures(gflop / (median(times.seconds()) + up + down))
     joules = power.lines(energy) if args.energy else ["not measured, see --energy"]

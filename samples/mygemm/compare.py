@@ -33,14 +33,14 @@ def add_options(parser):
     add = parser.add_argument
     names = ", ".join(libraries.NAMES)
     add("--libraries", "--peers", dest="libraries", type=libraries.parse, default="all",
-        metavar="NAMES", help=f"{names} between commas, all (default) or none")  # fmt: skip
+        metavar="NAMES", help=f"{names} between commas, all (default) or none")
     add("tool", nargs="?", type=_moved, help=SUPPRESS)
     add("--blas", metavar="FILE",
-        help="one more library with the CBLAS interface: libopenblas.so.0, ...")  # fmt: skip
+        help="one more library with the CBLAS interface: libopenblas.so.0, ...")
     add("--in-flight", type=cli.count(1, 10_000), metavar="N",
-        help="launches back to back for each sample (default: several short ones)")  # fmt: skip
+        help="launches back to back for each sample (default: several short ones)")
     add("--queues", type=cli.count(1, 64), metavar="N",
-        help="command queues for these (default: 1; on a CPU one per core, up to 8)")  # fmt: skip
+        help="command queues for these (default: 1; on a CPU one per core, up to 8)")
 
 
 def _moved(word):
@@ -145,7 +145,7 @@ class Result:
             "mygemm", self.name, self.status, self.reason, params=params, device=about,
             environment=cli.environment(), timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
-        ), self.output if self.built and self.reason != record.UNFINISHED else None)  # fmt: skip
+        ), self.output if self.built and self.reason != record.UNFINISHED else None)
 
 
 def started(args, problem, picked):
@@ -207,7 +207,7 @@ def measure(args, results, stream):
     times, batches = interleaved.measure(
         [result.contender for result in timed], stream, args.repeat, args.warmup, args.in_flight,
         args.queues,
-    )  # fmt: skip
+    )
     for result in timed:
         result.times, result.batch = times.get(result.name), batches[result.name]
         with result.going_on(alone=len(results) == 1):

@@ -67,17 +67,17 @@ TILES = _kernel(2, "tiles", {"TS": 32}, (), ("TS", "TS"), _TS_BYTES, multiple=_T
 MORE_WORK = _kernel(
     *(3, "more_work", {"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES),
     per_item=("1", "WPT"), multiple=_TS,
-)  # fmt: skip
+)
 WIDE = _kernel(
     *(4, "wide", {"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES),
     per_item=("WIDTH", "1"), multiple=_TS, align=_WIDE,
-)  # fmt: skip
+)
 TRANSPOSED = _kernel(
     *(5, "transposed", {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2}),
     ("TS % WPT == 0", "TSDK % (TS // WPT) == 0"), ("TS", "TS // WPT"),
     "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
     per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
-)  # fmt: skip
+)
 
 # 06 to 10: a work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
@@ -108,7 +108,7 @@ def _shuffles(problem, params, limits, device):
 REGISTERS = _kernel(
     *(6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_EACH_LOADS), _BLOCK_LOCAL),
     "(TSM * (TSK + PAD) + TSK * TSN) * itemsize", **_BLOCKED,
-)  # fmt: skip
+)
 WIDE_REGISTERS = _kernel(
     *(7, "wide_registers", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES),
     **_WIDE_BLOCKED,
@@ -117,7 +117,7 @@ SHUFFLES = _kernel(
     *(8, "shuffles", {**_BLOCK, "WIDTH": 4}),
     (*_VECTOR_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
     *(_BLOCK_LOCAL, _BLOCK_BYTES), more=_shuffles, **_WIDE_BLOCKED,
-)  # fmt: skip
+)
 PREFETCH = _kernel(
     *(9, "prefetch", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}"),
     **_WIDE_BLOCKED,
@@ -126,7 +126,7 @@ ANY_SIZE = _kernel(  # it takes the matrices as they are, and reads A along K
     *(10, "any_size", {**_BLOCK, "WIDTH": 4, "PAD": 2}),
     tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES),
     *(_BLOCK_LOCAL, "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize"), per_item=("WPTN", "WPTM"),
-)  # fmt: skip
+)
 
 # 11: registers only.
 
@@ -134,7 +134,7 @@ REGISTERS_ONLY = _kernel(
     *(11, "registers_only", {"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, ()),
     ("THREADSX", "THREADSY"), per_item=("RX", "RY"),
     multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
-)  # fmt: skip
+)
 
 # 12: packed panels, for CPUs.
 
@@ -165,7 +165,7 @@ PACKED = _kernel(
     {"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
      "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4)},
     start=_packed_start, more=_packed_more, groups=_packed_groups,
-)  # fmt: skip
+)
 
 # 13: warps. The tile follows the size, by common/machine/tiles.py.
 
@@ -211,7 +211,7 @@ WARPS = _kernel(
      **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
      **dict.fromkeys(("SLICES", "SPLITS"), (1, 2, 4)), "BAND": (1, 4, 8, 16)},
     start=_warps_start, more=_warps_more, groups=_groups,
-)  # fmt: skip
+)
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
 # waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
@@ -273,7 +273,7 @@ MATRIX_UNITS = _kernel(
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
     local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
-)  # fmt: skip
+)
 
 # 21 to 26: for Mali. A work-item makes M0 x N0 elements of C, or 4 where a parameter is missing. 22
 # to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
@@ -304,36 +304,36 @@ MALI_REGISTERS = _kernel(
     *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, _VECTORS[1:], _LOCAL), **_ITEM,
     values={"M0": (1, 2, 3, 4, 6, 8)},
     multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
-)  # fmt: skip
+)
 MALI_PACKED = _kernel(
     *(22, "mali_packed", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
     passes=(_PANELS, _IMAGE_B._replace(channel=None)),
     work=f"({_ROWS} + {_COLUMNS}) * {_DEPTH} * itemsize",
-)  # fmt: skip
+)
 MALI_IMAGE = _kernel(
     *(23, "mali_image", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
     passes=(_PANELS, _IMAGE_B), work=f"{_ROWS} * {_DEPTH} * 4", precisions=("single",),
-)  # fmt: skip
+)
 MALI_IMAGES = _kernel(
     *(24, "mali_images", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
     passes=(_IMAGE_A, _IMAGE_B), precisions=("single",),
-)  # fmt: skip
+)
 MALI_HALF = _kernel(
     *(25, "mali_half", {"UNROLL": 8, "CHAIN": 64, **_GROUP}),
     *(("UNROLL >= 2", "CHAIN % UNROLL == 0"), _LOCAL),
     per_item=("4", "4"), passes=_HALVES, precisions=("half",),
-)  # fmt: skip
+)
 MALI_INT8 = _kernel(
     *(26, "mali_int8", {"M0": 4, "UNROLL": 4, **_GROUP}, _VECTORS[:1], _LOCAL),
     per_item=("4", "M0"), passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
     more=_dot_products, precisions=("int8",),
-)  # fmt: skip
+)
 
 KERNELS = (
     NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
     ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, MALI_REGISTERS, MALI_PACKED, MALI_IMAGE,
     MALI_IMAGES, MALI_HALF, MALI_INT8,
-)  # fmt: skip
+)
 TUNED = Path(__file__).with_name("tuned")
 _BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
@@ -342,7 +342,7 @@ def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
     selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
-                        help="folder in which best finds tuned parameters")  # fmt: skip
+                        help="folder in which best finds tuned parameters")
 
 
 def named(args):
@@ -396,5 +396,5 @@ def described(named, problem, limits, device):
             "name": kernel.label, "options": ["--kernel", str(kernel.number)],
             "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
             "itemsize": problem.dtype.itemsize,
-        })  # fmt: skip
+        })
     return found

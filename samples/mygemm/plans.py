@@ -133,7 +133,7 @@ def plan(kernel, given, problem, limits, device):
     )
     work = constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
-            for each in kernel.passes if each.channel}  # fmt: skip
+            for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
     shared = tiles.shared(size, params, device.max_compute_units) if "SPLITS" in params else 0
@@ -143,7 +143,7 @@ def plan(kernel, given, problem, limits, device):
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
         used, size, _values(kernel.align, params), passes, room, shared,
-    )  # fmt: skip
+    )
 
 
 def _values(expressions, known):
@@ -244,7 +244,7 @@ class Stream:
         self.queue, self.problem = queue, problem
         self.A, self.B = inputs or (
             Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
-        )  # fmt: skip
+        )
         self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc)
         self._room = {}
 
@@ -326,7 +326,7 @@ def wanted(plan):
     return {
         name: shape for name, shape in given.items()
         if shape != own[name] or name in unaligned or (name == "A" and transposed)
-    }  # fmt: skip
+    }
 
 
 def copies(built, stream, beta):
@@ -350,7 +350,7 @@ def passes(built, stream, arguments):
     """Return a step for each Pass of a kernel. The `arguments` get the room that all share."""
     arguments += [stream.room(*each) for each in built.plan.room.items()]
     steps = [Step(entry, cl.Kernel(built.program, entry), *sizes)
-             for entry, *sizes in built.plan.passes]  # fmt: skip
+             for entry, *sizes in built.plan.passes]
     for step in steps:
         step.kernel.set_args(*arguments)
     return steps
@@ -379,7 +379,7 @@ def _step(built, what, source, target):
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
-    )  # fmt: skip
+    )
     return Step(what, kernel, _whole((target.columns, target.rows), (side, side)), (side, side))
 
 
@@ -396,5 +396,5 @@ def require_memory(plan, limits):
     need, itemsize = buffer_bytes(plan.problem), plan.problem.dtype.itemsize
     need |= {f"a copy of {name}": prod(shape) * itemsize for name, shape in wanted(plan).items()}
     need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
-             for role, each in plan.room.items()}  # fmt: skip
+             for role, each in plan.room.items()}
     require_room(plan.problem, need, limits)

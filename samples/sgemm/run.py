@@ -123,7 +123,7 @@ def main(args):
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
             about, cli.environment(), check=check.values(inputs, result), **timed,
-        ), result)  # fmt: skip
+        ), result)
     return status
 
 

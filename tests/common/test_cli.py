@@ -122,7 +122,7 @@ def test_output_that_cannot_be_written(run_sample):
         done = subprocess.run(
             ["bash", "-c", f"{command} {redirection}"], cwd=ROOT, capture_output=True, text=True,
             check=False, timeout=60,
-        )  # fmt: skip
+        )
         assert done.returncode == status, done.stderr
         assert "Traceback" not in done.stderr
 

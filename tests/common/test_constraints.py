@@ -18,7 +18,7 @@ TILES = Space(
 LARGE = {
     "itemsize": 4, "local_mem_size": 65536, "max_work_group_size": 1024,
     "max_work_items_0": 1024, "max_work_items_1": 1024,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_all_legal_choices_are_found_and_no_others():
     ["__import__('os')", "a.b", "f(1)", "[1]", "2 ** 9", "1.5", "'x'", "lambda: 1", "a if b else c",
      "min(a, b)", "max(a, key=b)", "max.real", "max + 1",
      "max(a)", "(", "a +" * 500, "+".join(["a"] * 600)],
-)  # fmt: skip
+)
 def test_nothing_but_arithmetic_of_whole_numbers_is_evaluated(text):
     with pytest.raises(ValueError, match=r"expression|constraint|number"):
         constraints.evaluate(text, {"a": 1, "b": 1, "c": 1})
@@ -117,7 +117,7 @@ def test_the_fast_answer_is_that_of_the_messages():
     for size in (64, 512, 1024):
         known = LARGE | {"max_work_group_size": size}
         for params in ({"TSM": m, "TSN": n, "WPT": w} for m in (0, 16, 24, 64, 2048)
-                       for n in (16, 64) for w in (0, 1, 3, 8, 32)):  # fmt: skip
+                       for n in (16, 64) for w in (0, 1, 3, 8, 32)):
             assert constraints.is_legal(TILES, params, known) is not bool(
                 constraints.broken(TILES, params, known)
             )
@@ -130,7 +130,7 @@ def test_a_large_space_without_any_legal_choice_is_no_long_search():
     space = Space(
         dict.fromkeys(names, 1), dict.fromkeys(names, (1, 2, 3, 4, 5)),
         (*(f"{n} >= 1" for n in names), "A % B == 0 or B % A == 0", "A * B * C > 999"),
-    )  # fmt: skip
+    )
     start = time.monotonic()
     with pytest.raises(Unsupported):
         constraints.choose(space, {}, LARGE)

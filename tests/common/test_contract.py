@@ -42,7 +42,7 @@ def test_a_description_names_the_kernels_of_the_axes(recorded, name):
         if kernel["space"]:
             space = constraints.Space(**kernel["space"])
             limits = {"local_mem_size": 1 << 24, "max_work_group_size": 4096, "itemsize": 4,
-                      **{f"max_work_items_{n}": 4096 for n in range(3)}}  # fmt: skip
+                      **{f"max_work_items_{n}": 4096 for n in range(3)}}
             assert not constraints.broken(space, space.defaults, limits)
             assert set(kernel["flags"]) == set(space.defaults) == set(space.values)
 
@@ -95,7 +95,7 @@ def test_what_the_device_cannot_do_is_not_built(recorded):
         ("64_bit_integer", "01_long_vectors",
          ("all", ["long_vectors", "many_vectors", "work_group", "two_stages"])),
     ],
-)  # fmt: skip
+)
 def test_a_kernel_that_does_not_build_is_a_result(recorded, project, sample, kernel, wanted):
     file = project / f"samples/{sample}/kernels/{kernel}.cl"
     file.write_text(file.read_text() + "no C\n")
@@ -150,7 +150,7 @@ def test_the_digest_is_of_what_runs(project):
     assert first == manifest.code_digest("sgemm")
     for path, counts in (("samples/sgemm/README.md", False), ("samples/sgemm/notes.txt", False),
                          ("samples/mygemm/run.py", False), ("samples/sgemm/sgemm.cl", True),
-                         ("common/timing.py", True)):  # fmt: skip
+                         ("common/timing.py", True)):
         before = digest()
         with open(project / path, "a") as file:
             file.write("\n")
@@ -201,7 +201,7 @@ def test_older_records_have_no_code():
         ('axes = 3', "sample.toml"),
         ("more = 3", "unknown key more"),
     ],
-)  # fmt: skip
+)
 def test_a_table_of_tools_that_cannot_be_used(tmp_path, line, message):
     folder = tmp_path / "samples" / "s"
     folder.mkdir(parents=True)

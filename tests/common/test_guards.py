@@ -36,7 +36,7 @@ def leaky(project):
 )
 @pytest.mark.parametrize("platform", ["Portable", "Intel"])
 def test_a_read_without_effect_is_an_error_of_the_kernel(recorded, leaky, guards, size, at,
-                                                         platform):  # fmt: skip
+                                                         platform):
     if not any(platform in found.name for found in drivers.platforms()):
         pytest.skip(f"there is no platform {platform} here")
     args = ("-p", platform, "--size", size, "--kernel", "all", "--repeat", 1)
@@ -44,7 +44,7 @@ def test_a_read_without_effect_is_an_error_of_the_kernel(recorded, leaky, guards
     assert done.stderr.splitlines()[-1] == f"run.py: error: row4: {LINE}"
     assert {item.variant: (item.status, item.reason) for item in items} == {
         "dot4": ("passed", None), "row4": ("failed", LINE), "tile4x4": ("passed", None),
-    }  # fmt: skip
+    }
     assert done.returncode == 1
 
 

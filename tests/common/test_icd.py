@@ -56,7 +56,7 @@ def in_a_loader(tmp_path, code, cache):
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **settings},
         stdout=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+    )
     return done.stdout.strip()
 
 

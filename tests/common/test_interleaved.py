@@ -126,7 +126,7 @@ def test_the_hosts_time_is_that_of_launches_without_profiling():
     made = interleaved.Contender(
         "x", lambda stream: lambda: said.append(stream.name) or [event()], lambda streams: None,
         events=True, bare=True,
-    )  # fmt: skip
+    )
     made.enter(SimpleNamespace(name="timed", bare=lambda: SimpleNamespace(name="bare")))
     made.sample(2)
     assert said == ["timed"] * 4 + ["bare"] * 2
@@ -286,7 +286,7 @@ def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all():
         return lambda: None
 
     contenders = [contender("a", lambda stream: None, streams=()),
-            Contender("b", launcher, lambda streams: None)]  # fmt: skip
+            Contender("b", launcher, lambda streams: None)]
     times, batches = interleaved.measure(contenders, Stream(), **options())
     assert batches == {"a": (20, 2), "b": (20, 2)}
     assert list(times) == ["a", "b"]

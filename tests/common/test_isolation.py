@@ -105,7 +105,7 @@ def test_a_crash_while_timing_leaves_one_record(recorded, broken):
     ],
 )
 def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, project, tmp_path, define,
-                                                           reason):  # fmt: skip
+                                                           reason):
     file = project / "common/program.py"
     file.write_text(file.read_text().replace("ITIMER_REAL, 600", "ITIMER_REAL, 0.2"))
     env = {**PATIENCE, "OCL_ICD_VENDORS": str(build(tmp_path, define))}
@@ -181,7 +181,7 @@ def test_a_device_that_is_lost_costs_one_kernel(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", LOST, "--kernel", "1,4,11", "--size", "20", "--check-only",
          "--json", path], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    )
     assert done.returncode == 3, done.stderr
     found = outcome(record.read(path))
     assert found["01_naive"] == found["11_registers_only"] == ("passed", None)
@@ -215,7 +215,7 @@ def start(root, path):
         [sys.executable, "samples/sgemm/run.py", "--size", "512", "--repeat", "100000",
          "--json", path], cwd=root, start_new_session=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     for line in process.stdout:
         if line.startswith("sgemm_dot4"):
             return process

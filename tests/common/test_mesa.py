@@ -48,7 +48,7 @@ def test_the_second_program_of_each_kernel_counts():
         "by": "Mesa", "instructions": 8, "cycles": 12.0, "arithmetic": 10.25, "texture": 0.0,
         "load_store": 12.0, "threads": 1, "bytes": 3376, "loops": 2, "spills": 3, "fills": 4,
         "registers": 24,
-    }, "clause_0:\n    *FMA.f32 r4, r5, r6, r7\n")  # fmt: skip
+    }, "clause_0:\n    *FMA.f32 r4, r5, r6, r7\n")
     figures, listing = found["two"]
     assert (figures["special"], figures["load_store"], figures["threads"]) == (13.0, 12.0, 1)
     assert listing == "   FMA.f32 r5, u10, r5^, 0x0.neg\n   NOP.end\n"

@@ -32,7 +32,7 @@ def fails(error):
     ("error", "status"),
     [(UsageError(ODD), 2), (OpenCLFailure(ODD), 3), (ValueError(ODD), 3), (MemoryError(ODD), 3),
      (RecursionError(ODD), 3), (OSError(28, ODD), 2)],
-)  # fmt: skip
+)
 def test_an_error_is_one_printable_line(run_here, tmp_path, error, status):
     path = tmp_path / "records.jsonl"
     code, _, said = run_here(fails(error), "--json", path)
@@ -92,7 +92,7 @@ def test_pyopencl_ctx(run_here, monkeypatch, context):
 def test_what_a_driver_calls_itself_cannot_steer_the_terminal(monkeypatch):
     monkeypatch.setattr(device, "survey", lambda: [
         {"name": ODD, "version": ODD, "problem": None,
-         "devices": [{"name": ODD, "type": "cpu", "problem": ODD}]}])  # fmt: skip
+         "devices": [{"name": ODD, "type": "cpu", "problem": ODD}]}])
     lines = device.listing()
     assert len(lines) == 5
     assert all(map(str.isprintable, lines))
@@ -174,7 +174,7 @@ def test_closed_streams_go_nowhere(tmp_path, closed):
     done = subprocess.run(
         ["bash", "-c", f'"{sys.executable}" -c "$0" {closed}', code],
         cwd=ROOT, capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "kept").read_text() == ""
 

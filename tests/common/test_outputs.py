@@ -144,7 +144,7 @@ HOSTILE = {
     "another version": lambda p: packed(p, b"\x93NUMPY\3\0" + bytes(64)),
     "one array many times": lambda p: overlapping(p, 1000),
     "a directory that is too large": lambda p: overlapping(p, 65535),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

@@ -14,7 +14,7 @@ def full():
         "sgemm", "dot4", "passed", None, {"size": "4x4x4"}, {"name": "x", "type": "cpu"},
         {"host": "y"}, {"run_s": [0.1, 0.2], "warmup": 1}, {"gflops": 2.5},
         {"max_abs_error": 1e-9}, ["run.py"],
-    )  # fmt: skip
+    )
 
 
 def test_round_trip(tmp_path):

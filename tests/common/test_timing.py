@@ -30,7 +30,7 @@ def test_statistics_name_range_and_spread():
     times = Timing([0] * 5, [0] * 5, [1.0, 2.0, 4.0, 5.0, 10.0], [9.0] * 5, 1)
     assert times.statistics(20) == {
         "min": 2, "max": 20, "mean": 8.2, "median": 5, "range": 18, "repeats": 5,
-    }  # fmt: skip
+    }
     # Rates of 2, 4, 5, 10, 20: the 10th percentile is 2.8, the 90th 16.
     line = "median 5, mean 8.2, min 2, max 20, range 18, spread 264.0%, 5 runs"
     assert times.statistics_line(20) == line

@@ -8,12 +8,12 @@ from common import tuned
 from common.errors import UsageError
 
 ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type": "gpu",
-         "limits": {"profile": "device"}}  # fmt: skip
+         "limits": {"profile": "device"}}
 
 
 def entry(kernel="registers", size="512x512x512", gflops=9.0, precision="single", **params):
     return {"kernel": kernel, "precision": precision, "size": size, "gflops": gflops,
-            "params": params, "driver": "r1", "when": "2026", "slower_than": None}  # fmt: skip
+            "params": params, "driver": "r1", "when": "2026", "slower_than": None}
 
 
 @pytest.fixture
@@ -109,6 +109,6 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         ({"name": "x", "type": "cpu", "platform": "PoCL", "preferred_vector_widths": {"float": 8}},
          f"PoCL, {tuned.platform.machine()}, float8"),
     ],
-)  # fmt: skip
+)
 def test_families(about, family):
     assert tuned.family({**ABOUT, **about}) == family

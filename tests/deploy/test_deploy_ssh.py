@@ -152,7 +152,7 @@ import subprocess, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print('before the hang', flush=True)
 subprocess.run([sys.executable, '-c', 'import time; time.sleep(300)', '{mark}'])
-""", timeout=1)  # fmt: skip
+""", timeout=1)
     stub("later")
     start = time.monotonic()
     done = fab("deploy", "--host", "odroid", "run-all")
@@ -228,7 +228,7 @@ def start_run_all(server, project, *options):
         [FAB, "run-all", "--host", "odroid", *options], cwd=project,
         env={**os.environ, "HOME": str(server.folder.parent)}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    )
 
 
 def drop_connections(server):

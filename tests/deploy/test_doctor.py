@@ -41,7 +41,7 @@ HEALTHY = {
         "free": 2**33,
         "uncollected": 0,
     },
-}  # fmt: skip
+}
 NOW = 1_700_000_010.0
 
 
@@ -139,7 +139,7 @@ def test_what_is_known_of_a_driver(platform, device, known):
     mali = {"name": device, "type": "gpu", "driver": "26.1.6", "problem": None}
     devices = {"ok": True, "text": json.dumps([
         {"name": platform, "version": "3.0", "problem": None, "devices": [mali]}
-    ])}  # fmt: skip
+    ])}
     findings = doctor.judge({**HEALTHY, "devices": devices}, NOW)
     found = [finding.text for finding in findings if finding.what == "known"]
     assert len(found) == len(known)

@@ -74,7 +74,7 @@ def test_stored_is_said_when_all_of_it_is_on_the_disk(waiting, board, results, m
                 assert path.is_dir() or (there.st_ino, there.st_size) in synced, path
             assert {node for node, _ in synced} >= {
                 results.stat().st_ino, results.parent.stat().st_ino,
-            }  # fmt: skip
+            }
             assert synced[-3][0] == results.stat().st_ino  # after the run got its name
             synced.append("said")
         send(session, data)
@@ -142,7 +142,7 @@ def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
 def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, monkeypatch):
     monkeypatch.setattr(limits, "KINDS", tuple(
         (ending, 1000 if ending == ".log" else size) for ending, size in limits.KINDS
-    ))  # fmt: skip
+    ))
     big = waiting(c={"jsonl": LINE, "log": "x" * 2000}, d={"jsonl": LINE, "log": "short"})
     waiting("20260102T000000.000Z", e={"jsonl": LINE})
     # The board's program is another process: it has limits of its own, here the host's.
@@ -152,7 +152,7 @@ def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, 
     monkeypatch.setattr(link, "_sources", lambda: json.dumps([
         [name, text if name.endswith(".limits") else code]
         for name, code in json.loads(real())
-    ]))  # fmt: skip
+    ]))
     rows = runs.collect(board)
     assert [(row.case, row.record.status) for row in rows] == [(n, "passed") for n in "cde"]
     assert "too large, stays on the board: 1 file of 1.95 KiB (s/c.log)" in (
@@ -214,7 +214,7 @@ def test_a_summary_holds_no_more_than_it_shows():
         device={"name": long, "type": "cpu", "skipped": [long] * 1000, "more": long},
         environment={"x": long}, timing=times, argv=[long], check={"output_sha256": long},
         metrics={"gflops": 2.5, "statistics": {"x": long}},
-    )  # fmt: skip
+    )
     brief = home.brief(item)
     assert len(brief.to_line()) < 10_000
     assert brief.params == {"seed": 7, "peer": None}
@@ -228,7 +228,7 @@ def test_a_summary_holds_no_more_than_it_shows():
     "path",
     ["../escaped", "/tmp/escaped", "s/../../escaped.log", "s/c.py", "a/b/c.log", "s", "", "S/c.log",
      "s/c.log\n", f"{'s' * 101}/c.log", "unfinished", ".incoming/c.log", "s/plan.json"],
-)  # fmt: skip
+)
 def test_a_file_that_no_run_has(path):
     with pytest.raises(BoardError, match="a file that no run has"):
         home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())

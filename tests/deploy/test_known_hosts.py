@@ -60,7 +60,7 @@ def blob(name):
         (hashed("[board]:22222"), "[board]:22222"),
         ("2001:db8::*", "2001:db8::7"),
     ],
-)  # fmt: skip
+)
 def test_a_line_names_a_host(known, names, host):
     assert trusts(known(f"{names} {MINE} a comment", host=host), KEYS[0])
     assert trusts(known(f"\t{names}\t {MINE}\r", host=host), KEYS[0])
@@ -75,7 +75,7 @@ def test_a_line_names_a_host(known, names, host):
         (hashed("desk"), "board"), ("|1|x", "board"), ("|1|é|ü", "board"),
         ("|1||", "board"), ("|2|" + hashed("board")[3:], "board"),
     ],
-)  # fmt: skip
+)
 def test_a_line_names_another_host(known, names, host):
     found = known(f"{names} {MINE}", host=host)
     assert not trusts(found, KEYS[0])
@@ -128,7 +128,7 @@ def test_a_revoked_key_that_cannot_be_read_trusts_none(known):
         "", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256 !!!", "ecdsa-sha2-nistp256 AAAA",
         MINE.replace("nistp256", "nistp384", 1), f"x{MINE}", MINE[:-40],
         f"ecdsa-sha2-nistp256 {blob('ecdsa-sha2-nistp256')}",
-    ):  # fmt: skip
+    ):
         found = known(f"board {OTHER}", f"@revoked * {broken}")
         assert not trusts(found, KEYS[1]), broken
         assert "known_hosts:2 revokes an unreadable key" in found.fatal

@@ -150,7 +150,7 @@ FLOODS = {
 SMALL = {
     "FETCH": 2, "SILENCE": 1, "MOST_NOISE": 100, "LARGEST_RUN": 2**26 + 100, "MOST_RUNS": 20,
     "LARGEST_CONVERSATION": 2**28, "MOST_CASES": 100,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("flood", FLOODS)
@@ -198,7 +198,7 @@ def test_a_run_that_makes_no_sense_does_not_block_those_behind_it(fake, tmp_path
         "say('run', run=RUN, complete=True); plan('c')\n"
         "assert whole() == b'stored %s\\n' % RUN.encode()\n"
         "say('done')"
-    ))  # fmt: skip
+    ))
     assert [row.record.reason for row in rows] == [
         "run 20250101T000000.000Z: it names a sample or case '../c'. It stays on the board",
         "run 20250102T000000.000Z: its plan has 1001 cases. It stays on the board",
@@ -216,7 +216,7 @@ def test_runs_are_summed_up_together(fake, monkeypatch):
         "    send('s/c.jsonl', (json.dumps(RECORD).encode() + b'\\n') * 4)\n"
         "    assert whole().startswith(b'stored')\n"
         "say('done')"
-    ))  # fmt: skip
+    ))
     assert [row.record.status for row in rows] == [*["passed"] * 5, "error", "error"]
     assert [row.record.reason for row in rows[5:]] == [
         f"{more} more records are in its files" for more in (3, 4)
@@ -264,7 +264,7 @@ def measured(project, tmp_path):
             done = usage.run(
                 [FAB, *args], cwd=project, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env={**os.environ, "HOME": str(tmp_path)},
-            )  # fmt: skip
+            )
         done.out, done.err = ((tmp_path / name).read_text() for name in ("out", "err"))
         print(args, f"{done.peak // 1024} MiB, {done.seconds:.1f} s")
         assert "Traceback" not in done.out + done.err
@@ -314,7 +314,7 @@ BOMBS = {
         ".encode() + b'\\n' for n in range(8))",
         1,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -329,7 +329,7 @@ def test_records_that_are_large_in_memory(hostile, bomb, project):
         "    send('s/%s.jsonl' % name, data)\n"
         "assert whole() == b'stored %s\\n' % RUN.encode()\nsay('done')",
         "collect", MOST_RECORDS=10_000,
-    )  # fmt: skip
+    )
     assert done.status == status, done.out[-1000:] + done.err
     assert len(done.out) < 100_000
     assert done.seconds < 60

@@ -138,7 +138,7 @@ def test_a_stop_reaches_all_boards_and_nothing_follows(capsys, monkeypatch):
     steps, stopped = Steps("a", "b"), threading.Event()
     for board in steps.boards.values():
         monkeypatch.setattr(board, "stop", lambda board=board: (
-            setattr(board, "stopping", True), stopped.set()))  # fmt: skip
+            setattr(board, "stopping", True), stopped.set()))
     steps.add("run", lambda board: stopped.wait(PATIENCE))
     steps.add("doctor")
 

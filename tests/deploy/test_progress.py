@@ -50,7 +50,7 @@ def on_a_terminal(project, *args, env=None, columns=80, see=None, then=None):
     process = subprocess.Popen(
         [FAB, *args], cwd=project, stdin=its, stdout=its, stderr=its, start_new_session=True,
         env={**os.environ, "TERM": "xterm-256color", "HOME": str(project.parent), **(env or {})},
-    )  # fmt: skip
+    )
     os.close(its)
     said = b""
     while True:
@@ -232,7 +232,7 @@ class Board:
 def event(*lines, **more):
     """Return the end of a case with these lines as its records."""
     return {"sample": "s", "case": "c", "reason": None, "exit_status": 0, "seconds": 1.0,
-            "records": list(lines), "whole": True, **more}  # fmt: skip
+            "records": list(lines), "whole": True, **more}
 
 
 LINE = Record("s", "k", "passed").to_line()

@@ -50,7 +50,7 @@ def test_what_is_there_is_kept():
     assert text(made).splitlines() == [
         "keep numpy 1.0", "keep pyopencl 1.0", "keep PIL 1.0",
         "keep /etc/OpenCL/vendors/mali.icd: libmali",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_distributions_packages_come_first_where_they_are_allowed():
@@ -108,7 +108,7 @@ def test_no_driver_at_all():
     made = plan(**no_icd, apt=cannot, machine="x86_64")
     assert made.wheels == [
         "numpy", "pyopencl", "Pillow", "intel-opencl-rt", "intel-cmplr-lib-rt",
-    ]  # fmt: skip
+    ]
     assert made.lacking == []
     made = plan(system=True, **no_icd, apt={**APT, "packages": ["pocl-opencl-icd"]})
     assert (made.apt, made.wheels, made.lacking) == (["pocl-opencl-icd"], [], [])

@@ -49,7 +49,7 @@ def deployed(board, tmp_path):
     """A board with one file deployed; gives that file's path."""
     assert sync(board, {"a/one": sha(b"one")}, {"a/one": b"one"}) == {
         "event": "done", "sent": 1, "files": 1,
-    }  # fmt: skip
+    }
     return tmp_path / "board" / "current" / "a" / "one"
 
 

@@ -86,7 +86,7 @@ try:
 except OSError as error:
     print(error)
     sys.exit(2)
-""")  # fmt: skip
+""")
     stub("c_after")
     with_mount(odroid, 'mount -t tmpfs -o size=2m tmpfs "$0"')
     assert fab("deploy", "--host", "odroid").returncode == 0
@@ -162,7 +162,7 @@ def test_two_deploys_at_once_to_one_board(fab, odroid, project, stub):
     first = subprocess.Popen(
         command, cwd=project, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    )
     lock = odroid.home / "opencl-samples" / "lock"
     until(lambda: lock.exists() and "process" in lock.read_text())
     second = fab("deploy", "--host", "odroid")

@@ -26,7 +26,7 @@ def accept(refused, tmp_path):
     subprocess.run(
         shlex.split(command), env=env, check=True, timeout=20, stdin=subprocess.DEVNULL,
         capture_output=True,
-    )  # fmt: skip
+    )
 
 
 def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(

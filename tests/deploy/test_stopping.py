@@ -28,7 +28,7 @@ def start(project, tmp_path):
         started.append(subprocess.Popen(
             [str(word) for word in command], cwd=project, env={**os.environ, **env},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ))  # fmt: skip
+        ))
         return started[-1]
 
     yield run

@@ -91,5 +91,5 @@ def test_what_boards_get_is_locked_with_all_that_it_needs(python):
     assert [line.split("==")[0] for line in lines] == [
         "intel-cmplr-lib-rt", "intel-cmplr-lic-rt", "intel-opencl-rt", "numpy", "pillow",
         "platformdirs", "pyopencl", "pytools", "siphash24", "tbb", "tcmlib", "typing-extensions",
-    ]  # fmt: skip
+    ]
     assert all("--hash=sha256:" in line for line in lines)

@@ -46,10 +46,10 @@ def test_the_commands_of_any_board(walk_through):
     try:
         for command in ("doctor", "provision", "deploy"):
             done = subprocess.run([FAB, command, "--host", GPU], cwd=walk_through, check=False,
-                                  capture_output=True, text=True)  # fmt: skip
+                                  capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
         done = subprocess.run([FAB, "run", "sgemm", "--host", GPU], cwd=walk_through, check=False,
-                              capture_output=True, text=True)  # fmt: skip
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         board.stop()

@@ -79,7 +79,7 @@ def test_what_this_machine_lacks_is_named_in_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "dev.emulate", "start", "--state", tmp_path / "state"],
         cwd=ROOT, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("emulate: error: this machine lacks ")
     assert done.stderr.count("\n") == 1
@@ -252,7 +252,7 @@ def test_stopping_what_does_not_run(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "dev.emulate", "stop", "--state", tmp_path],
         cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (0, "no emulated board is running here\n")
 
 
@@ -267,6 +267,6 @@ def test_an_architecture_that_there_is_not():
     done = subprocess.run(
         [sys.executable, "-m", "dev.emulate", "start", "riscv64"],
         cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert "invalid choice: 'riscv64'" in done.stderr

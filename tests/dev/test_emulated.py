@@ -125,7 +125,7 @@ def test_power_that_fails_while_a_sample_runs(emulated, walk_through, home):
         [FAB, "run", "sgemm", "--host", ALIAS, "--verbose"], cwd=walk_through,
         env={**os.environ, "HOME": str(home)}, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    )
     for line in running.stdout:
         if line.startswith("== sgemm"):
             break
@@ -164,7 +164,7 @@ def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
         shutil.chown(folder, nobody, nobody)
         folder.chmod(0o755)
         user = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups",
-                "env", "-i", "PATH=/usr/bin:/bin", f"HOME={folder}"]  # fmt: skip
+                "env", "-i", "PATH=/usr/bin:/bin", f"HOME={folder}"]
         emulate = [*user, "/usr/bin/python3", "-m", "dev.emulate"]
         done = subprocess.run(
             [*emulate, "start"], cwd=folder, capture_output=True, text=True, check=False
@@ -180,7 +180,7 @@ def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
             ]
             assert subprocess.check_output(asked, text=True, timeout=60).split() == [
                 "aarch64", "1000",
-            ]  # fmt: skip
+            ]
         finally:
             stopped = subprocess.check_output([*emulate, "stop"], cwd=folder, text=True)
         assert stopped == "stopped emulated\n"

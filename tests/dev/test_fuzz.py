@@ -90,7 +90,7 @@ def test_nothing_is_left_of_a_run_that_is_killed():
     )
     code += "flush=True)\n    (root / 'x').mkdir()\n    input()"
     run = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True,
-                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     folder = Path(run.stdout.readline().strip()).parent
     assert folder.exists()
     run.kill()

@@ -59,4 +59,4 @@ def test_its_limits_hold_for_a_tenth(capfd):
     said = capfd.readouterr().out
     assert [line.split()[0] for line in said.splitlines()] == [
         "records", "page", "export", "archive", "page",
-    ]  # fmt: skip
+    ]

@@ -3,7 +3,7 @@
 from report_data import item, make_run, program
 
 FIGURES = {"by": "Mesa", "instructions": 331, "registers": 24, "threads": 2, "arithmetic": 10.2,
-           "load_store": 12.0, "spills": 3, "fills": 4}  # fmt: skip
+           "load_store": 12.0, "spills": 3, "fills": 4}
 
 
 def built(kernel="dot4", status="built", compiler=None, **more):

@@ -24,7 +24,7 @@ def command(*paths, **more):
 
 def test_in_this_checkout(tmp_path):
     argv = ["/elsewhere/samples/sgemm/run.py", *NASTY, "--json", "x.jsonl", "--json=y.jsonl",
-            "/elsewhere/samples/sgemm/sgemm.cl"]  # fmt: skip
+            "/elsewhere/samples/sgemm/sgemm.cl"]
     line = str(command(make_run(tmp_path, item(argv=argv), board="local")))
     assert line.startswith("python samples/sgemm/run.py --name ")
     show = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -55,12 +55,12 @@ def test_a_run_of_a_board_is_repeated_there(tmp_path):
         tmp_path, item(argv=["samples/sgemm/run.py", *NASTY]), board="anna@192.168.1.2:2222",
         folder="~/my samples", ssh_config="a b/config", env={"DRIVER": "it's $mine"},
         python=sys.executable,
-    )  # fmt: skip
+    )
     done = subprocess.run(
         ["bash", "-c", str(command(run))],
         env={**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}"},
         capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     assert done.stderr == "-F a b/config -p 2222 anna@192.168.1.2\n"
     assert json.loads(done.stdout) == [["samples/sgemm/run.py", *NASTY], "it's $mine"]
 

@@ -32,7 +32,7 @@ def test_a_page_of_a_run(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "report", tmp_path / "results", "-o", tmp_path / "page.html"],
         cwd=ROOT, timeout=60, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 records, 2 points, boards: 1" in done.stdout
     page = (tmp_path / "page.html").read_text()
@@ -80,7 +80,7 @@ def test_records_of_the_same_thing_are_one_point(tmp_path):
         tmp_path / "sweep.jsonl", item(times=(1, 2)), item(times=(3, 4), environment=hot),
         item(status="failed", environment=hot), item(environment=slow),
         item(params={"size": "512", "seed": 2}),
-    )  # fmt: skip
+    )
     found = collect(tmp_path).points
     # A temperature is measured, a governor is chosen.
     assert [p.records for p in found] == [1, 2, 1, 1]
@@ -149,7 +149,7 @@ def test_what_cannot_be_read_is_named_and_skipped(report, tmp_path):
         ("unknown", whole.replace('"schema": 1', '"schema": 9') + "\n"),
         ("nested", '{"a":' * 50_000 + "\n"),
         ("binary", "\x00\x01\n"),
-    ):  # fmt: skip
+    ):
         (tmp_path / "r" / f"{name}.jsonl").write_text(text)
     (good / "plan.json").write_text("{")
     done = report(tmp_path / "r")
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_named_and_skipped(report, tmp_path):
     assert "2 records" in done.stdout
     page = (tmp_path / "page.html").read_text()
     for text in ("half.jsonl:2: not a JSON", "empty.jsonl: empty", "unknown.jsonl:1: schema 9",
-                 "nested.jsonl:1: ", "binary.jsonl:1: ", "plan.json: "):  # fmt: skip
+                 "nested.jsonl:1: ", "binary.jsonl:1: ", "plan.json: "):
         assert text in page, text
         assert text in done.stderr, text
 
@@ -220,7 +220,7 @@ def test_without_its_packages(tmp_path):
     [("512", (512,) * 3), (512, (512,) * 3), ("2x3x4", (2, 3, 4)), ([2, 3, 4], (2, 3, 4)),
      ("2x3", None), ("0", None), ("x", None), (None, None), ({}, None), (True, None),
      ("9" * 99, None), (-1, None), ("٣", None)],
-)  # fmt: skip
+)
 def test_sizes(value, size):
     assert gemm.parse_size(value) == size
 
@@ -229,7 +229,7 @@ def test_sizes(value, size):
     ("value", "local"),
     [("16x4", (16, 4)), ("16,4", (16, 4)), (64, (64, 1)), ([8, 8, 1], (8, 8)), ("8x8x8x8", None),
      ("", None), ("0x0", None)],
-)  # fmt: skip
+)
 def test_local_sizes(value, local):
     point = SimpleNamespace(params={"local": value})
     assert gemm.Gemm(point, (8, 8, 8), 1.0).local == local
@@ -238,7 +238,7 @@ def test_local_sizes(value, local):
 def many():
     """Records that have something for every plot."""
     peaks = item("peaks", sample="peak", times=(), metrics={"peak_gflops": 100.0,
-                 "peak_gbytes_per_s": 10.0})  # fmt: skip
+                 "peak_gbytes_per_s": 10.0})
     yield peaks
     yield item("cublas", times=(0.009,) * 3, params={"size": "512", "peer": True})
     for speed, kernel in enumerate(("_naive", "$tiled$", "wide"), 1):
@@ -262,7 +262,7 @@ def test_every_plot_has_its_numbers_and_a_file(report, tmp_path, monkeypatch):
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "page.html").read_text()
     titles = ("GFLOPS over size", "Kernels at 512", "Roofline", "Local sizes of wide at",
-              "Tuning of wide at", "Timeline of odroid")  # fmt: skip
+              "Tuning of wide at", "Timeline of odroid")
     for title in titles:
         assert f"<strong>{title}" in page
         assert f"<caption>{title}" in page
@@ -299,7 +299,7 @@ def test_kernels_are_relative_to_the_library(tmp_path):
     ("own", "roof"),
     [({"near_gbytes_per_s": 40.0, "ceiling_gflops": 90.0}, 90),
      ({"near_gbytes_per_s": 1.0}, 8.1875), ({}, 81.875)],
-)  # fmt: skip
+)
 def test_the_roof_is_that_of_the_records_own_size(report, tmp_path, own, roof):
     metrics = {"peak_gflops": 100.0, "peak_gbytes_per_s": 10.0}
     records = [item(params={"size": "64"}, metrics={"gflops": 85.0, **metrics, **own})]
@@ -317,7 +317,7 @@ def test_what_the_machine_did_meanwhile(tmp_path):
     for low, high, changed in ((100e6, 600e6, ["gpu ran at 100 to 600 MHz"]), (600e6, 600e6, [])):
         states = [{"clocks_hz": {"gpu": hz, "cpu": None}} for hz in (600e6, low, high)]
         about = {"before": states[0], "during": states[1:], "after": states[2],
-                 "throttled": changed}  # fmt: skip
+                 "throttled": changed}
         write(tmp_path / "r.jsonl", item(environment=ENVIRONMENT | about))
     (point,) = collect(tmp_path).points
     assert dict(point.state.items()) == {"clocks_hz.gpu": (100e6, 600e6)}

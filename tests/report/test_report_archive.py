@@ -103,7 +103,7 @@ def test_what_fab_adds_is_no_part_of_the_command(tmp_path, option):
     argv = ["samples/sgemm/run.py", "--size", "8"]
     file = f"{tmp_path}/board/results/x.npz"
     folder = make_run(tmp_path / "r", item(argv=[*argv, option, file]),
-                      item("row4", argv=[*argv, f"{option}={file}"]), board="local")  # fmt: skip
+                      item("row4", argv=[*argv, f"{option}={file}"]), board="local")
     archive.pack(folder, "odroid", tmp_path / "run.zip")
     for path in (folder, tmp_path / "run.zip"):
         points = reading.collect([path], tmp_path / "unpacked").points

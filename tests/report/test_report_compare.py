@@ -63,16 +63,16 @@ def test_verdicts(tmp_path):
     slow = (0.020, 0.021, 0.022)
     old = [item("worse"), item("better", times=slow), item("same"), item("broke"), item("gone"),
            item("mended", "failed"), item("still", "failed"), item("lacking", "unsupported"),
-           item("bare", times=())]  # fmt: skip
+           item("bare", times=())]
     new = [item("worse", times=slow), item("better"), item("same"), item("broke", "error"),
            item("mended"), item("still", "error"), item("lacking", "failed"),
-           item("bare", times=()), item("new")]  # fmt: skip
+           item("bare", times=()), item("new")]
     found = verdicts(tmp_path, old, new)
     assert found == {
         "worse": "worse", "better": "better", "same": "same", "broke": "worse", "gone": "gone",
         "mended": "better", "still": "same", "lacking": "worse",
         "bare": "unsure", "new": "new",
-    }  # fmt: skip
+    }
     assert list(found)[:2] == ["worse", "broke"]  # the worst comes first
 
 
@@ -101,7 +101,7 @@ def test_parameters_make_another_case(tmp_path):
 
 # As the samples write them: what a kernel was built with is known where it was built.
 MYGEMM = {"precision": "single", "alpha": 1.0, "beta": 0.0, "data": "sdk", "seed": 1,
-          "size": "256x256x256", "lda": 256, "ldb": 256, "ldc": 256}  # fmt: skip
+          "size": "256x256x256", "lda": 256, "ldb": 256, "ldc": 256}
 BUILT = {"TS": 32, "WPT": 8, "local": "32x4"}
 POINT = {"kernel": "dot4", "kernel_sha256": "a", "size": "512", "lws": "8,8", "repeat": 4}
 BENCH = {"kernel": "dot4", "kernel_sha256": "a", "precision": "float32", "size": "512", "pin": None}
@@ -117,7 +117,7 @@ RAN = {"global": [64, 64], "local": [8, 8], "alpha": "1", "beta": "2", "guard_pa
         (BENCH | RAN | {"point": POINT, "exit_status": 0},
          {"point": POINT, "kernel": "dot4", "exit_status": -11}),
     ],
-)  # fmt: skip
+)
 def test_a_kernel_that_cannot_be_built_any_more_is_worse(tmp_path, capsys, old, new):
     before = make_run(tmp_path, item(params=old), item("row4"))
     after = make_run(tmp_path, item("dot4", "error", (), params=new), item("row4"), name=LATER)

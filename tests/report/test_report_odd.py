@@ -20,7 +20,7 @@ OUTCOMES = [
     '{"argv": 5}', '{"argv": {"a": 1}, "clock": "x"}', '{"argv": "abc", "seconds": []}',
     '{"argv": [1, null, {}], "seconds": 1e400, "started": 1e308, "clock": -1e308}',
     '{"argv": ["\\ud800\\u001b"], "seconds": 1e308, "started": 1e308, "clock": 1e308}',
-]  # fmt: skip
+]
 PLANS = [
     '{"run": 5, "deployed": 5, "env": [], "cases": 3}',
     '{"deployed": {"common/a": 5, "common/\\u0000": "x"}, "env": {"A": 5}}',
@@ -140,7 +140,7 @@ def test_what_cannot_be_printed(tmp_path):
             ["bash", "-c", command, file],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
             env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        )  # fmt: skip
+        )
         assert done.returncode == status
         assert "Traceback" not in done.stderr
         assert done.stderr.count("\n") == (status == 2)

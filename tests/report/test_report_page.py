@@ -43,7 +43,7 @@ def hostile(results):
                 environment={"host": text, "governors": {text: text}, text: text},
                 started=text, reason=None if status == "passed" else text,
                 times=(0.001 * (number + 1),) * 3,
-            )  # fmt: skip
+            )
             write(results / "hostile.jsonl", each)
     log = make_run(results, item("failing", "failed"), board=f"{EVIL[:8]}board", case="hostile")
     (log / "sgemm" / "hostile.log").write_text("".join(HOSTILE).replace("\ud800", ""))
@@ -58,13 +58,13 @@ def page(tmp_path_factory):
         item(f"kernel{n % 4}", params={"size": str(n), "seed": 1}, times=(n / 1e3,) * 3,
              argv=["samples/sgemm/run.py", "--size", str(n), "--name", "two words"])
         for n in range(1, 131)
-    ]  # fmt: skip
+    ]
     make_run(folder / "results", *rows, item("last", times=(), status="error"), board="local")
     hostile(folder / "results")
     done = subprocess.run(
         [sys.executable, "report", folder / "results", "-o", folder / "page.html"],
         cwd=ROOT, timeout=60, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return folder / "page.html"
 

@@ -29,7 +29,7 @@ def test_precisions_and_samples_are_kept_apart(tmp_path):
     assert {plot.title for plot in found} == {f"{s}: GFLOPS over size" for s in ("one", "two")}
     assert {plot.where.split(", ")[1] for plot in found} == {
         "single precision", "double precision", "half precision",
-    }  # fmt: skip
+    }
 
 
 def test_a_line_has_one_set_of_parameters(tmp_path):

@@ -10,7 +10,7 @@ from tools import child, inspect
 FIGURES = {
     "by": "Mesa", "instructions": 7, "registers": 30, "threads": 2, "spills": 0, "fills": 0,
     "fma": 1 / 32, "special": 2 / 8, "load_store": 1.0, "listing": "0-sgemm-dot4.isa",
-}  # fmt: skip
+}
 DEVICE = {"name": "Mali-G57", "type": "gpu"}
 
 
@@ -26,7 +26,7 @@ def asked(monkeypatch):
         return child.Outcome(1, [
             Record(sample, "dot4", "built", metrics={"compiler": FIGURES}, device=DEVICE),
             Record(sample, "row4", "failed", "killed by SIGSEGV while building"),
-        ])  # fmt: skip
+        ])
 
     monkeypatch.setattr(child, "run", run)
     return seen

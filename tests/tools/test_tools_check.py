@@ -25,7 +25,7 @@ def run():
         return subprocess.run(
             [sys.executable, "-m", "tools", "check", *map(str, args)],
             cwd=root, timeout=200, capture_output=True, text=True, check=False, **more,
-        )  # fmt: skip
+        )
 
     return run
 
@@ -49,7 +49,7 @@ SOME = {
     "gemmbench": ("-f", "SGEMM_N?_1x1,*_local", "SGEMM_NT_4x2_barrier", "DGEMM_NN_2x2_mnk",
                   "HGEMM_NT_4x1"),
     "mygemm": ("--kernel", *range(1, 8), *range(9, 13)),
-}  # fmt: skip
+}
 
 
 @needs_oclgrind
@@ -104,7 +104,7 @@ def test_a_kernel_without_its_last_barrier_is_a_race(changed, kernel):
 def test_a_barrier_that_not_all_reach_is_caught(changed):
     line = "barrier(CLK_LOCAL_MEM_FENCE);"
     done = changed("64_bit_integer/kernels/02_many_vectors.cl", line,
-                   f"if (get_local_id(0)) {line}", "--axis", "--kernel", "work_group")  # fmt: skip
+                   f"if (get_local_id(0)) {line}", "--axis", "--kernel", "work_group")
     assert "divergence" in done.stdout
     assert done.returncode == 1
 
@@ -133,7 +133,7 @@ def test_what_a_kernel_may_not_touch_is_caught(changed, right, wrong, kind):
     before, _, after = text.partition("__kernel void sgemm_dot4")
     after = after.replace(right, wrong, 1)
     done = changed("sgemm/sgemm.cl", text, f"{before}__kernel void sgemm_dot4{after}",
-                   "--axis", "--kernel", "dot4")  # fmt: skip
+                   "--axis", "--kernel", "dot4")
     assert done.returncode == 1
     assert f" x {kind}" in done.stdout, done.stdout
     assert " in sgemm_dot4, sgemm.cl:" in done.stdout
@@ -226,13 +226,13 @@ def test_messages_are_counted_by_kernel_file_and_line():
 
 def test_kernels_with_parameters_run_with_small_ones():
     space = Space({"TS": 32, "WPT": 8}, {"TS": [2, 4, 16, 32], "WPT": [1, 2, 8]},
-                  ("TS % WPT == 0",), ("TS", "TS // WPT"))  # fmt: skip
+                  ("TS % WPT == 0",), ("TS", "TS // WPT"))
     limits = {"local_mem_size": 9999, "max_work_group_size": 999,
-              "max_work_item_sizes": [999, 999]}  # fmt: skip
+              "max_work_item_sizes": [999, 999]}
     kernel = {"name": "k", "options": ["--kernel", "2"], "space": vars(space),
-              "flags": {"TS": "--tile"}}  # fmt: skip
+              "flags": {"TS": "--tile"}}
     item = Record("s", "describe", "passed", params={"kernels": [kernel]},
-                  device={"name": "d", "type": "cpu", "limits": limits})  # fmt: skip
+                  device={"name": "d", "type": "cpu", "limits": limits})
     small = check.small_parameters(item, ["--kernel", "2"], set())
     assert small == ("--tile", "4", "--WPT", "2")  # 8 work-items; with 2 they would be 2
     assert check.small_parameters(item, ["--kernel", "3"], set()) == ()

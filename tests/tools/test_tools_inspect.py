@@ -15,7 +15,7 @@ def kept(folder, platform, binary, log="", kernels=("gemm",), file="samples/s/06
     """Write what --keep writes of one program."""
     folder.mkdir(exist_ok=True)
     about = {"file": file, "defines": {"TS": 8}, "options": [], "platform": platform,
-             "device": "d", "kernels": dict.fromkeys(kernels, NUMBERS)}  # fmt: skip
+             "device": "d", "kernels": dict.fromkeys(kernels, NUMBERS)}
     (folder / "0-k.json").write_text(json.dumps(about))
     (folder / "0-k.bin").write_bytes(binary)
     (folder / "0-k.log").write_text(log)
@@ -34,7 +34,7 @@ def test_nvidias_ptx_is_counted(tmp_path):
     assert (tmp_path / "k" / "0-k.ptx").read_bytes() == ptx.rstrip(b"\0")
     lines = inspect.report(found)
     assert lines[1].split() == ["registers", "private", "spills", "local", "work-group", "limit",
-                                "multiple"]  # fmt: skip
+                                "multiple"]
     assert lines[2].split() == ["06_k", "gemm", "40", "0", "-", "512", "256", "32"]
     assert lines[6].split()[:4] == ["06_k", "gemm", "PTX", "1"]
 
@@ -58,9 +58,9 @@ def test_what_is_of_no_sample_is_left_out(tmp_path):
 def test_the_same_kernel_with_other_defines_is_told_apart():
     one = inspect.Kernel(NUMBERS)
     kernels = {("06_k", "gemm", '{"TS": 8}'): one, ("06_k", "gemm", '{"TS": 16}'): one,
-               ("sgemm_dot", "dot", "{}"): one}  # fmt: skip
+               ("sgemm_dot", "dot", "{}"): one}
     assert list(inspect._labels(kernels).values()) == ["06_k gemm TS=8", "06_k gemm TS=16",
-                                                       "sgemm_dot"]  # fmt: skip
+                                                       "sgemm_dot"]
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not there")

@@ -25,7 +25,7 @@ def stub(tmp_path, monkeypatch, capsys):
 
 def line_of(key="0" * 32, **point):
     table = {"ended": "passed", "exit_status": 0, "key": key, "limit_s": 60.0, "metric": 1.5,
-             "options": [], "seconds": 1.0, **point}  # fmt: skip
+             "options": [], "seconds": 1.0, **point}
     return record.Record("stub", "k", "passed", params={"point": table}).to_line()
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_journal_is_left_alone(stub, text, line):
     [{"limit_s": "60", "exit_status": None}, {"limit_s": None}, {"metric": "9"},
      {"metric": [1]}, {"ended": "odd"}, {"ended": 3}, {"key": "x"}, {"key": 7},
      {"ended": "failed"}],
-)  # fmt: skip
+)
 def test_a_point_that_cannot_be_used_is_named(stub, point):
     stub.journal.write_text(line_of(**point) + "\n")
     status, _, errors = stub.sweep(*ONE)
@@ -91,14 +91,14 @@ def test_the_quick_way_reads_what_the_whole_line_says(tmp_path):
     """What a regular expression takes from a line is what a parser of JSON takes."""
     ways = [{}, {"metric": None}, {"metric": 1e-7}, {"metric": 2e21}, {"exit_status": None,
             "ended": "error", "metric": None}, {"ended": "failed", "metric": None},
-            {"options": ['"point": {"ended": "failed"', "{"]}]  # fmt: skip
+            {"options": ['"point": {"ended": "failed"', "{"]}]
     lines = [line_of(f"{n:032x}", **way) for n, way in enumerate(ways)]
     quick, slow = tmp_path / "quick", tmp_path / "slow"
     quick.write_text("\n".join(lines) + "\n")
     dense = [json.dumps(json.loads(text), separators=(",", ":")) + "\n" for text in lines]
     slow.write_text("".join(dense))
     states = [[Journal(path).state(f"{n:032x}") for n in range(len(ways))]
-              for path in (quick, slow)]  # fmt: skip
+              for path in (quick, slow)]
     assert states[0] == states[1]
     assert [s.metric for s in states[0][:4]] == [1.5, None, 1e-7, 2e21]
     assert states[0][4].late_s == 60
@@ -117,7 +117,7 @@ def test_a_fifo_is_refused_at_once(stub):
     status, _, errors = stub.sweep(*ONE)
     assert (status, errors) == (
         2, f"tools: error: cannot use the journal {stub.journal}: it is no file\n",
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.exhaustive

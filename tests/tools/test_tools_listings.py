@@ -147,7 +147,7 @@ def test_ptx_is_counted():
     assert listings.ptx(PTX, "gemm") == {
         "global loads": 3, "local stores": 3, "barriers": 1, "local loads": 1, "fma": 2,
         "matrix": 1, "shuffles": 1, "stack": 1, "global stores": 1,
-    }  # fmt: skip
+    }
     assert listings.ptx(PTX, "probe") == {"shuffles": 1}
 
 
@@ -155,14 +155,14 @@ def test_sass_is_counted():
     assert listings.sass(SASS, "gemm") == {
         "global loads": 2, "local stores": 2, "barriers": 1, "local loads": 1, "fma": 1,
         "matrix": 1, "stack": 1, "global stores": 1,
-    }  # fmt: skip
+    }
 
 
 def test_llvm_ir_is_counted_and_addresses_are_followed():
     assert listings.llvm_ir(IR, "gemm") == {
         "global loads": 1, "local stores": 1, "barriers": 1, "local loads": 1, "fma": 1,
         "stack": 1, "shuffles": 1, "global stores": 1,
-    }  # fmt: skip
+    }
     assert listings.llvm_ir(TYPED_IR, "gemm") == {"global loads": 1, "local stores": 1}
     assert listings.llvm_ir(IR, "another") == {}
 
@@ -170,17 +170,17 @@ def test_llvm_ir_is_counted_and_addresses_are_followed():
 def test_functions_that_are_called_count_with_what_they_are_given():
     assert listings.llvm_ir(CALLING_IR, "gemm") == {
         "fma": 2, "global loads": 1, "local stores": 1, "local loads": 1, "global stores": 1
-    }  # fmt: skip
+    }
 
 
 def test_assembly_is_counted():
     names = ("_pocl_kernel_gemm_workgroup", "_pocl_kernel_gemm")
     assert listings.assembly(X86, names) == {
         "fma": 2, "loads": 3, "stores": 1, "stack": 2
-    }  # fmt: skip
+    }
     assert listings.assembly(AARCH64, names) == {
         "fma": 2, "loads": 2, "stores": 1, "stack": 1
-    }  # fmt: skip
+    }
     assert listings.assembly("", names) == {}
 
 

@@ -206,7 +206,7 @@ def test_a_fifo_is_refused_at_once(stub, tmp_path):
     [{"metrics": {"statistics": {"median": "x"}}}, {"metrics": {}}, {"timing": {}},
      {"params": {"point": 3}}, {"params": {"point": {"options": "x"}}}, {"device": {}},
      {"metrics": {"gflops": 0}}, {"timing": {"host_s": [0, 0]}}],
-)  # fmt: skip
+)
 def test_odd_records_end_in_a_verdict_or_one_line(recorded_point, stub, change):
     recorded_point(**change)
     status, out, errors = stub("replay", stub.journal)

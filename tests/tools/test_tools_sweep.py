@@ -88,7 +88,7 @@ def test_points_that_fail_are_recorded_with_their_reason_and_are_not_run_again(s
     status, out, _ = stub.sweep(*args)
     assert status == 1
     reasons = {tuple(r.params["point"]["options"])[-1]: (r.status, r.reason)
-               for r in stub.records()}  # fmt: skip
+               for r in stub.records()}
     assert reasons["wrong"] == ("failed", "it is wrong")
     assert reasons["crash"] == ("error", "killed by SIGSEGV: last words ?[1m")
     assert reasons["hang"] == ("error", "no end within 0.5 s: killed")
@@ -114,7 +114,7 @@ def test_a_point_with_several_records(stub):
     first, last = stub.records()
     assert first.params["point"] == {
         "of": last.params["point"]["key"], "options": last.params["point"]["options"],
-    }  # fmt: skip
+    }
     assert "1 point, 1 of them" in stub.sweep("--axis", "--do", "two", *ONE)[1]
 
 
@@ -158,7 +158,7 @@ def test_sigkill_loses_no_point_and_redoes_at_most_one(stub, wait):
     ("number", "status", "line"),
     [(signal.SIGINT, 130, "tools: error: interrupted\n"),
      (signal.SIGTERM, 143, "tools: error: stopped\n"), (signal.SIGKILL, -9, "")],
-)  # fmt: skip
+)
 def test_the_running_point_ends_with_its_tool(stub, number, status, line):
     process = stub.start("sweep", "stub", "--journal", stub.journal, "--axis", "--do", "hang", *ONE)
     script = str(stub.folder / "run.py")
@@ -212,7 +212,7 @@ def test_a_sample_that_is_not_there(stub):
 def test_axes_may_have_values_with_hyphens():
     result = command.parser("x", "")
     line = command.parse(result, ["--axis", "alpha", "-1", "2", "2", "--axis", "-n", "8", "--debug",
-                                  "--", "--axis", "z"])  # fmt: skip
+                                  "--", "--axis", "z"])
     assert line.axes == (("--alpha", ("-1", "2")), ("-n", ("8",)))
     assert line.options == ("--axis", "z")
     assert line.args.debug
@@ -231,11 +231,11 @@ def test_the_device_is_a_part_of_a_point():
 def test_a_bar_on_a_terminal(stub):
     master, slave = os.openpty()
     command_line = [sys.executable, "-c", START, stub.root, "sweep", "stub", "--journal",
-                    stub.journal, *SIZES, *ONE]  # fmt: skip
+                    stub.journal, *SIZES, *ONE]
     with subprocess.Popen(
         list(map(str, command_line)), cwd=ROOT, stdout=slave, stderr=slave,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
-    ) as process:  # fmt: skip
+    ) as process:
         os.close(slave)
         text = b""
         while True:
@@ -256,5 +256,5 @@ def test_off_a_terminal_there_are_plain_lines(capsys):
         shown.step("two")
     assert re.findall(r"\[(\d)/2, 0:00 left\] (\w+)", capsys.readouterr().out) == [
         ("1", "one"), ("2", "two"),
-    ]  # fmt: skip
+    ]
     assert [progress.clock(s) for s in (0, 59.6, 3725)] == ["0:00", "1:00", "1:02:05"]

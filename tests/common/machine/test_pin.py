@@ -79,7 +79,7 @@ def test_what_was_set_by_hand_comes_back_after_its_governor(
     monkeypatch.setattr(
         settings, "_restore",
         lambda guard, back: (guard.communicate(), order.extend(back), keeper.restore(back)),
-    )  # fmt: skip
+    )
     with pinned("gpu", tree=tree):
         assert held(tree, governor) == "performance"
         put(tree, speed, "<unsupported>")
@@ -125,7 +125,7 @@ def test_the_order_of_the_writes_never_puts_the_minimum_above_the_maximum(tree, 
     monkeypatch.setattr(
         settings, "_restore",
         lambda guard, back: (guard.communicate(), [write(type(tree)(p), t) for p, t in back]),
-    )  # fmt: skip
+    )
     with pinned("gpu", tree=tree):
         assert limits == {"min_freq": 800000000, "max_freq": 800000000}
     assert limits == {"min_freq": 200000000, "max_freq": 200000000}
@@ -151,7 +151,7 @@ def test_restored_after(tree, end):
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, tree, code], cwd=ROOT, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+    )
     assert process.stdout.readline() == "pinned\n"
     if number is not None:
         assert held(tree, f"{GPU}/min_freq") == "400000000"

@@ -23,7 +23,7 @@ def test_a_rockchip_board(tree):
     }
     assert state.environment(tree)["governors"] == {
         "policy0": "schedutil", "ff9a0000.gpu": "simple_ondemand",
-    }  # fmt: skip
+    }
     assert state.line(now) == (
         "cpu policy0 1200 MHz, gpu ff9a0000.gpu 200 MHz, thermal_zone0 gpu-thermal 48 degrees, "
         "ina3221 VDD_GPU 1.5 W"

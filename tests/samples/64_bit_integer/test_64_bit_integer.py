@@ -54,7 +54,7 @@ def test_what_it_prints_for_its_own_image(sample):
     at = lines.index("Profiling information:")
     assert [line.split(":")[0] for line in lines[at + 1 : at + 5]] == [
         "Queued time", "Wait time", "Run time", "GB/s",
-    ]  # fmt: skip
+    ]
     assert "PASSED: both are the host's sums" in lines
     assert [r.variant for r in records] == ["long_vectors"]
     assert np.var(grey.astype(float)) == pytest.approx(
@@ -64,7 +64,7 @@ def test_what_it_prints_for_its_own_image(sample):
 
 def test_the_record_tells_what_was_run(sample):
     _, (item,) = sample("--size", "64x32", "--repeat", 3, "--warmup", 2, "--kernel", "work_group",
-        "--work-group", 8, "--access", "interleaved")  # fmt: skip
+        "--work-group", 8, "--access", "interleaved")
     assert (item.sample, item.variant, item.status) == (NAME, "work_group", "passed")
     assert item.params["image"] == "noise, 64x32 pixels"
     assert item.params["atomics"] == "work"
@@ -121,7 +121,7 @@ def test_the_input_image_comes_from_its_script(tmp_path):
 SIZES = [
     "1x1", "7x1", "1x8", "3x3", "31x1", "32x1", "33x1", "63x1", "65x1", "127x1", "4095x1", "4096x1",
     "1x4097", "8193x1", "101x37", "333x777", "2049x1025",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("size", exhaustive_but(["1x1", "65x1", "101x37"], SIZES))
@@ -156,7 +156,7 @@ def test_no_accumulator_can_overflow_at_any_size():
         assert vectors + (stretch + 1) * items < 2**32
     source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
     apart, together = (int(source.split(f"#define {name} ")[1].split()[0])
-                       for name in ("APART", "TOGETHER"))  # fmt: skip
+                       for name in ("APART", "TOGETHER"))
     assert apart * 4 * (255 + 255) < 2**16  # half a word of `pairs`
     assert apart * 16 * 255**2 < 2**32
     assert together * 16 * 255**2 < 2**32
@@ -187,7 +187,7 @@ def test_the_square_sums_of_a_stretch_come_back_from_16_bits(value):
 @pytest.mark.exhaustive
 def test_16384_x_16384_white(sample):
     done, records = sample("--size", "16384x16384", "--data", "white", "--kernel", "all",
-        "--repeat", 1, "--warmup", 0)  # fmt: skip
+        "--repeat", 1, "--warmup", 0)
     assert done.returncode == 0, done.stdout + done.stderr
     count = 16384**2
     assert done.stdout.count(output_lines(count * 255**2, count * 255, count)) == 4
@@ -199,7 +199,7 @@ def test_16384_x_16384_white(sample):
 def test_many_white_pixels(sample, access):
     """One work-group of one: tens of thousands of vectors in one work-item."""
     done, _ = sample("--size", "4096x2048", "--data", "white", "--kernel", "all",
-        "--access", access, "--limits", "mali-t628", "--repeat", 1)  # fmt: skip
+        "--access", access, "--limits", "mali-t628", "--repeat", 1)
     assert done.returncode == 0, done.stdout
 
 
@@ -282,7 +282,7 @@ MUTANTS = {
     "two_stages reads half": ("two_stages", "all = count / 16", "all = count / 32"),
     "two_stages drops a group": ("two_stages", "if (local_item == 0)",
         "if (local_item == 0 && get_group_id(0) != 1)"),
-}  # fmt: skip
+}
 
 
 ONE_EACH = {name: mutant for mutant, (name, *_) in MUTANTS.items()}.values()
@@ -294,7 +294,7 @@ def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
     change(project, FILES[name], right, wrong)
     data = "noise" if "mixes up" in mutant else "white"
     done, (item,) = sample("--size", "4099x1023", "--data", data, "--kernel", name,
-        "--work-group", 4, root=project)  # fmt: skip
+        "--work-group", 4, root=project)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED: squares " in done.stdout
     assert item.status == "failed"

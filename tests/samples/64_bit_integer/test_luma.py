@@ -91,7 +91,7 @@ def test_every_bmp(tmp_path):
     for name, data in {
         "24": bmp(rgb), "24 top-down": bmp(rgb, top_down=True), "32": bmp(rgb, 32),
         "32 top-down": bmp(rgb, 32, True),
-    }.items():  # fmt: skip
+    }.items():
         path = tmp_path / "x.bmp"
         path.write_bytes(data)
         assert np.array_equal(luma.read(path), truncated_luma(rgb)), name
@@ -125,7 +125,7 @@ def test_the_luma_is_truncated_and_not_rounded():
 
 
 DARKER = [13, 26, 31, 47, 52, 57, 62, 91, 94, 101, 104, 111, 114, 124, 182, 185, 188, 202, 208, 222,
-          228, 243, 248]  # fmt: skip
+          228, 243, 248]
 
 
 def test_the_luma_is_float32_as_the_sdks():
@@ -179,7 +179,7 @@ def make_bad(folder):
         "wide.bmp": bmp_file(0, 5, 24, 0, b"", b"\0" * 64),
         "rle.bmp": bmp_file(19, 5, 8, 1, GREYS.tobytes(), b"\x05"),
         "negative.bmp": bmp_file(-4, 5, 24, 0, b"", b"\0" * 64),
-    }  # fmt: skip
+    }
     for name, data in files.items():
         (folder / name).write_bytes(data)
     (folder / "folder.bmp").mkdir()
@@ -191,7 +191,7 @@ BAD = {
     "text.bmp": "not an image that Pillow knows", "bomb.bmp": "it unpacks to too much",
     "missing.bmp": "No such file", "folder.bmp": "it is a folder,", "wide.bmp": "", "rle.bmp": "",
     "negative.bmp": "", "deep.png": "more than 8 bits per channel",
-}  # fmt: skip
+}
 
 
 @pytest.mark.exhaustive
@@ -210,7 +210,7 @@ def test_a_file_that_cannot_be_read(sample, tmp_path, name):
 OPTIONS = {
     "0x5": "is not a size", "5": "is not a size", "70000x70000": "1 to 4294967295 pixels",
     "-1x5": "", "axb": "is not a size", "99999999999x1": "is not a size",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("size", OPTIONS)

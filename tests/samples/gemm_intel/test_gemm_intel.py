@@ -62,7 +62,7 @@ def test_the_defaults_are_the_documented_ones(sample):
     for option in ("-s SIZE, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
                    "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
                    "--validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
-                   "--tile-group-N", "--tile-size-K", "-h, --help"):  # fmt: skip
+                   "--tile-group-N", "--tile-size-K", "-h, --help"):
         assert option in help_text
     assert sample("--help")[0].stdout == help_text
 
@@ -79,7 +79,7 @@ def test_a_line_pair_for_each_iteration_then_a_summary(sample):
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Summary: median \S+ GFLOPS, best \S+, spread \S+%, 3 iterations after 2 to warm up",
-    ]  # fmt: skip
+    ]
     assert len(lines) == at + 1 + len(patterns)
     for line, pattern in zip(lines[at + 1 :], patterns):
         assert re.fullmatch(pattern, line)
@@ -119,7 +119,7 @@ def test_alpha_and_beta_follow_the_draws_of_a_and_b(sample):
 
 TILES = [
     (1, 1, 1, 1, 1), (4, 8, 2, 4, 3), (16, 1, 8, 1, 4), (2, 16, 1, 16, 8), (3, 5, 7, 2, 11),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kernel", ["nn", "nt"])
@@ -209,7 +209,7 @@ def mutate(project, kernel, right, wrong):
 
 # Order 40 is padded to M = 40, N = 42 and K = 40, in 42 lines of at least 42 elements.
 SMALL = ("-s", 40, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
-         "--validation", "-i", 2)  # fmt: skip
+         "--validation", "-i", 2)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def foreign(tmp_path, point):
     def run(source, *args, name="gemm", **keys):
         (folder / f"{name}.cl").write_text(source)
         given = {"name": name, "file": f"{name}.cl", "type": "S", "transA": "N", "transB": "N",
-                 "dj": 1, "di": 1, **keys}  # fmt: skip
+                 "dj": 1, "di": 1, **keys}
         (folder / f"{name}.json").write_text(json.dumps(given))
         return point("--kernels", folder, "-f", f"{name}.json", *args)
 
@@ -72,7 +72,7 @@ def test_kernels_of_one_idea_share_a_source():
     assert set(files["NN_1_row.cl"]) == {
         "HGEMM_NN_4x1", *(f"{kernel}{v}" for kernel in ("SGEMM_NN_4x1", "DGEMM_NN_2x1")
                           for v in ("", "_barrier", "_unroll2")),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("order", exhaustive_but([6], [1, 3, 6]))
@@ -140,7 +140,7 @@ def test_without_options_it_runs_a_point_as_the_original_does(point):
     assert "alpha -0.321605, beta -0.100323, in [-0.5, 0.5], seed 12345" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("MATCH: largest error ")
     for question in ("computes", "size", "inputs", "machine", "clocks", "times", "GFLOPS",
-                     "transfers", "energy", "tolerance", "outside"):  # fmt: skip
+                     "transfers", "energy", "tolerance", "outside"):
         assert re.search(rf"^  {question} +\S", done.stdout, re.M), question
     assert "  outside       nothing seen, with --guards bands\n" in done.stdout
 
@@ -221,7 +221,7 @@ def test_what_the_device_lacks_is_recorded_and_the_rest_runs(point):
         (("--kernel", "x"), "; -f names a kernel"),
         (("-n", 200000,), "choose a smaller size"),
     ],
-)  # fmt: skip
+)
 def test_bad_input(point, args, message):
     done, _ = point(*args)
     assert message in done.stderr
@@ -295,7 +295,7 @@ def test_transposed_a(foreign):
         (PLAIN.replace("kernel", "kernel __attribute__((reqd_work_group_size(4, 4, 1)))"), 2,
          "gemm is compiled for work-groups of 4x4 only"),
     ],
-)  # fmt: skip
+)
 def test_kernels_that_cannot_be_run(foreign, source, status, message):
     done, _ = foreign(source, "-n", 16, "-lws", "2,2", *QUICK)
     assert (done.returncode, done.stderr.count("\n")) == (status, 1)

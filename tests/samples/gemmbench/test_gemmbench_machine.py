@@ -49,7 +49,7 @@ def bad_kernel(folder, spoil):
         f"                 float alpha, float beta, uint n) {{ {spoil} C[0] = 0; }}\n"
     )
     keys = {"name": "bad", "file": "bad.cl", "type": "S", "transA": "N", "transB": "N",
-            "dj": 1, "di": 1}  # fmt: skip
+            "dj": 1, "di": 1}
     (folder / "bad.json").write_text(json.dumps(keys))
     return ("--kernels", folder, "-f", "bad")
 
@@ -89,7 +89,7 @@ def test_the_rate_is_that_of_the_median_time():
     assert taken.statistics(1) == {
         "min": 0.2, "max": 1.0, "mean": pytest.approx((1 + 1 + 1 / 3 + 1 / 5) / 4), "median": 0.5,
         "range": 0.8, "repeats": 4,
-    }  # fmt: skip
+    }
 
 
 def test_pinned_while_it_runs_and_restored(point, tree):
@@ -98,7 +98,7 @@ def test_pinned_while_it_runs_and_restored(point, tree):
     assert done.returncode == 0, done.stderr
     assert item.environment["governors"] == {
         "policy0": "performance", "ff9a0000.gpu": "performance",
-    }  # fmt: skip
+    }
     assert item.params["pin"] == "1200"
     assert "  clocks        pinned to 1200 MHz" in done.stdout
     assert settings(tree) == before
@@ -156,7 +156,7 @@ def test_an_end_from_outside_restores(tree, tmp_path, number):
     process = subprocess.Popen(
         [sys.executable, "samples/gemmbench/run.py", *map(str, args)], cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 20
     while settings(tree)[tree / GPU / "min_freq"] != "800000000":
         assert time.monotonic() < deadline

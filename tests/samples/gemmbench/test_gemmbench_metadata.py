@@ -116,7 +116,7 @@ def test_kernels_are_found_by_pattern():
     assert names("SGEMM_NN_1x1.json") == names("SGEMM_NN_1x1") == ["SGEMM_NN_1x1"]
     assert names("DGEMM_NN_2x1*") == [
         "DGEMM_NN_2x1", "DGEMM_NN_2x1_barrier", "DGEMM_NN_2x1_unroll2",
-    ]  # fmt: skip
+    ]
     assert len(names("all")) == len(list(folder.glob("*.json"))) == len(names("all", "SGEMM_*"))
     assert names(str(folder / "CGEMM_NN_1x1.json")) == ["CGEMM_NN_1x1"]
     with pytest.raises(UsageError, match=r"no kernel 'x' in .*, there is: CGEMM.* and \d+ more"):
@@ -173,7 +173,7 @@ def test_what_is_no_file_is_not_waited_for(load, tmp_path, kind, suffix):
     path = tmp_path / f"k{suffix}"
     path.unlink()
     make = {"fifo": os.mkfifo, "loop": lambda p: p.symlink_to(p), "folder": os.mkdir,
-            "device": lambda p: p.symlink_to("/dev/zero")}  # fmt: skip
+            "device": lambda p: p.symlink_to("/dev/zero")}
     make[kind](path)
     source = "k.json: file there is no file k.cl beside it"
     with pytest.raises(UsageError, match="cannot read .*k.json" if suffix == ".json" else source):

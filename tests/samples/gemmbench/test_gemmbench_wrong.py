@@ -36,7 +36,7 @@ def test_the_kernels_beside_one_that_fails_are_run(point, tmp_path):
     assert [(item.variant, item.status) for item in items] == [
         ("SGEMM_NN_1x1", "passed"), ("SGEMM_NN_4x2", "error"), ("SGEMM_a", "error"),
         ("SGEMM_b", "failed"),
-    ]  # fmt: skip
+    ]
     assert "2 does not divide the 1 work-items" in items[1].reason
     assert "SGEMM_a.cl does not build: line 4" in items[2].reason
     assert f"\nSGEMM_a: error: {items[2].reason}\n" in done.stdout
@@ -90,7 +90,7 @@ MUTANTS = {
     "the imaginary part": ("CGEMM_NN_1x1", "a.x * b.y + a.y * b.x", "a.x * b.y"),
     "the sign of i * i": ("ZGEMM_NT_1x1", "a.x * b.x - a.y * b.y", "a.x * b.x + a.y * b.y"),
     "half of the sum of halves": ("HGEMM_NT_4x1", "c < WIDTH; c++", "c < WIDTH; c += 2"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_read_that_is_dropped_is_seen_with_guard_pages(point, tmp_path):
     done, items = point(*args, "--guards", "pages")
     assert {item.variant: item.status for item in items} == {
         "SGEMM_NN_1x1": "passed", "SGEMM_leaks": "failed",
-    }  # fmt: skip
+    }
     assert done.stderr.endswith(
         "run.py: error: SGEMM_leaks: touched a guard page, or memory beyond it: "
         "killed by SIGSEGV while running\n"
@@ -256,7 +256,7 @@ def test_a_wrong_tile_is_named_with_its_file(recorded, tmp_path):
         C[i * n + j] = alpha * sum + beta * C[i * n + j];
     }"""
     keys = {"name": "P", "file": "P.cl", "type": "S", "transA": "N", "transB": "N",
-            "dj": 2, "di": 1}  # fmt: skip
+            "dj": 2, "di": 1}
     (tmp_path / "P.cl").write_text(one)
     (tmp_path / "P.json").write_text(json.dumps(keys))
     args = ("--kernels", tmp_path, "-f", "P", "-n", 16, "--repeat", 1)

@@ -19,7 +19,7 @@ from deploy import samples
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
           "07_wide_registers", "08_shuffles", "09_prefetch", "10_any_size",
           "11_registers_only", "12_packed", "13_warps", "14_matrix_units", "21_mali_registers",
-          "22_mali_packed", "23_mali_image", "24_mali_images"]  # fmt: skip
+          "22_mali_packed", "23_mali_image", "24_mali_images"]
 IN_HALF = [*LABELS[:13], "21_mali_registers", "22_mali_packed", "25_mali_half"]
 MAY_LACK = ("08_shuffles", "14_matrix_units")  # what they need, some devices do not have
 QUICK = ("--check-only",)
@@ -54,7 +54,7 @@ def right(records):
 @pytest.mark.exhaustive
 def test_every_kernel_at_every_size(mygemm):
     sizes = ["1", "2", "3", "7", "16", "17", "1x1x300", "300x1x1", "1x300x1", "5x3x2", "63x65x31",
-             "128", "64x48x100", "130x129x67"]  # fmt: skip
+             "128", "64x48x100", "130x129x67"]
     done, records = mygemm("--kernel", "all", "--size", ",".join(sizes), *SMALL, *QUICK)
     assert done.returncode in (0, 77), done.stdout + done.stderr
     assert right(records), done.stdout
@@ -151,7 +151,7 @@ def test_every_file_ships():
 
 def test_the_table_and_the_records(mygemm):
     args = ("--size", 64, "--repeat", 3, "--warmup", 1, "--in-flight", 4,
-            "--queues", 2)  # fmt: skip
+            "--queues", 2)
     done, records = mygemm("--kernel", "1,4,6", *args)
     assert done.returncode == 0, done.stdout + done.stderr
     by_name = {item.variant: item for item in records}
@@ -161,7 +161,7 @@ def test_the_table_and_the_records(mygemm):
     columns = ["time", "GFLOPS", "best", "to 01", "to numpy", "of ceiling", "error/bound"]
     assert [name for name in columns if name in head] == columns
     assert any(re.match(r"06_registers, alone: transpose A \S+ ms, pad B \S+ ms, gemm", line)
-               for line in lines)  # fmt: skip
+               for line in lines)
     assert "numpy" in by_name["numpy"].params["library"]
     for item in records:
         assert item.status == "passed"
@@ -217,7 +217,7 @@ def test_clblast_takes_part_where_it_is_installed(mygemm):
 @pytest.mark.exhaustive
 def test_a_library_of_ones_own_takes_part(mygemm):
     args = ("--size", "33x40x20", "--libraries", "none", "--blas", "libblas.so.3", "--repeat", 2,
-            "--in-flight", 1)  # fmt: skip
+            "--in-flight", 1)
     done, records = mygemm("--kernel", 12, *args)
     if done.returncode == 2:
         pytest.skip(f"{done.stderr} (Debian: libblas3)")
@@ -305,7 +305,7 @@ REFUSED = {
     "queues": (["--queues", "0"], "'0' is not a whole number from 1 to 64"),
     "tuned": (["--tuned", "/nowhere"], "--tuned /nowhere: there is no such folder"),
     "strides": (["--kernel", "1", "--size", "9", "--ldc", "9999999999"], "or smaller leading dim"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -53,7 +53,7 @@ SMALL = ("--KC", 32, "--NC", 64)
 )
 def test_any_size(sample, precision, blocks):
     done, items = sample("--size", SIZES, "--precision", precision, "--data", "integer",
-                         "--alpha", 2, "--beta", -3, *blocks)  # fmt: skip
+                         "--alpha", 2, "--beta", -3, *blocks)
     assert len(passed(done, items)) == len(SIZES.split(","))
 
 
@@ -67,7 +67,7 @@ def test_any_alpha_and_beta(sample, factors):
 
 def test_rows_may_be_longer_than_the_matrix(sample):
     (params,) = passed(*sample("--size", "61x83x101", "--beta", 1, "--lda", 128, "--ldb", 97,
-                               "--ldc", 100, *SMALL))  # fmt: skip
+                               "--ldc", 100, *SMALL))
     assert (params["lda"], params["ldb"], params["ldc"]) == (128, 97, 100)
 
 
@@ -85,7 +85,7 @@ def test_any_width(sample, width):
 def test_any_tile(sample, tile):
     rows, columns = tile
     passed(*sample("--size", "67x45x129,48", "--beta", 2, "--WIDTH", 16,
-                   "--MR", rows, "--NR", columns, "--KC", 64, "--NC", 2 * columns))  # fmt: skip
+                   "--MR", rows, "--NR", columns, "--KC", 64, "--NC", 2 * columns))
 
 
 def test_many_groups(sample):

@@ -92,7 +92,7 @@ def test_13_is_right_whatever_its_shape(multiply, shape):
 
 def test_13_is_right_at_every_size(multiply):
     for *size, gap in ((1, 1, 1, 0), (2, 3, 5, 1), (4, 4, 4, 0), (33, 17, 9, 3), (64, 36, 100, 4),
-                       (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2)):  # fmt: skip
+                       (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2)):
         inputs = matrices(*size)
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
 
@@ -249,7 +249,7 @@ MUTANTS_14 = {
     "stores beyond C": ("if (i + 8 * m < M)", ""),
     "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
     "uses a stage twice": ("next = next + 1 == STAGES ? 0 : next + 1;", ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mutant", exhaustive_but([None, "stores beyond C"], [None, *MUTANTS_14]))

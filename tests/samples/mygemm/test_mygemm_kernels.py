@@ -30,7 +30,7 @@ def run(sample, queue):
     """Run a kernel by its number; gives the Check and what was Built."""
 
     def run_kernel(number, size, *, dtype=np.float32, alpha=1.5, beta=-0.5, data="sdk",
-                   strides=None, profile=None, **params):  # fmt: skip
+                   strides=None, profile=None, **params):
         size = gemm.Size(*size)
         problem = gemm.Problem(size, np.dtype(dtype), *(strides or (size.K, size.N, size.N)))
         kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
@@ -167,7 +167,7 @@ MUTANTS = {
     "pad leaves rubbish": (2, "i < P && j < Q ?", "i < P && j <= Q ?", "pad"),
     "unpad copies too much": (2, "i < R && j < S", "i < R && j <= S", "pad"),
     "transpose forgets zeros": (6, "row < P && column < Q ?", "row < P ?", "transpose"),
-}  # fmt: skip
+}
 
 
 ONE_OF_EACH_FILE = {(number, *other): mutant for mutant, (number, _, _, *other) in MUTANTS.items()}
@@ -234,7 +234,7 @@ REFUSED = [
     (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "TSK * WPTM * WPTN = 16384 must be at most 8192"),
     (11, {"RX": 3}, "--RX 3: RX must be one of"),
     (11, {"THREADSX": 32, "THREADSY": 16}, "512 work-items, but a work-group has at most 256"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("number", "params", "message"), REFUSED)
@@ -315,12 +315,12 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
     )
     assert best(type="cpu")[0] == "packed"
     stored = (("tiles", 9, {"TS": 32}), ("01_naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
-              ("naive", 50, {"XY": 1}))  # fmt: skip
+              ("naive", 50, {"XY": 1}))
     for kernel, gflops, params in stored:
         tuned.store(tmp_path, tuned.identity(about), {
             "kernel": kernel, "precision": "single", "gflops": gflops, "params": params,
             "size": f"{60 + gflops}x64x64", "driver": "1", "when": "", "slower_than": None,
-        })  # fmt: skip
+        })
     assert best()[:2] == ("naive", {"TS": 16})
     assert "tuned for this device" in best("mali-t628")[2]
     assert best("embedded")[0] != "naive"

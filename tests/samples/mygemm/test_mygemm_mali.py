@@ -40,7 +40,7 @@ def run(sample, queue):
     programs = {}
 
     def run_kernel(number, size, precision=None, alpha=1.5, beta=-0.5, gaps=(3, 2, 1),
-                   plain=False, **params):  # fmt: skip
+                   plain=False, **params):
         kernel = next(each for each in sample.kernels.KERNELS if each.number == number)
         precision, limits = precision or kernel.precisions[0], device.limits(queue.device)
         size, dtype = gemm.Size(*size), np.dtype(gemm.PRECISIONS[precision])
@@ -175,7 +175,7 @@ def test_what_is_refused_and_why(sample, queue, words, error, message):
 
 def test_all_are_those_of_the_precision(recorded):
     done, items = recorded("mygemm", "--kernel", "all", "--precision", "int8", "--size", "9x5x70",
-                           "--alpha", 2, "--beta", -1, "--repeat", 2)  # fmt: skip
+                           "--alpha", 2, "--beta", -1, "--repeat", 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [(item.variant, item.status) for item in items] == [("26_mali_int8", "passed")]
     assert items[0].params["data"] == "integer"

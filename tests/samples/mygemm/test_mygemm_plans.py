@@ -31,11 +31,11 @@ LIMITS = device.Limits(
     local_mem_size=48 * 2**10, local_mem_type="local", max_mem_alloc_size=2**34,
     global_mem_size=2**37,
     extensions=frozenset({NVIDIA, "cl_khr_fp64", "cl_khr_fp16"}),
-)  # fmt: skip
+)
 SMALL = replace(
     LIMITS, profile="mali-t628", max_work_group_size=256, max_work_item_sizes=(256, 256, 256),
     local_mem_size=32 * 2**10,
-)  # fmt: skip
+)
 H200 = {
     "max_compute_units": 132,
     "compute_capability_major_nv": 9,
@@ -114,7 +114,7 @@ PLANS = [
      "PART_BITS=16 TSM=32 TSN=64 WARP_M=16 WARP_N=32 STAGES=4 SPLITS=1 BAND=8 PARTS=1 "
      "SPLIT_ITEMS=128",
      (256 * 128,), (128,)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("number", "size", "options", "total", "local"), PLANS)
@@ -138,7 +138,7 @@ def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch,
     chip = SimpleNamespace(
         type=cl.device_type.GPU, native_vector_width_float=4, version="OpenCL 3.0",
         image_support=True, image2d_max_width=8192, image2d_max_height=8192, **H200,
-    )  # fmt: skip
+    )
     (told,) = sample.kernels.described([(kernel, {})], problem, LIMITS, chip)
     assert json.loads(json.dumps(told))["options"] == ["--kernel", str(number)]
     space, known = constraints.Space(**told["space"]), constraints.facts(LIMITS, told["itemsize"])
@@ -216,7 +216,7 @@ def test_where_14_is_not_supported(sample, run_sample):
 
 def test_13_and_14_through_the_program(recorded):
     done, items = recorded("mygemm", "--kernel", "13,14", "--size", "65x35x70", "--lda", 75,
-                           "--data", "integer", "--beta", 2, "--check-only")  # fmt: skip
+                           "--data", "integer", "--beta", 2, "--check-only")
     assert [item.status for item in items] == ["passed", "unsupported"], done.stderr
     assert items[0].params["WPTM"] > 0  # what the plan chose, not the 0 that was left to it
 
@@ -227,7 +227,7 @@ def test_13_and_14_through_the_program(recorded):
 def test_the_best_on_an_h200_follows_the_size(sample, tmp_path, size, number):
     size = parse_size(size)
     about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
-             "compute_capability": "9.0", "limits": {"profile": "device"}}  # fmt: skip
+             "compute_capability": "9.0", "limits": {"profile": "device"}}
     problem = Problem(size, FLOAT, size.K, size.N, size.N)
     args = SimpleNamespace(tuned=tmp_path, precision="single")
     chip = SimpleNamespace(**H200)

@@ -67,10 +67,10 @@ def test_what_it_prints(sgemm):
         "Making the float64 result on the host", "",
         "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
         "Launching 1 x to warm up, 5 x to time",
-    ]  # fmt: skip
+    ]
     assert [line.split(":")[0] for line in lines[at + 1 : at + 4]] == [
         "Queued time", "Wait time", "Run time",
-    ]  # fmt: skip
+    ]
     assert lines[at + 4].startswith("GFLOPS:")
     assert "(median of 5, " in lines[at + 4]
     assert lines[at + 5].startswith("PASSED: largest error ")
@@ -91,7 +91,7 @@ def test_the_record_tells_what_was_run(sgemm):
 
 
 SIZES = ["1", "2", "3", "4", "5", "7", "16", "17", "1x1x300", "300x1x1", "1x300x1", "5x3x2",
-         "63x65x31", "4x4x1", "8x6x5", "6x8x5", "64x48x100"]  # fmt: skip
+         "63x65x31", "4x4x1", "8x6x5", "6x8x5", "64x48x100"]
 
 
 @pytest.mark.parametrize("size", exhaustive_but(["1", "5x3x2", "63x65x31"], SIZES))
