@@ -10,13 +10,12 @@ second number stands. No kernel may spill. The exit status is 1 where one does, 
 import os
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from common import manifest, table
 from common.errors import PASSED, WRONG_RESULT
-from tools import gpus
+from tools import child, gpus
 from tools.progress import Progress
 
 _LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
@@ -63,7 +62,7 @@ def main(argv):
     plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
     rows, missed = [], False
     # The emulated compiler keeps one core busy.
-    with Progress(len(plan)) as progress, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with Progress(len(plan)) as progress, child.pool(os.cpu_count()) as pool:
         for (bar, gpu), (cells, within) in zip(plan, pool.map(measured, *zip(*plan))):
             rows.append([" ".join((bar.sample, bar.options)), gpu, *cells])
             progress.step(f"{gpu} {bar.options}: {cells[0]} cycles, at most {cells[1]}")

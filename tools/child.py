@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -103,10 +104,17 @@ def _end(process):
         _running.discard(process)
 
 
-def end_all():
-    """End every run that other threads wait for."""
-    for process in list(_running):
-        _end(process)
+@contextmanager
+def pool(workers):
+    """Return threads that run samples. If the block ends early, as by Ctrl-C, so do their runs."""
+    with ThreadPoolExecutor(workers) as threads:
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in list(_running):
+                _end(process)
+            raise
 
 
 def _reason(status, limit_s, said, records, errors):

@@ -1,7 +1,6 @@
 """Run points, each in a process of its own: the one engine of sweep, tune, check and inspect."""
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from common.errors import OPENCL_FAILURE, PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE
@@ -58,12 +57,8 @@ def run(manifest, points, limit_s, journal=None, env=None, workers=1, board=None
     if workers == 1:
         yield from (kept(one(point)) for point in points)
         return
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            yield from map(kept, pool.map(one, points))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            child.end_all()
+    with child.pool(workers) as pool:
+        yield from map(kept, pool.map(one, points))
 
 
 def _result(manifest, point, done, limit_s):
