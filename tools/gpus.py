@@ -57,9 +57,10 @@ def build(found, gpu, options, limit_s, folder):
         keep = ("--build-only", "--keep", child.on_board(shared))
         point = points.Point(("--limits", gpu, *options, *keep), "0" * 32, gpu)
         ((_, result),) = engine.run(found, [point], limit_s, board=gpu)
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(shared, folder)
-    built = [item for item in result.records if item.status == "built"]
+        built = [item for item in result.records if item.status == "built"]
+        if built:  # what a run before left stays where this one leaves nothing
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(shared, folder)
     return result, [(item, _cost(item.metrics.get("compiler"), folder)) for item in built]
 
 
