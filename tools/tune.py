@@ -133,8 +133,10 @@ def pick(kernels, wanted):
     if not isinstance(kernels, list):
         raise UsageError("the sample does not describe its kernels")
     tunable = [kernel for kernel in kernels if kernel.get("space")]
-    named = [k for k in tunable if wanted is None or wanted in (k["name"], *k["options"][1:])]
-    if len(named) != 1:
+    named = [k for k in kernels if wanted in (k["name"], *k["options"][1:])]
+    if wanted is None and len(tunable) == 1:
+        named = tunable
+    if len(named) != 1 or named[0] not in tunable:
         have = ", ".join(kernel["name"] for kernel in tunable) or "none"
         raise UsageError(f"--kernel {wanted or 'NAME'}: name one that has parameters: {have}")
     return named[0]
