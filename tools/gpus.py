@@ -7,7 +7,9 @@ import re
 import shutil
 
 from common import table
+from common.errors import UsageError
 from common.text import printable
+from dev.emulate.root import GPUS
 from tools import child, command, engine, mali, points
 from tools.progress import Progress
 
@@ -20,6 +22,8 @@ loop: cycles, cycles of memory over those of arithmetic, instructions."""
 
 def inspect(line, found, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
+    if unknown := [gpu for gpu in line.args.gpu if gpu not in GPUS]:
+        raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(GPUS)}")
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
     whole = () if axes or {*found.tools.all} & given else found.tools.all
@@ -38,8 +42,8 @@ def inspect(line, found, folder):
             summary.add(points.Point(options, "", label), result.state)
             rows += [_row(item, cost, gpu, axes) for item, cost in costs]
             for item in result.records:
-                if item.status != "built" and (item.variant or len(result.records) == 1):
-                    notes.append(f"{item.variant or label}: {gpu}: {item.status}: {item.reason}")
+                if item.status != "built" and item.variant:
+                    notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
             listings += sorted(files.glob("*.isa")) if line.args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
