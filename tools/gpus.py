@@ -5,11 +5,11 @@ Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 
 import re
 import shutil
+import tomllib
 
-from common import table
+from common import manifest, table
 from common.errors import UsageError
 from common.text import printable
-from dev.emulate.root import GPUS
 from tools import child, command, engine, mali, points
 from tools.progress import Progress
 
@@ -22,8 +22,11 @@ loop: cycles, cycles of memory over those of arithmetic, instructions."""
 
 def inspect(line, found, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
-    if unknown := [gpu for gpu in line.args.gpu if gpu not in GPUS]:
-        raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(GPUS)}")
+    boards = tomllib.loads((manifest.ROOT / "boards.toml").read_text(encoding="utf-8"))
+    known = [gpu for names, board in boards.items() if board.get("build_only")
+             for gpu in names.split(",")]
+    if unknown := [gpu for gpu in line.args.gpu if gpu not in known]:
+        raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(known)}")
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
     whole = () if axes or {*found.tools.all} & given else found.tools.all

@@ -150,7 +150,7 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
 
 REFUSED = [
     ("--kernel 25", Unsupported, "this kernel is for --precision half"),
-    ("--kernel 1 --precision int8", Unsupported, "is for --precision single, double or half"),
+    ("--kernel 1 --precision int8", Unsupported, "is for --precision single, double, half"),
     ("--precision int8 --alpha 0.5", UsageError, "needs whole --alpha and --beta: --alpha 0.5"),
     ("--kernel 26 --precision int8 --size 1x1x131072", UsageError, "sums of at most 2147483647"),
     ("--kernel 22 --UNROLL 3", UsageError, "UNROLL must be one of 1, 2, 4, 8, 16; --UNROLL 4"),
