@@ -174,7 +174,8 @@ def _isolate(args):
     def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
-        if args.build_only:  # the compiler does not take this kernel: it says nothing about others
+        # A compiler that does not take a kernel says nothing about others.
+        if args.build_only and variant:
             status, word = UNSUPPORTED, "unsupported"
             if number in program.LIMITS:
                 reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"

@@ -22,7 +22,7 @@ def inspect(line, found, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
-    whole = () if axes or {*found.tools.all} & given else found.tools.all
+    whole = () if {*found.tools.all} & {*given, *axes} else found.tools.all
     if not (axes or whole):
         axes = command.all_axes(found, line)
     plan = [(gpu, points.words(points.pair(axes, number)))
