@@ -31,7 +31,7 @@ def _plot(where, of, title, *more):
 def over_size(where, of, series, shared):
     """GFLOPS over the order. `series` is [(name, Gemms by size)]: a line for each.
 
-    `shared` are the parameters, as words, that are not in the names because all lines have them.
+    `shared` are the parameters, as words, of every kernel that has several sets of them.
     """
     every = [(name, g) for name, gemms in series for g in gemms]
 
@@ -52,7 +52,7 @@ def over_size(where, of, series, shared):
     rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
     note = f"{_BARS} A line has one set of parameters, but for those that follow the size."
     if shared:
-        note += f" All lines have {' '.join(shared)}."
+        note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
     columns = (_KERNEL, _SIZE, *_RATES, _PARAMETERS)

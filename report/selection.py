@@ -49,11 +49,11 @@ def _of_device(where, gemms, peaks):
 
 
 def _series(gemms):
-    """Return [(name, Gemms by size)] of each kernel, the fastest first, and what all lines share.
+    """Return [(name, Gemms by size)] of each kernel, the fastest first, and what they share.
 
     The Gemms have one set of parameters. Of several sets it is the one of most sizes, of equals
     the fastest. The name has the parameters that other sets of the kernel lack, without those that
-    all lines share: these are returned as words.
+    all such names share: these are returned as words.
     """
     found = []
     for name, own in grouped(gemms, lambda g: g.name).items():
@@ -61,11 +61,11 @@ def _series(gemms):
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
         apart = best - frozenset.intersection(*sets)
-        found.append((name, best, apart, sorted(same, key=lambda g: g.order)))
-    shared = frozenset.intersection(*(best for _, best, _, _ in found))
-    told = shared & frozenset.union(*(apart for _, _, apart, _ in found))
-    lines = [(" ".join([name, *_words(apart - shared)]), same) for name, _, apart, same in found]
-    return _ranked(lines), _words(told)
+        found.append((name, apart, sorted(same, key=lambda g: g.order)))
+    several = [apart for _, apart, _ in found if apart]
+    shared = frozenset.intersection(*several) if several else frozenset()
+    lines = [(" ".join([name, *_words(apart - shared)]), same) for name, apart, same in found]
+    return _ranked(lines), _words(shared)
 
 
 def _words(pairs):

@@ -43,7 +43,7 @@ def test_a_line_has_one_set_of_parameters(tmp_path):
 
     def lines():
         shown = {plot.title: plot for plot in plots(tmp_path)}.get("GFLOPS over size")
-        return shown and [(shown.note.partition("All lines have ")[2], *r[:3]) for r in shown.rows]
+        return shown and [(shown.note.partition(" it has ")[2], *r[:3]) for r in shown.rows]
 
     add(256, 1, 101.0)
     add(512, 16, 4.0)
@@ -63,7 +63,7 @@ def test_a_legend_names_what_differs_and_fits_the_plot(tmp_path):
             write(tmp_path / "r.jsonl", item(kernel, params=params))
         write(tmp_path / "r.jsonl", item(kernel, params={"size": 8, "tile": 1, "lanes": "1"}))
     (plot,) = (plot for plot in plots(tmp_path) if plot.title == "GFLOPS over size")
-    assert "All lines have tile=1." in plot.note
+    assert "several sets it has tile=1." in plot.note
     assert {row[0] for row in plot.rows} == {f"{k} lanes={k * 12}" for k in ("dot4", "row4")}
     figure = plot.draw()
     (legend,) = figure.legends
