@@ -55,14 +55,14 @@ def _series(gemms):
     the fastest. The name has the parameters that other sets of the kernel lack, without those that
     all such names share: these are returned as words.
     """
-    found = []
+    found, several = [], []
     for name, own in grouped(gemms, lambda g: g.name).items():
         sets = grouped(own, _set_of(own))
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
         apart = best - frozenset.intersection(*sets)
+        several += [apart] if len(sets) > 1 else []
         found.append((name, apart, sorted(same, key=lambda g: g.order)))
-    several = [apart for _, apart, _ in found if apart]
     shared = frozenset.intersection(*several) if several else frozenset()
     lines = [(" ".join([name, *_words(apart - shared)]), same) for name, apart, same in found]
     return _ranked(lines), _words(shared)
