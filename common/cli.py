@@ -31,7 +31,7 @@ from common.text import one_line, open_streams, printable
 
 __all__ = [
     "add_device", "add_records", "bare_parser", "count", "describe", "environment", "keep",
-    "number", "parameters", "parser", "positive", "run", "save",
+    "number", "parameters", "parser", "positive", "run", "save", "show",
 ]
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
@@ -174,7 +174,8 @@ def _isolate(args):
     def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
-        if args.build_only:  # the compiler does not take this kernel: it says nothing about others
+        # A compiler that does not take a kernel says nothing about others.
+        if args.build_only and variant:
             status, word = UNSUPPORTED, "unsupported"
             if number in program.LIMITS:
                 reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"
@@ -251,6 +252,12 @@ def save(args, finished, output=None):
     args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
+
+
+def show(args, about):
+    """Print what device.describe() said, once a run: not where a child goes on after a crash."""
+    if not args.progress.crashed:
+        print("\n".join(device.summary(about)), flush=True)
 
 
 def built(args, about, params, kernels):

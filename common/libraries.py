@@ -74,12 +74,12 @@ def find(names, device, inputs, library=None):
 
     `inputs` are A, B and C on the host; `library` is a Cblas that takes part as well.
     """
-    if (dtype := inputs[0].dtype) not in _LETTERS:
-        return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
         makers[library.name] = lambda *args: _of_cblas(library, *args)
         names = (*names, library.name)
+    if (dtype := inputs[0].dtype) not in _LETTERS:
+        return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     found, reasons = [], {}
     for name in names:
         try:

@@ -51,14 +51,18 @@ class Finding(NamedTuple):
     todo: str | None = None
 
 
+_BUILD_ONLY = Finding("note", "device", "this board only compiles: its kernels are not run")
+
+
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
-    texts = modules(tried=not board.settings.build_only)
+    build_only = board.settings.build_only
+    texts = modules(tried=not build_only)
     facts = board.start("facts", limits.PROBES, modules=texts).event()
     reached = Finding("ok", "reachable", board.link.address)
     with sense(facts):
-        return show(board, [reached, *judge(facts, time.time())])
+        return show(board, [reached, *judge(facts, time.time(), build_only)])
 
 
 def modules(tried=True):
@@ -82,13 +86,16 @@ def show(board, findings):
     return all(finding.level != "FAIL" for finding in findings)
 
 
-def judge(facts, now):
-    """Return the Findings about those facts; `now` is the host's time in seconds."""
+def judge(facts, now, build_only=False):
+    """Return the Findings about those facts; `now` is the host's time in seconds.
+
+    `build_only` is the board's setting: its device file is then none that anything opens.
+    """
     return [
         *_python(facts),
         *_packages(facts),
         *_icd(facts),
-        *_nodes(facts),
+        *([_BUILD_ONLY] if build_only else _nodes(facts)),
         *_devices(facts),
         *_governors(facts),
         *_machine(facts, now),

@@ -6,6 +6,7 @@ import shlex
 import socket
 import time
 from functools import partial
+from pathlib import Path
 
 import fabric
 import paramiko
@@ -126,7 +127,10 @@ class SshLink(Link):
                     "(servers older than OpenSSH 7.2 take ed25519 keys only)"
                 )
             case socket.gaierror():
-                return f"{at} is not known: give a Host of your ssh configuration, or an address"
+                return (
+                    f"cannot find a host named {hop[0].host}: give a Host of your ssh "
+                    "configuration, or an address"
+                )
             case TimeoutError():
                 return f"{at} does not answer: is the board on, and on this network?"
             case paramiko.SSHException() if str(error) in _NO_GREETING:
@@ -209,14 +213,15 @@ def _is_file(path):
 
 
 def _config_of(name, file):
+    folder = Path(file).parent
+    if folder.parent.name == ".emulated" and not Path(file).exists():
+        which = {"arm64": "", "armhf": " ARCH=armhf"}.get(folder.name, f" GPU={folder.name}")
+        raise UsageError(f"{name} is not running: `make board{which}` starts it")
     try:
         text = read_text(file, MOST_BYTES)
         return fabric.Config(ssh_config=paramiko.SSHConfig.from_text(text))
     except UsageError as error:
-        raise UsageError(
-            f"the ssh_config of {name}: {error}. That of an emulated board is there while the "
-            "board runs: `make board` starts it"
-        ) from error
+        raise UsageError(f"the ssh_config of {name}: {error}") from error
     except paramiko.ConfigParseError as error:
         raise UsageError(f"the ssh_config of {name}, {file}: {error}") from error
 

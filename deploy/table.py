@@ -102,13 +102,15 @@ def _cells(row):
 
 
 def ran_on(rows):
-    """Return lines that say on which device each board ran, and which drivers it passed over."""
+    """Return lines with each board's device, and with the drivers that it passed over."""
+    compiled = {row.board for row in rows if row.record.status == "built"}
     about = [(row.board, row.record.device) for row in rows]
     found = {(board, f"{its['name']} ({its['type']})") for board, its in about if its}
     found |= {(board, "no device") for board, _ in about if board not in dict(found)}
     passed = {(board, text) for board, its in about for text in its.get("skipped", ())}
     return [
-        *(f"{board} ran on {name}" for board, name in sorted(found)),
+        *(f"{board} {'compiled for' if board in compiled else 'ran on'} {name}"
+          for board, name in sorted(found)),
         *(shortened(f"{board} skipped {text}") for board, text in sorted(passed)),
     ]
 

@@ -19,7 +19,7 @@ def table(points):
     """
     found = {}
     for point in points:
-        if OPTION in point.argv:
+        if OPTION in point.argv:  # where nothing could be built, no status tells
             key = " ".join((point.sample, point.case, point.kernel))
             found.setdefault(key, {})[point.board] = _cell(point)
     boards = sorted({board for cells in found.values() for board in cells})

@@ -4,7 +4,7 @@ from statistics import median
 
 from common.text import figures
 from report import draw
-from report.draw import FADED, INK, MUTED, PAPER, Plot, label
+from report.draw import FADED, INK, LONGEST_NAME, MUTED, PAPER, Plot, label
 
 GFLOPS = ("GFLOPS", "")
 _RATES = (GFLOPS, ("10th percentile", "GFLOPS"), ("90th percentile", "GFLOPS"), ("launches", ""))
@@ -28,18 +28,21 @@ def _plot(where, of, title, *more):
     return Plot(where, title, *more)
 
 
-def over_size(where, of, series):
-    """GFLOPS over the order. `series` is [(name, Gemms by size)]: a line for each."""
+def over_size(where, of, series, shared):
+    """GFLOPS over the order. `series` is [(name, Gemms by size)]: a line for each.
+
+    `shared` are the parameters, as words, of every kernel that has several sets of them.
+    """
     every = [(name, g) for name, gemms in series for g in gemms]
 
     def paint():
-        figure, axes = draw.canvas()
+        figure, axes = draw.canvas(height=2.9)
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
             rates = [g.rate for g in gemms]
             bars = [[r.median - r.low for r in rates], [r.high - r.median for r in rates]]
             axes.errorbar([g.order for g in gemms], [r.median for r in rates], bars, color=colour,
-                          marker=marker, capsize=2.5, elinewidth=1, label=label(name),
+                          marker=marker, capsize=2.5, elinewidth=1, label=label(name, LONGEST_NAME),
                           zorder=1 if colour == FADED else 3)
         draw.powers_of_2(axes.xaxis, [g.order for _, g in every])
         axes.set(xlabel="order n", ylabel="GFLOPS", ylim=(0, None))
@@ -48,6 +51,8 @@ def over_size(where, of, series):
 
     rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
     note = f"{_BARS} A line has one set of parameters, but for those that follow the size."
+    if shared:
+        note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
     columns = (_KERNEL, _SIZE, *_RATES, _PARAMETERS)
@@ -118,7 +123,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
     ridge = peak_gflops / peak_gbytes
 
     def paint():
-        figure, axes = draw.canvas()
+        figure, axes = draw.canvas(height=2.9)
         ends = [g.intensity for _, g, _ in every] + [ridge]
         low, high = min(ends) / 2, max(ends) * 2
         axes.plot([low, ridge, high], [low * peak_gbytes, peak_gflops, peak_gflops], color=INK,
@@ -128,7 +133,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
             axes.plot([g.intensity for g in gemms], [g.gflops for g in gemms], color=colour,
-                      marker=marker, linewidth=0.8, label=label(name))
+                      marker=marker, linewidth=0.8, label=label(name, LONGEST_NAME))
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
                  xlabel="operations per byte that must be moved")
         draw.plain_numbers(axes)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from textwrap import fill
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -28,6 +29,8 @@ FADED = "#9aa5b1"  # what has no colour of its own
 _VARIABLES = {INK: "--ink", MUTED: "--muted", LINE: "--line", PAPER: "--paper", FADED: "--faded"}
 _VARIABLES |= {colour: f"--series-{number}" for number, colour in enumerate(SERIES, 1)}
 LONGEST_LABEL = 32  # characters; the table beside a plot has it all
+LONGEST_NAME = 200  # of a legend, in lines of _LEGEND_LINE: these fit into a plot
+_LEGEND_LINE = 64
 
 _STYLE = {
     "svg.fonttype": "none",  # text as text: small, and a screen reader can read it
@@ -79,10 +82,10 @@ def canvas(width=5.6, height=3.5, rows=1, columns=1, **more):
     return empty, empty.subplots(rows, columns, **more)
 
 
-def label(name):
+def label(name, longest=LONGEST_LABEL):
     """Return a name as it may stand in a plot: matplotlib hides what begins with _."""
     name = printable(name)
-    name = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+    name = name if len(name) <= longest else f"{name[: longest - 1]}…"
     return f" {name}" if name.startswith("_") else name
 
 
@@ -99,13 +102,24 @@ def rows(axes, names):
 
 
 def legend(axes, others=0):
-    """Write the names of the series below, without most of the faded; `others` come before them."""
+    """Write the names of the series below, without most of the faded; `others` come before them.
+
+    It has as many columns as there is room for, and the figure grows by its height.
+    """
     handles, names = axes.get_legend_handles_labels()
     shown = others + len(SERIES)
     if len(names) > shown:
         names[shown:] = [f"and {len(names) - shown} slower"]
-    axes.figure.legend(handles[: len(names)], names, loc="outside lower center", ncols=3,
-                       columnspacing=1.2, handlelength=1.6)
+    names = [fill(name, _LEGEND_LINE, break_on_hyphens=False) for name in names]
+    figure = axes.figure
+    for columns in (3, 2, 1):
+        made = figure.legend(handles[: len(names)], names, loc="outside lower center",
+                             ncols=columns, columnspacing=1.2, handlelength=1.6)
+        extent = made.get_window_extent()
+        if columns == 1 or extent.width <= figure.bbox.width:
+            break
+        made.remove()
+    figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)
 
 
 def powers_of_2(axis, values):

@@ -28,10 +28,10 @@ def _of_device(where, gemms, peaks):
     samples, lines = grouped(gemms, lambda g: g.point.sample), []
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
-        series = _series(own)
+        series, shared = _series(own)
         lines += [(f"{of}{name}", same) for name, same in series]
         if any(len(same) > 1 for _, same in series):
-            yield charts.over_size(where, of, series)
+            yield charts.over_size(where, of, series, shared)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
         kernels = grouped(own, lambda g: g.name)
@@ -49,19 +49,27 @@ def _of_device(where, gemms, peaks):
 
 
 def _series(gemms):
-    """Return (name, Gemms by size) for each kernel, the fastest first: these have colours.
+    """Return [(name, Gemms by size)] of each kernel, the fastest first, and what they share.
 
-    The Gemms have one set of parameters, and the name has those that other sets lack. Of several
-    sets it is the one of most sizes, of equals the fastest.
+    The Gemms have one set of parameters. Of several sets it is the one of most sizes, of equals
+    the fastest. The name has the parameters that other sets of the kernel lack, without those that
+    all such names share: these are returned as words.
     """
-    found = []
+    found, several = [], []
     for name, own in grouped(gemms, lambda g: g.name).items():
         sets = grouped(own, _set_of(own))
         by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
-        apart = map("=".join, sorted(best - frozenset.intersection(*sets)))
-        found.append((" ".join([name, *apart]), sorted(same, key=lambda g: g.order)))
-    return _ranked(found)
+        apart = best - frozenset.intersection(*sets)
+        several += [apart] if len(sets) > 1 else []
+        found.append((name, apart, sorted(same, key=lambda g: g.order)))
+    shared = frozenset.intersection(*several) if several else frozenset()
+    lines = [(" ".join([name, *_words(apart - shared)]), same) for name, apart, same in found]
+    return _ranked(lines), _words(shared)
+
+
+def _words(pairs):
+    return list(map("=".join, sorted(pairs)))
 
 
 def _ranked(lines):

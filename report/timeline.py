@@ -104,21 +104,25 @@ def _seconds_between(epoch, iso):
 def plot(line):
     """Return the Plot of a Timeline: a bar for each case, and what its launches consist of."""
     names = [case.name for case in line.cases]
+    stages = _STAGES if line.launches else {}  # --build-only enqueues nothing
 
     def paint():
-        figure, (left, right) = draw.canvas(
-            width=8.4, height=1.3 + 0.24 * len(names), columns=2, sharey=True,
-            width_ratios=(3, 1),
+        figure, grid = draw.canvas(
+            width=8.4, height=1.3 + 0.24 * len(names), columns=2 if stages else 1, sharey=True,
+            width_ratios=(3, 1) if stages else None, squeeze=False,
         )
+        left, right = grid[0, 0], grid[0, -1]
         for at, case in enumerate(line.cases):
             _bar(left, at, case.at, case.phases, _PHASES)
             total = sum(case.stages.values()) or 1
-            _bar(right, at, 0, [100 * s / total for s in case.stages.values()], _STAGES)
+            if stages:
+                _bar(right, at, 0, [100 * s / total for s in case.stages.values()], stages)
         draw.rows(left, names)
         left.set(xlabel="seconds of wall time")
-        right.grid(axis="y", visible=False)
-        right.set(xlabel="% of the launches", xlim=(0, 100))
-        patches = [Patch(color=colour, label=name) for name, colour in (_PHASES | _STAGES).items()]
+        if stages:
+            right.grid(axis="y", visible=False)
+            right.set(xlabel="% of the launches", xlim=(0, 100))
+        patches = [Patch(color=colour, label=name) for name, colour in (_PHASES | stages).items()]
         figure.legend(handles=patches, loc="outside lower center", ncols=6, columnspacing=1.2,
                       handlelength=1)
         return figure
@@ -131,11 +135,11 @@ def plot(line):
     ]
     columns = (("case", ""), ("starts at", "s"), ("wall", "s"), *((name, "s") for name in _PHASES),
                *((name, "ms") for name in _STAGES), ("set-up", "%"))
-    note = (
-        f"{line.wall:.1f} s of wall time, of which {line.set_up_share:.1%} was set-up. The "
-        f"timed launches took {line.launches:.3g} s. Right: the time of the launches, by the "
-        "device's events."
-    )
+    note = f"{line.wall:.1f} s of wall time"
+    note += (
+        f", of which {line.set_up_share:.1%} was set-up. The timed launches took "
+        f"{line.launches:.3g} s. Right: the time of the launches, by the device's events."
+    ) if stages else "; nothing was timed."
     return Plot("", f"Timeline of {line.run.label}", note, columns, rows, paint, wide=True)
 
 

@@ -29,7 +29,7 @@ def inspect(line, found, folder):
         raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(known)}")
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
-    whole = () if axes or {*found.tools.all} & given else found.tools.all
+    whole = () if {*found.tools.all} & {*given, *axes} else found.tools.all
     if not (axes or whole):
         axes = command.all_axes(found, line)
     plan = [(gpu, points.words(points.pair(axes, number)))

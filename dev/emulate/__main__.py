@@ -18,12 +18,16 @@ def main():
     """Do what the command line says; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m dev.emulate", description=__doc__)
     parser.add_argument("do", choices=("start", "stop", "run"))
-    parser.add_argument("board", nargs="?", choices=BOARDS, help="(start: arm64; stop: all)")
+    what = f"one of {', '.join(BOARDS)} (start: arm64; stop: all)"
+    parser.add_argument("board", nargs="?", help=what)
     parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
     args = parser.parse_args()
     if (args.do == "run") != bool(args.command):
         parser.error("give a command to run, as in: run mali-g52 -- uname -m")
+    if args.board and args.board not in BOARDS:
+        have = ", ".join(BOARDS)
+        return _complain(f"{args.board}: no such board; there are: {have}", WRONG_USAGE)
     board = Emulated(args.board or "arm64", args.state)
     try:
         if args.do == "start":

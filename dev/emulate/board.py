@@ -227,7 +227,11 @@ class Emulated:
 
 
 def _settings(env):
-    own = {"LANG": "C.UTF-8", "OPENCL_SAMPLES_PROBE_SECONDS": "300"}  # compilers are emulated, too
+    own = {
+        "LANG": "C.UTF-8",
+        "OPENCL_SAMPLES_PROBE_SECONDS": "300",  # compilers are emulated, too
+        "PYTHONWARNINGS": "ignore:::pytools.persistent_dict",  # Debian has no siphash24 for it
+    }
     return [f"{name}={value}" for name, value in {**own, **env}.items()]
 
 

@@ -53,7 +53,7 @@ def main(args):
     about = device.describe(chosen, limits)
     if args.describe:
         return cli.describe(args, about, launch.KERNELS)
-    print("\n".join(device.summary(about)))
+    cli.show(args, about)
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
 

@@ -95,7 +95,7 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
-    print("\n".join(device.summary(about)))
+    cli.show(args, about)
     for size in args.orders:
         if len(set(size)) > 1 or size.M % 4:
             text = "square matrices, of a multiple of 4, for these kernels"

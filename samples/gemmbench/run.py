@@ -82,7 +82,7 @@ def main(args):
         return cli.describe(args, about, [
             {"name": m.name, "options": ["-f", m.path.stem], "space": None} for m in kernels
         ])
-    print("\n".join(device.summary(about)), flush=True)
+    cli.show(args, about)
     queue = device.open_queue(chosen)
 
     # A kernel that fails is recorded, and the others still run.

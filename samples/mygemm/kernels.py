@@ -301,8 +301,8 @@ def _dot_products(problem, params, limits, device):
 
 
 MALI_REGISTERS = _kernel(
-    *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, _VECTORS[1:], _LOCAL), **_ITEM,
-    values={"M0": (1, 2, 3, 4, 6, 8)},
+    *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, ("N0 % 4 == 0", "M0 <= 8"), _LOCAL),
+    **_ITEM, values={"M0": (1, 2, 3, 4, 6, 8)},
     multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
 )
 MALI_PACKED = _kernel(

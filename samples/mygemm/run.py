@@ -47,7 +47,7 @@ def main(args):
     problems, named = gemm.problems(args, limits), kernels.named(args)
     if args.describe:
         return cli.describe(args, about, kernels.described(named, problems[0], limits, chosen))
-    print("\n".join(device.summary(about)))
+    cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
     roof = roofline.Roofline(queue, limits, problems[0].dtype)

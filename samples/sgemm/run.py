@@ -54,7 +54,7 @@ def main(args):
     about = device.describe(chosen, limits)
     if args.describe:
         return cli.describe(args, about, TILE)
-    print("\n".join(device.summary(about)))
+    cli.show(args, about)
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]

@@ -112,6 +112,7 @@ def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, project, tm
     args = ("-p", "fake", "--kernel", "1,4,8", "--size", 16, "--build-only")
     done, items = recorded("mygemm", *args, root=project, env=env)
     assert done.returncode == 77
+    assert done.stdout.count("Device: ") == 1
     found = outcome(items)
     assert found.pop("08_shuffles")[0] == "unsupported"
     assert found == {"01_naive": ("unsupported", reason), "04_wide": ("unsupported", reason)}

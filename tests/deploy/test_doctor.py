@@ -57,6 +57,12 @@ def test_a_healthy_board_has_nothing_to_do():
     assert sick() == []
 
 
+def test_of_a_board_that_only_compiles_the_device_file_is_not_looked_at():
+    findings = doctor.judge({**HEALTHY, "nodes": []}, NOW, build_only=True)
+    (said,) = [finding for finding in findings if finding.what == "device"]
+    assert said.text == "this board only compiles: its kernels are not run"
+
+
 def missing(name):
     probe = {"ok": False, "text": f"ModuleNotFoundError: No module named '{name}'"}
     return {**HEALTHY["packages"], name: probe}

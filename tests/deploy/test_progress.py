@@ -328,6 +328,8 @@ def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsy
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == "2 of 3 built, 1 failed (1 case)"
     assert not any(line.startswith("built") for line in said)
+    item.device = {"name": "Mali-G52", "type": "gpu"}
+    assert table.ran_on([runs.Row("g52", "c", item)]) == ["g52 compiled for Mali-G52 (gpu)"]
 
 
 def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path):

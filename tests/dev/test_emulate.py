@@ -11,7 +11,7 @@ from test_deploy_ssh import processes_with, until
 
 from common.errors import UsageError
 from common.profiles import PROFILES
-from deploy import boards
+from deploy import boards, ssh
 from deploy.errors import BoardError
 from dev.emulate import inside, root
 from dev.emulate.__main__ import main
@@ -256,17 +256,28 @@ def test_stopping_what_does_not_run(tmp_path):
     assert (done.returncode, done.stdout) == (0, "no emulated board is running here\n")
 
 
-def test_fab_says_how_to_start_a_board_that_does_not_run(fab):
+@pytest.mark.parametrize(
+    ("board", "command"),
+    [("arm64", "make board"), ("armhf", "make board ARCH=armhf"),
+     ("mali-g57", "make board GPU=mali-g57")],
+)
+def test_how_to_start_a_board_that_does_not_run(tmp_path, board, command):
+    file = tmp_path / ".emulated" / board / "ssh_config"
+    with pytest.raises(UsageError, match=f"^b is not running: `{command}` starts it$"):
+        ssh._config_of("b", str(file))
+
+
+def test_fab_says_that_a_board_does_not_run(fab):
     done = fab("doctor", "--host", "emulated")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "`make board` starts it" in done.stderr
+    assert "emulated is not running: `make board` starts it" in done.stderr
 
 
-def test_an_architecture_that_there_is_not():
-    done = subprocess.run(
-        [sys.executable, "-m", "dev.emulate", "start", "riscv64"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )
-    assert done.returncode == 2
-    assert "invalid choice: 'riscv64'" in done.stderr
+@pytest.mark.parametrize("do", ["start", "stop"])
+def test_a_board_that_there_is_not(do, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["emulate", do, "mali-g53"])
+    assert main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("emulate: error: mali-g53: no such board; there are: arm64, armhf, mali")
+    assert said.count("\n") == 1

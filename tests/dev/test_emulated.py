@@ -151,7 +151,7 @@ def test_the_last_command_leaves_nothing(emulated, walk_through, home):
     until(lambda: not any(process.exists() for process in processes))
     asked = shell(f"fab doctor --host {ALIAS}", walk_through, home)
     assert asked.returncode == 2
-    assert "`make board` starts it" in asked.stderr
+    assert f"`{for_this_arch('make board')}` starts it" in asked.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0 or ARCH != "arm64", reason="of make test-arm64 by root only")

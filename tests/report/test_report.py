@@ -351,6 +351,15 @@ def test_a_timeline_divides_the_wall_time(tmp_path):
     assert line.set_up_share == pytest.approx(1 - 0.036 / 4)
     row = dict(zip((name for name, _ in timeline.plot(line).columns), timeline.plot(line).rows[0]))
     assert row["build, inputs, check"] == pytest.approx(4 - 1 - 0.036)
+    assert len(timeline.plot(line).draw().axes) == 2
+
+
+def test_a_timeline_without_launches_says_nothing_of_them(tmp_path):
+    make_run(tmp_path, item(status="built", times=(), reason=None))
+    (line,) = timeline.timelines(collect(tmp_path).phases)
+    plot = timeline.plot(line)
+    assert plot.note.endswith("nothing was timed.")
+    assert len(plot.draw().axes) == 1
 
 
 @pytest.mark.parametrize("outcome", ["{", "[]", '{"seconds": 0, "started": 1}', '{"seconds": "x"}'])

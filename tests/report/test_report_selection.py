@@ -43,14 +43,30 @@ def test_a_line_has_one_set_of_parameters(tmp_path):
 
     def lines():
         shown = {plot.title: plot for plot in plots(tmp_path)}.get("GFLOPS over size")
-        return shown and [(row[0], row[1], row[2]) for row in shown.rows]
+        return shown and [(shown.note.partition(" it has ")[2], *r[:3]) for r in shown.rows]
 
     add(256, 1, 101.0)
     add(512, 16, 4.0)
     assert lines() is None
     add(512, 1, 90.0)
-    assert lines() == [("dot4 tile=1", "256", 101.0), ("dot4 tile=1", "512", 90.0)]
+    assert lines() == [("tile=1.", "dot4", "256", 101.0), ("tile=1.", "dot4", "512", 90.0)]
     # What only follows the size is no other set; the most sizes go before the fastest.
     for size in (256, 512, 1024):
         add(size, 16, 4.0, "--again", lda=size)
-    assert lines() == [("dot4 tile=16", str(size), 4.0) for size in (256, 512, 1024)]
+    assert lines() == [("tile=16.", "dot4", str(size), 4.0) for size in (256, 512, 1024)]
+
+
+def test_a_legend_names_what_differs_and_fits_the_plot(tmp_path):
+    for kernel in ("dot4", "row4"):
+        for size, tile in ((8, 1), (16, 1), (8, 2)):
+            params = {"size": size, "tile": tile, "lanes": kernel * 12}
+            write(tmp_path / "r.jsonl", item(kernel, params=params))
+        write(tmp_path / "r.jsonl", item(kernel, params={"size": 8, "tile": 1, "lanes": "1"}))
+    (plot,) = (plot for plot in plots(tmp_path) if plot.title == "GFLOPS over size")
+    assert "several sets it has tile=1." in plot.note
+    assert {row[0] for row in plot.rows} == {f"{k} lanes={k * 12}" for k in ("dot4", "row4")}
+    figure = plot.draw()
+    (legend,) = figure.legends
+    names = {text.get_text().replace("\n", " ") for text in legend.texts}
+    assert names == {row[0] for row in plot.rows}
+    assert legend.get_window_extent().width <= figure.bbox.width
