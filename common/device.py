@@ -111,7 +111,7 @@ def choose(platform=None, device=None, type_name=None):
     if platform is not None:
         found = [_pick(found, platform, "platform")]
     elif len(found) > 1 and _is_number(device):
-        raise UsageError(f"device {device} of which platform? Add -p, see --list")
+        raise UsageError(f"-d {device} needs -p: see --list")
     candidates = [d for p in found for d in _devices_or_none(p, type_name, len(found) == 1)]
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)

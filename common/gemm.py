@@ -209,10 +209,16 @@ def _exact_up_to(dtype):
 
 def require_exact(data, size, alpha, betas, dtype=np.float32):
     """Raise UsageError where `data` is `integer`, and some partial sum would need rounding."""
-    if data == "integer" and not all(exact(size, alpha, beta, dtype) for beta in betas):
-        most = _exact_up_to(dtype)
-        needs = f"--data integer needs whole --alpha and --beta, and sums below {most}"
-        raise UsageError(f"{needs}: at K = {size.K} that is not so")
+    if data != "integer" or all(exact(size, alpha, beta, dtype) for beta in betas):
+        return
+    kind = np.dtype(dtype)
+    needs = "--precision int8" if kind == np.int8 else "--data integer"
+    for name, scalar in ("alpha", alpha), *(("beta", beta) for beta in betas):
+        if not (float(scalar.real).is_integer() and float(scalar.imag).is_integer()):
+            raise UsageError(
+                f"{needs} needs whole --alpha and --beta: --{name} {scalar:g} is not whole")
+    raise UsageError(f"{needs} needs sums of at most {_exact_up_to(dtype)}: at K = {size.K} they "
+                     "can exceed that")
 
 
 def add_options(parser):

@@ -80,4 +80,6 @@ def texts(figures):
     """Return the figures that count most as words for a person."""
     named = ("instructions", "registers", "threads", "spills", "fills", "cycles")
     shown = [f"{figures[name]} {name}" for name in named if name in figures]
+    shown = ["1 thread" if text == "1 threads" else text for text in shown]
+    shown = [f"{text} (whole kernel)" if text.endswith("cycles") else text for text in shown]
     return [*shown, *([f"most of {unit}"] if (unit := binds(figures)) else [])]

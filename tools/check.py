@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from common import constraints, manifest
-from common.errors import PASSED, WRONG_RESULT, Unsupported
+from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
 from common.text import printable
 from tools import child, command, engine, points
 
@@ -65,6 +65,8 @@ def _macro(text):
 def main(argv):
     """Check every point; print a line each; return the exit status."""
     line = command.parse(options(), argv)
+    if "--build-only" in line.options:
+        raise UsageError("check runs the kernels: leave out --build-only")
     args, found = line.args, manifest.read(line.args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
         watch = Oclgrind(folder, args.define) if args.guards == "oclgrind" else guard_pages(found)

@@ -5,8 +5,10 @@ Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 
 import re
 import shutil
+import tomllib
 
-from common import table
+from common import manifest, table
+from common.errors import UsageError
 from common.text import printable
 from tools import child, command, engine, mali, points
 from tools.progress import Progress
@@ -20,6 +22,11 @@ loop: cycles, cycles of memory over those of arithmetic, instructions."""
 
 def inspect(line, found, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
+    boards = tomllib.loads((manifest.ROOT / "boards.toml").read_text(encoding="utf-8"))
+    known = [gpu for names, board in boards.items() if board.get("build_only")
+             for gpu in names.split(",")]
+    if unknown := [gpu for gpu in line.args.gpu if gpu not in known]:
+        raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(known)}")
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
     whole = () if {*found.tools.all} & {*given, *axes} else found.tools.all
@@ -38,8 +45,8 @@ def inspect(line, found, folder):
             summary.add(points.Point(options, "", label), result.state)
             rows += [_row(item, cost, gpu, axes) for item, cost in costs]
             for item in result.records:
-                if item.status != "built" and (item.variant or len(result.records) == 1):
-                    notes.append(f"{item.variant or label}: {gpu}: {item.status}: {item.reason}")
+                if item.status != "built" and item.variant:
+                    notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
             listings += sorted(files.glob("*.isa")) if line.args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")

@@ -133,9 +133,14 @@ def pick(kernels, wanted):
     if not isinstance(kernels, list):
         raise UsageError("the sample does not describe its kernels")
     tunable = [kernel for kernel in kernels if kernel.get("space")]
-    named = [k for k in tunable if wanted is None or wanted in (k["name"], *k["options"][1:])]
-    if len(named) != 1:
+    named = [k for k in kernels if wanted in (k["name"], *k["options"][1:])]
+    if wanted is None and len(tunable) == 1:
+        named = tunable
+    if len(named) != 1 or named[0] not in tunable:
         have = ", ".join(kernel["name"] for kernel in tunable) or "none"
+        if wanted is not None and not named:
+            raise UsageError(f"--kernel {wanted}: not among the kernels that the sample describes "
+                             f"with these options: {have}")
         raise UsageError(f"--kernel {wanted or 'NAME'}: name one that has parameters: {have}")
     return named[0]
 
@@ -191,14 +196,17 @@ def _store(found, search, described, contest, args):
     folder = args.tuned or (found.tools.tuned and found.folder / found.tools.tuned)
     if not folder:
         return PASSED
-    item, faster = contest.records[winner], order[0] is not winner
+    item, ahead = contest.records[winner], contest.records[order[0]]
+    same = ahead.variant == item.variant and all(
+        ahead.params.get(name) == n for name, n in search.params[winner].items())
+    faster = order[0] is not winner and not same
     path = tuned.store(folder, tuned.identity(described.device), {
         "kernel": search.name, "precision": item.params.get("precision", "single"),
         "size": str(item.params.get("size")), "params": search.params[winner],
         "gflops": median(contest.rates[winner]), "driver": described.device["driver"],
-        "when": record.now(), "slower_than": contest.records[order[0]].variant if faster else None,
+        "when": record.now(), "slower_than": ahead.variant if faster else None,
     })
     print(f"stored in {path}")
     if faster:
-        print(f"{order[0].label} is faster, with {contest.records[order[0]].variant}: it stays so")
+        print(f"the sample's own choice ({order[0].label}) is faster: {ahead.variant}; it is kept")
     return PASSED

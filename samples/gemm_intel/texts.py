@@ -56,7 +56,7 @@ def verdict(check, result, expected):
 def summary(times, gflop, verbose):
     """Return the lines that sum up the iterations: rates by the host's clock, as above."""
     if not times.host_s:
-        return ["Summary: no iterations, so nothing was run"]
+        return ["Summary: no iterations, so nothing was run or checked"]
     middle, best = gflop / median(times.host_s), gflop / min(times.host_s)
     spread = stats.spread([gflop / seconds for seconds in times.host_s]).relative
     counts = f"{len(times.host_s)} iterations after {times.warmup} to warm up"

@@ -362,22 +362,22 @@ def best(args, problem, about, limits, device):
 
     What a search found comes first, where it is legal here; else the first default that is.
     """
-    untuned = "nothing is tuned for it, the default for"
+    untuned = "no tuned parameters are stored"
     stored = find(args.tuned, about, args.precision, str(problem.size))
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
     if about["type"] == "cpu":
-        candidates.append((PACKED, {}, f"{untuned} CPUs"))
+        candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
         warps, units = _warps(problem, limits, device)[0], _units(problem, device)[0]
         fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
-        candidates += [(each, {}, f"{untuned} NVIDIA's GPUs") for each in fastest]
+        candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
     every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
-    candidates += [(each, {}, f"{untuned} every device") for each in every]
+    candidates += [(each, {}, f"the default for every device; {untuned}") for each in every]
     for kernel, params, why in candidates:
         if kernel and set(params) <= set(kernel.space.defaults):
             with suppress(SampleError):
                 plans.plan(kernel, params, problem, limits, device)
-                print(f"best: {kernel.label}, {why}", flush=True)
+                print(f"best: {kernel.label} ({why})", flush=True)
                 return [(kernel, params)]
     raise Unsupported("no kernel suits this device")
 

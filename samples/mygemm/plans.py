@@ -172,7 +172,7 @@ def choose(kernel, given, problem, limits, device):
     A parameter that is 0 by default, and given as 0, is left open.
     """
     if problem.precision not in kernel.precisions:
-        raise Unsupported(f"{kernel.label} is for --precision {' or '.join(kernel.precisions)}")
+        raise Unsupported(f"this kernel is for --precision {', '.join(kernel.precisions)}")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
     facts = facts_of(kernel, problem, limits)
     space = space_of(kernel, given, problem, limits, device)

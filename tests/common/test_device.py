@@ -86,7 +86,7 @@ class TestChoose:
             ({"platform": "intel"}, r"no platform 'intel', there is: \[0\] Portable"),
             ({"platform": "2"}, "no platform '2'"),
             ({"platform": ""}, "no platform ''"),
-            ({"device": "0"}, "device 0 of which platform"),
+            ({"device": "0"}, "-d 0 needs -p"),
             ({"device": "adreno"}, r"no device 'adreno', there is: \[0\] pthread"),
             ({"platform": "0", "type_name": "gpu"}, "no device of type gpu on Portable"),
         ],

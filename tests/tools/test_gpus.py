@@ -4,6 +4,7 @@ import pytest
 from test_mali import VALHALL
 
 from common import manifest
+from common.errors import UsageError
 from common.record import Record
 from tools import child, inspect
 
@@ -78,3 +79,9 @@ def test_a_sample_starts_in_the_board(monkeypatch, tmp_path):
     assert said[at + 1 : at + 3] == ["run", "mali-g52"]
     assert said[-4:-1] == ["samples/sgemm/run.py", "--build-only", "--json"]
     assert [item.status for item in done.records] == ["built"]
+
+
+def test_a_gpu_that_cannot_be_emulated(asked):
+    with pytest.raises(UsageError, match="--gpu g52: no such GPU; there are: mali-t760"):
+        inspect.main(["sgemm", "--gpu", "g52"])
+    assert asked == []

@@ -9,6 +9,7 @@ from conftest import ROOT, exhaustive_but
 
 from common import manifest
 from common.constraints import Space
+from common.errors import UsageError
 from common.record import Record
 from tools import check
 
@@ -237,3 +238,8 @@ def test_kernels_with_parameters_run_with_small_ones():
     assert small == ("--tile", "4", "--WPT", "2")  # 8 work-items; with 2 they would be 2
     assert check.small_parameters(item, ["--kernel", "3"], set()) == ()
     assert check.small_parameters(item, ["--kernel", "2"], {"--tile"}) == ()
+
+
+def test_kernels_that_do_not_run_cannot_be_checked():
+    with pytest.raises(UsageError, match="leave out --build-only"):
+        check.main(["sgemm", "--", "--build-only"])

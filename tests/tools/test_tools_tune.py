@@ -74,7 +74,7 @@ def test_what_the_sample_takes_by_itself_runs_beside(stub):
     path = stub.folder / "sample.toml"
     path.write_text(path.read_text().replace("[tools]\n", '[tools]\nbest = ["--TS", "32"]\n'))
     _, out, _ = tune(stub, "--kernel", "1")
-    assert "--TS 32 is faster, with k: it stays so" in out
+    assert "the sample's own choice (--TS 32) is faster: k; it is kept" in out
     (path,) = (stub.folder / "tuned").glob("*.json")
     (entry,) = json.loads(path.read_text())["entries"]
     assert (entry["params"]["TS"], entry["slower_than"]) == (8, "k")
@@ -92,7 +92,7 @@ def test_a_sample_that_reads_no_tuned_parameters(stub, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--kernel", "3"), "--kernel 3: name one that has parameters: 01_k"),
+        (("--kernel", "3"), "--kernel 3: not among the kernels that the sample"),
         (("--kernel", "plain"), "--kernel plain: name one that has parameters: 01_k"),
         (("--budget", "0"), "'0' is not a whole number from 1 up"),
         (("--axis", "--TS", "4"), "tune has no --axis"),

@@ -46,7 +46,7 @@ def test_the_documented_run_up_to_its_first_iteration(sample):
         "Memory row stride to ensure necessary alignment: 15872 bytes",
         "Size of memory region for one matrix: 62980096 bytes",
         "Using alpha = 0.57599 and beta = 0.872412",
-        "Summary: no iterations, so nothing was run",
+        "Summary: no iterations, so nothing was run or checked",
         "Nothing was checked: --validation compares the result with a float64 reference",
     ]
     assert item.params["size"] == 3968

@@ -211,7 +211,7 @@ def test_what_the_device_lacks_is_recorded_and_the_rest_runs(point):
         (("-eps", "0"), "'0' is not a number above 0"),
         (("--sysfs", "/no/such"), "'/no/such' is not a folder"),
         (("-eps", "x"), "'x' is not a number"),
-        (("-f", "HGEMM_NN_1x1", "-n", 300, "--data", "integer"), "sums below 2048: at K = 300"),
+        (("-f", "HGEMM_NN_1x1", "-n", 300, "--data", "integer"), "at most 2048: at K = 300"),
         (("replaay",), "'replaay' is not a command: the only one is paper"),
         (("-n", "5", "paper"), "paper must come first"),
         (("-n", "5", "explore"), "is now a tool for all samples: python -m tools sweep gemmbench"),

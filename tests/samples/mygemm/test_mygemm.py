@@ -341,7 +341,7 @@ def test_exact_data_is_exact_for_every_beta_that_is_checked(sample, queue):
     """Half holds whole numbers up to 2048: 128 products of up to 16 reach it with no C to add."""
     words = ["--data", "integer", "--precision", "half", "--size", "2x2x128"]
     assert gemm.exact(Size(2, 2, 128), 1, 0, np.dtype(np.float16))
-    with pytest.raises(UsageError, match="sums below 2048"):
+    with pytest.raises(UsageError, match="sums of at most 2048"):
         gemm.problems(sample.run.options().parse_args(words), device.limits(queue.device))
 
 

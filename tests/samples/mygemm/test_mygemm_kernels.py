@@ -311,7 +311,8 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
     name, params, said = best(type="gpu", vendor="nobody")
     assert (name, params) == ("registers_only", {})
     assert (
-        said == "best: 11_registers_only, nothing is tuned for it, the default for every device\n"
+        said == "best: 11_registers_only "
+        "(the default for every device; no tuned parameters are stored)\n"
     )
     assert best(type="cpu")[0] == "packed"
     stored = (("tiles", 9, {"TS": 32}), ("01_naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),

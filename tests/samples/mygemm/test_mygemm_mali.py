@@ -149,10 +149,10 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
 
 
 REFUSED = [
-    ("--kernel 25", Unsupported, "25_mali_half is for --precision half"),
-    ("--kernel 1 --precision int8", Unsupported, "is for --precision single or double or half"),
-    ("--precision int8 --alpha 0.5", UsageError, "--data integer needs whole --alpha"),
-    ("--kernel 26 --precision int8 --size 1x1x131072", UsageError, "sums below 2147483647"),
+    ("--kernel 25", Unsupported, "this kernel is for --precision half"),
+    ("--kernel 1 --precision int8", Unsupported, "is for --precision single, double, half"),
+    ("--precision int8 --alpha 0.5", UsageError, "needs whole --alpha and --beta: --alpha 0.5"),
+    ("--kernel 26 --precision int8 --size 1x1x131072", UsageError, "sums of at most 2147483647"),
     ("--kernel 22 --UNROLL 3", UsageError, "UNROLL must be one of 1, 2, 4, 8, 16; --UNROLL 4"),
     ("--kernel 21 --N0 2", UsageError, "4 must divide N0; --N0 4 would do"),
     ("--kernel 25 --precision half --UNROLL 8 --CHAIN 12", UsageError, "UNROLL must divide CHAIN"),

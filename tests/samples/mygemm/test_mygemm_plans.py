@@ -205,7 +205,7 @@ def test_where_14_is_not_supported(sample, run_sample):
     for more, reason in (
         ({"extensions": frozenset()}, "needs inline PTX, by NVIDIA's compiler"),
         ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "8.0, it is 7.5"),
-        ({"dtype": DOUBLE}, "14_matrix_units is for --precision single"),
+        ({"dtype": DOUBLE}, "this kernel is for --precision single"),
     ):
         with pytest.raises(Unsupported, match=reason):
             plan(sample, 14, square(64), **more)
