@@ -174,9 +174,9 @@ def _isolate(args):
     def lost(variant, size, reason, number):
         where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
-        # A compiler that does not take a kernel says nothing about others.
+        # A compiler that crashes does not support the kernel; one that refuses it says why.
         if args.build_only and variant:
-            status, word = UNSUPPORTED, "unsupported"
+            status, word = (UNSUPPORTED, "unsupported") if number else (WRONG_RESULT, "failed")
             if number in program.LIMITS:
                 reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"
         at_work = variant and not reason.endswith("while building")

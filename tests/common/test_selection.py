@@ -48,6 +48,7 @@ def test_kernels_by_number_name_and_label():
 
 def test_parameters_are_given_to_the_kernels_that_have_them():
     parser = ArgumentParser()
+    parser.add_argument("--describe", action="store_true")
     selection.add_options(parser, KERNELS, "best")
 
     def named(*words):

@@ -289,7 +289,7 @@ def test_kernels_are_relative_to_the_library(tmp_path):
     assert [row[-2] for row in rows] == [pytest.approx(200), None, pytest.approx(300), 100, None]
     roof = plots["Roofline"].rows
     # Order 64: 2*64^3 + 3*64^2 operations, 4 * 4 * 64^2 bytes, 10 GB/s.
-    small = next(row for row in roof if row[:2] == ("wide local=8x1 unroll=8 width=1", "64"))
+    small = next(row for row in roof if row[0].startswith("wide") and row[1] == "64")
     assert small[2] == pytest.approx((2 * 64 + 3) / 16)
     assert small[4] == pytest.approx(10 * (2 * 64 + 3) / 16)
     json.dumps([plot.rows for plot in plots.values()])  # texts and numbers only

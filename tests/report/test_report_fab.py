@@ -45,9 +45,7 @@ def test_the_page_tells_what_failed_and_how_long_it_took(fab, ran):
     page = page_path.read_text()
     assert "ended with status 1 and left no record" in page
     assert "it is broken" in page  # from its log
-    share = re.search(r"([\d.]+) s of wall time, of which ([\d.]+)% was set-up", page)
-    assert float(share[1]) > 0
-    assert float(share[2]) == 100  # a stub launches nothing
+    assert float(re.search(r"([\d.]+) s of wall time; nothing was timed", page)[1]) > 0
 
 
 def test_a_regression_is_the_exit_status_of_fab(fab, stub, project, tmp_path):
