@@ -154,7 +154,9 @@ def test_the_last_command_leaves_nothing(emulated, walk_through, home):
     assert f"`{for_this_arch('make board')}` starts it" in asked.stderr
 
 
-@pytest.mark.skipif(os.getuid() != 0 or ARCH != "arm64", reason="of make test-arm64 by root only")
+@pytest.mark.skipif(
+    os.getuid() != 0 or ARCH != "arm64", reason="it takes minutes: make test-arm64, by root only"
+)
 def test_an_ordinary_user_needs_no_right_beyond_their_own(walk_through):
     nobody = 65534
     folder = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's folders are closed to others
