@@ -35,7 +35,9 @@ _ASKED = {
 # compiler that never ends (the machine may be busy), of the clock for one that waits.
 LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
 _asked = {"keep": None, "build_only": False}
-_made = {}  # by the program: the seconds that the build took, and what Mesa said of its kernels
+# By the program: the seconds that its build took, what Mesa said of its kernels, and the program
+# itself, for Intel's CPU driver forgets one that only its kernels hold.
+_made = {}
 _MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
@@ -95,10 +97,11 @@ def build(context, path, defines=None, options=(), before=()):
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
         raise _failure(path, f": {wrong}", None)
-    _made[program.int_ptr] = time.perf_counter() - started, made
+    if builds_only():
+        _made[program.int_ptr] = time.perf_counter() - started, made, program
     program = cl.Program(program)
     if folder:
-        _keep(program, context.devices[0], folder, path, defines or {}, options)
+        _keep(program, made, folder, path, defines or {}, options)
     return program
 
 
@@ -111,8 +114,9 @@ def _failure(path, why, log):
     return failure
 
 
-def _keep(program, device, folder, path, defines, options):
+def _keep(program, made, folder, path, defines, options):
     """Write what the driver made of a program into the folder, under a name that is free there."""
+    (device,) = program.context.devices
     about = {
         "file": str(path), "defines": defines, "options": list(options),
         "platform": device.platform.name.strip(), "device": device.name.strip(),
@@ -128,7 +132,7 @@ def _keep(program, device, folder, path, defines, options):
         base.with_suffix(".bin").write_bytes(binary)
         base.with_suffix(".log").write_text(log, encoding="utf-8", errors="replace")
         base.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
-        for name, (figures, disassembly) in _made[program.int_ptr][1].items():
+        for name, (figures, disassembly) in made.items():
             figures["listing"] = f"{base.name}-{name}.isa"
             base.with_name(figures["listing"]).write_text(disassembly, encoding="utf-8")
     except OSError as error:
@@ -149,7 +153,7 @@ def _numbers(kernel, device):
 def report(name, kernel):
     """Print what the driver made of a kernel, for --build-only; return it as groups of a record."""
     (device,) = kernel.context.devices
-    numbers, (seconds, made) = _numbers(kernel, device), _made[kernel.program.int_ptr]
+    numbers, (seconds, made, _) = _numbers(kernel, device), _made[kernel.program.int_ptr]
     figures, _ = made.get(kernel.function_name, ({}, None))
     said = {
         "private": "{} of private memory", "local": "{} of local memory",
