@@ -3,6 +3,7 @@
 python -m tools tune mygemm --kernel 6                  every legal combination
 python -m tools tune mygemm --kernel 6 --budget 50      50 of them
 python -m tools tune mygemm --kernel 12 -- --size 512 --precision double --KC 64     KC is given
+python -m tools tune mygemm --kernel 6 --axis --TSM 32 64 --axis --PAD 0     these values only
 python -m tools tune gemm_intel --kernel nt -- -s 1024
 python -m tools tune mygemm --kernel 24 --gpu mali-g52                   for a GPU that is not here
 
@@ -14,6 +15,7 @@ one wins that takes the fewest cycles for a multiply-add, by the compiler's stat
 """
 
 import random
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -34,6 +36,7 @@ def options():
     """Return the parser."""
     result = command.parser("tune", __doc__)
     command.add_sample(result)
+    command.add_axis(result, "each parameter of the kernel, and the values that it names")
     add = result.add_argument
     add("--kernel", metavar="NAME", help="name of the kernel, or the value that its option takes")
     add("--budget", type=count(1), metavar="N",
@@ -53,15 +56,13 @@ def options():
 def main(argv):
     """Search, run the best again, store the winner; return the exit status."""
     line = command.parse(options(), argv)
-    if line.axes:
-        raise UsageError("tune has no --axis: it varies the parameters of one kernel")
     args, found = line.args, manifest.read(line.args.sample)
     args.limit = args.limit or (gpus.LIMIT if args.gpu else _LIMIT)
     if args.gpu:
-        return _by_model(found, args, line.options)
+        return _by_model(found, line)
     given = (*sweep.usual(found, line.options), *line.options)
     described = child.describe(found.name, given, args.limit)
-    search = Search(found, described, args.kernel, given)
+    search = Search(found, described, line, given)
     journal = Journal(args.journal or Path(f"{found.name}.jsonl"))
     plan = search.plan(args.budget, args.seed)
     where = f"{search.name} on {described.device['name']}"
@@ -83,12 +84,13 @@ def main(argv):
     return _winner(found, search, described, contest, args)
 
 
-def _by_model(found, args, given):
+def _by_model(found, line):
     """Build each combination for the GPU of --gpu, store the cheapest; return the exit status."""
+    args = line.args
     gpus.require([args.gpu])
-    asked = *gpus.options(args.gpu), *given
+    asked = *gpus.options(args.gpu), *line.options
     described = child.describe(found.name, asked, args.limit, board=args.gpu)
-    search = Search(found, described, args.kernel, given)
+    search = Search(found, described, line, line.options)
     plan = search.plan(args.budget, args.seed)
     print(f"{search.name} for {args.gpu}: {len(plan)} combinations of its parameters", flush=True)
     built, lines = gpus.search(found, args.gpu, plan, args.limit)
@@ -103,15 +105,24 @@ def _by_model(found, args, given):
 class Search:
     """One kernel of a sample, and the choices of its parameters on a device."""
 
-    def __init__(self, found, described, wanted, given):
-        """Take the Manifest, the record of --describe, a kernel's name, and the options given."""
+    def __init__(self, found, described, line, given):
+        """Take the Manifest, the record of --describe, the Line, and the options of each point."""
         self._found, self._given = found, given
-        self.kernel = pick(described.params.get("kernels"), wanted)
+        self.kernel = pick(described.params.get("kernels"), line.args.kernel)
         self.name = self.kernel["name"]
-        self._space, self._flags, self._known = command.described_space(self.kernel, described)
+        space, self._flags, self._known = command.described_space(self.kernel, described)
+        self._space = replace(space, values={**space.values, **self._values_of(line.axes)})
         self._identity = points.Identity(found.name, described)
         self._fixed = self._values_given()
         self.params = {}  # by Point
+
+    def _values_of(self, axes):
+        """Return the values to try, by parameter, of (option, values)."""
+        by_flag = {flag: name for name, flag in self._flags.items()}
+        for flag, _ in axes:
+            if flag not in by_flag:
+                raise UsageError(f"--axis {flag}: {self.name} has {', '.join(by_flag)}")
+        return {by_flag[flag]: [_whole(flag, value) for value in values] for flag, values in axes}
 
     def _values_given(self):
         """Return the parameters that the command line sets."""
@@ -120,10 +131,7 @@ class Search:
         for word in left:
             flag, joined, value = word.partition("=")
             if flag in by_flag:
-                value = value if joined else next(left, "")
-                if not (value.isascii() and value.isdigit() and len(value) < 10):
-                    raise UsageError(f"{flag} {value}: give a whole number")
-                fixed[by_flag[flag]] = int(value)
+                fixed[by_flag[flag]] = _whole(flag, value if joined else next(left, ""))
         return fixed
 
     def plan(self, budget, seed):
@@ -152,6 +160,13 @@ class Search:
         if not best or self._fixed:
             return []
         return [self._identity.point((*best, *self._given), " ".join(best))]
+
+
+def _whole(flag, value):
+    """Return the value of an option as a whole number. Raises UsageError."""
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise UsageError(f"{flag} {value}: give a whole number")
+    return int(value)
 
 
 def pick(kernels, wanted):
