@@ -89,7 +89,7 @@ def build(context, path, defines=None, options=(), before=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             started = time.perf_counter()
-            with _quiet_driver() as said, _limited():
+            with quiet_driver() as said, _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
@@ -205,7 +205,7 @@ def _limited():
 
 
 @contextmanager
-def _quiet_driver():
+def quiet_driver():
     """Keep away what a driver itself writes to stderr: the log that it returns says it again.
 
     With --build-only, yield a list that holds it afterwards, with what it writes to stdout: Mesa
