@@ -77,8 +77,8 @@ def inspect(line, found, folder):
 def search(found, gpu, plan, limit_s):
     """Build each Point for a GPU; return [(Point, Record, Cost)], the cheapest first, and a table.
 
-    The cheapest spills nothing, and takes the fewest cycles for a multiply-add; then the fewest
-    instructions.
+    The cheapest spills nothing, and takes the fewest cycles for a multiply-add. Of equal ones it
+    leaves room for the most threads, then takes the fewest instructions.
     """
     built = []
     # The emulated compiler keeps one core busy.
@@ -94,7 +94,8 @@ def search(found, gpu, plan, limit_s):
 
     def order(entry):
         figures, cost = entry[1].metrics["compiler"], entry[2]
-        return spilled(figures) > 0, round(cost.most, 4), cost.instructions
+        return (spilled(figures) > 0, round(cost.most, 4), -figures.get("threads", 0),
+                cost.instructions)
 
     built.sort(key=order)
     rows = [_row(point.label, gpu, item, cost) for point, item, cost in built]
