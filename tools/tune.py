@@ -95,9 +95,11 @@ def _by_model(found, line):
     print(f"{search.name} for {args.gpu}: {len(plan)} combinations of its parameters", flush=True)
     built, lines = gpus.search(found, args.gpu, plan, args.limit)
     print(*lines, f"{len(built)} of {len(plan)} combinations can be compared", sep="\n")
-    if not built or gpus.spilled(built[0][1].metrics["compiler"]):
-        raise OpenCLFailure(f"{search.name}: no combination builds without spills")
+    if not built:
+        raise OpenCLFailure(f"{search.name}: no combination has figures of the compiler")
     winner, item, _ = built[0]
+    if gpus.spilled(item.metrics["compiler"]):
+        raise OpenCLFailure(f"{search.name}: no combination builds without spills")
     _store(found, search, described, args, winner, item, gflops=None, slower_than=None)
     return PASSED
 
