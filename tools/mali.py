@@ -156,7 +156,7 @@ def _valhall(lines):
 
 # Midgard: words between empty lines, of arithmetic on vectors, or of accesses.
 
-_WIDTH = re.compile(r"FM(?:UL|A)\.(f32|f16) \w+\.?([~\w]*)")
+_PRODUCT = re.compile(r"(F?)M(?:UL|A)\.\w(32|16|8) \w+\.?([~\w]*)")
 
 
 def _midgard(lines):
@@ -191,7 +191,7 @@ def _word(word):
         return _step(*["texture"] * len(word), instructions=len(word))
     step = _step("arithmetic", instructions=len(word))
     for line in word:
-        if found := _WIDTH.match(line):
-            written = len(found[2].replace("~", "")) or {"f32": 4, "f16": 8}[found[1]]
-            step[_MULTIPLY_ADDS] += written
+        if found := _PRODUCT.match(line):
+            written = len(found[3].replace("~", "")) or 128 // int(found[2])
+            step[_MULTIPLY_ADDS if found[1] else _PRODUCTS] += written
     return step

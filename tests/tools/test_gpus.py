@@ -122,10 +122,10 @@ def test_the_tile_that_takes_fewest_cycles_is_stored(tuned, tmp_path, capsys):
     assert entry["driver"] == "26.1.6"
 
 
-def test_nothing_is_stored_where_every_tile_spills(tuned, tmp_path, capsys):
-    assert tuned("--", "--M0", "4", spills=[(4, 4)]) == 3
-    assert "no combination builds without spills" in capsys.readouterr().err
-    assert not (tmp_path / "tuned").exists()
+def test_a_kernel_that_spills_with_every_tile(tuned, tmp_path, capsys):
+    assert tuned("--", "--M0", "4", spills=[(4, 4)]) == 0
+    assert "each combination spills registers\nbest: --M0 4 --N0 4\n" in capsys.readouterr().out
+    assert len(list((tmp_path / "tuned").glob("*.json"))) == 1
 
 
 def test_the_disassembly_of_points_on_an_axis(asked, tmp_path, capsys):

@@ -116,4 +116,6 @@ def test_midgard_has_cycles_of_its_own():
 def test_products_of_integers_count_where_there_is_nothing_else():
     text = VALHALL.replace("FMA.f32", "IDP.v4s8")
     assert mali.cost(text, {"fma": 1 / 32, "special": 1 / 4, "load_store": 1.0}).count == 5
+    midgard = mali.cost(MIDGARD.replace("FMUL.f32 TMP0.xy~~", "MUL.i32 R5.yzw"), {})
+    assert (midgard.count, midgard.cycles["load_store"]) == (3, 2 / 3)
     assert mali.cost("   NOP.end\n", {"fma": 0.0}) is None
