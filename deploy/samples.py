@@ -37,7 +37,7 @@ def every(samples, skip=()):
     """Return the cases of all samples, without those of the names in `skip`. Raises UsageError."""
     cases = [case for sample in samples.values() for case in sample.cases]
     if unknown := set(skip) - {case.name for case in cases}:
-        raise UsageError(f"boards.toml: skip names {min(unknown)!r}: no sample has such a case")
+        raise UsageError(f"skip names {min(unknown)!r}: no sample has such a case")
     return [case for case in cases if case.name not in skip]
 
 

@@ -22,15 +22,17 @@ def deploy(c, host=None):
     FLEET.plan(c.config, host, ship.deploy)
 
 
-@task(help={**HOST, **VERBOSE})
-def run_all(c, host=None, verbose=False):
+@task(help={**HOST, **VERBOSE, "skip": "names of cases to omit, with commas between them"})
+def run_all(c, host=None, verbose=False, skip=""):
     """Run every case of every sample, and fetch the records."""
-    loaded = samples.load()
+    loaded, asked = samples.load(), tuple(filter(None, skip.split(",")))
+    samples.every(loaded, asked)  # names that there are
 
     def cases_of(board):
-        cases = samples.every(loaded, board.settings.skip)
-        if board.settings.skip:
-            board.say(f"skipped, as boards.toml says: {', '.join(board.settings.skip)}")
+        skipped = (*board.settings.skip, *asked)
+        cases = samples.every(loaded, skipped)
+        if skipped:
+            board.say(f"skipped, as boards.toml or --skip says: {', '.join(skipped)}")
         return cases
 
     _run(c, host, cases_of, verbose)
