@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import split_model as split
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.program import build
-from dev import split
 
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
