@@ -30,7 +30,7 @@ class Board:
 
     `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
     what the user sees of it; `stopping` tells whether the user stopped it, and `broken` says why
-    a run ended early; `fetched` are the folders of the runs that came home in this task.
+    a run ended early.
     """
 
     def __init__(self, name, settings, link):
@@ -40,7 +40,6 @@ class Board:
         self.running = False
         self.view = None
         self.broken = None
-        self.fetched = []
         self._session = None
         self.stopping = False
 
@@ -75,7 +74,7 @@ class Fleet:
         self.named = []  # by -H, for every task
         self.ssh_file = None
         self.case_failed = False
-        self._last = [boards.LOCAL]
+        self.last = [boards.LOCAL]  # names of the boards of the task before
         self._boards = {}
         self._steps = []  # planned, not yet carried out
 
@@ -85,8 +84,8 @@ class Fleet:
         `also` names boards that this one task needs beside them.
         """
         if names := self.asked(host):
-            self._last = names
-        names = list(dict.fromkeys([*also, *self._last]))
+            self.last = names
+        names = list(dict.fromkeys([*also, *self.last]))
         settings = boards.load(boards.path())
         for name in names:
             if name not in self._boards:
@@ -100,10 +99,6 @@ class Fleet:
             raise UsageError("give the boards with -H or with --host, not with both")
         names = self.named or ([] if host is None else [host])
         return list(dict.fromkeys(boards.check_name(name) for name in names))
-
-    def latest(self, host):
-        """Return the names of the boards of a task that needs their results only."""
-        return self.asked(host) or self._last
 
     def _open(self, name, settings, config):
         if name == boards.LOCAL:

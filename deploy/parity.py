@@ -66,10 +66,7 @@ def parity(fleet, config, host):
         return False
     findings = [item for there in rows.values() for item in compare(here, there, name, loaded)]
     _show(findings)
-    SCREEN.put([
-        *table.ran_on([*here, *(row for there in rows.values() for row in there)]),
-        *(f"records and logs: {folder}" for board in both for folder in board.fetched),
-    ])
+    SCREEN.put(table.ran_on([*here, *(row for there in rows.values() for row in there)]))
     return all(item.good for item in findings)
 
 

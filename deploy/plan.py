@@ -13,9 +13,8 @@ from deploy.screen import SCREEN
 class Step:
     """What one task does on each of its boards.
 
-    `work(board)` does it. Once no board has any of it left, `then(step)` sums it up: `results` and
-    `folders` hold what `work` returned and where runs came home, by the names of those boards that
-    were not given up. `progress`, if any, makes the display that the user watches meanwhile.
+    `work(board)` does it. Once no board has any of it left, `then(step)` sums it up. `progress`, if
+    any, makes the display that the user watches meanwhile.
     """
 
     def __init__(self, boards, work, then=None, progress=None):
@@ -26,14 +25,8 @@ class Step:
 
     @property
     def results(self):
-        """What `work` returned, by the board's name, in the order of the boards."""
-        return {each.name: self._results[each][0] for each in self.boards if each in self._results}
-
-    @property
-    def folders(self):
-        """Where runs came home in this step."""
-        came = [self._results[board][1] for board in self.boards if board in self._results]
-        return [folder for folders in came for folder in folders]
+        """What `work` returned, by the names of those boards that were not given up."""
+        return {each.name: self._results[each] for each in self.boards if each in self._results}
 
     @property
     def failures(self):
@@ -46,7 +39,7 @@ class Step:
         if board.failed is None and not board.stopping:
             result = guarded(self.work, board)
             if board.failed is None:
-                self._results[board] = result, list(board.fetched)
+                self._results[board] = result
         with self._lock:
             self._left.discard(board)
             last = not self._left

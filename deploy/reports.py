@@ -6,7 +6,7 @@ import sys
 from invoke import Exit
 
 from common.errors import UsageError
-from deploy import runs
+from deploy import home, runs
 from deploy.boards import ROOT, shown
 
 
@@ -29,7 +29,7 @@ def export(board, name=None):
         raise UsageError(f"no run of {board} is in {shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
         raise UsageError(f"no run {name} is in {shown(folder)}")
-    whole = [n for n in names if not runs.was_stopped(folder / n)]
+    whole = [n for n in names if not home.read_json(folder / n / "ended.json").get("stopped")]
     run = folder / (name or (whole or names)[-1])
     archive = runs.RESULTS / f"{board}-{run.name}.zip"
     status, said, errors = _start([f"--export={archive}", run], stdout=subprocess.PIPE)

@@ -75,14 +75,6 @@ class Screen:
             else:
                 print(printable(text), file=sys.stderr, flush=True)
 
-    def cropped(self, text, prefix=""):
-        """Return a Text that fits on one line of a terminal behind `prefix`."""
-        if self.console.is_terminal:
-            known = self.console.encoding.startswith("utf")
-            room = max(1, self.console.width - len(prefix))
-            text.truncate(room, overflow="ellipsis" if known else "crop")
-        return text
-
     def _folded(self, text, prefix, indent):
         room = self.console.width - len(prefix)
         if text.cell_len <= room or room - indent < NARROWEST:

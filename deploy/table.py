@@ -18,11 +18,10 @@ MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
 
 
-def brief(rows, failures, folders):
+def brief(rows, failures):
     """Print what did not pass, each reason once, where it ran, how many passed, what to do next.
 
-    `failures` says, by the board's name, why a board was given up; `folders` are those with the
-    records and logs of these rows.
+    `failures` says, by the board's name, why a board was given up.
     """
     several = len({row.board for row in rows}) > 1
     bad = [row for row in rows if row.record.status not in record.GOOD]
@@ -35,7 +34,6 @@ def brief(rows, failures, folders):
         if len(mine) > MOST_GROUPS:
             lines.append(f"{status}: {len(mine) - MOST_GROUPS} more reasons")
     lines += ran_on(rows)
-    lines += [f"records and logs: {folder}" for folder in folders]
     wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
@@ -44,6 +42,7 @@ def brief(rows, failures, folders):
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
     lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
+    lines += dict.fromkeys(row.going_on for row in rows if row.going_on)
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
 
@@ -102,7 +101,7 @@ def _cells(row):
 
 
 def ran_on(rows):
-    """Return lines with each board's device, and with the drivers that it passed over."""
+    """Return lines with each board's device and skipped drivers, and with the folders of runs."""
     compiled = {row.board for row in rows if row.record.status == "built"}
     about = [(row.board, row.record.device) for row in rows]
     found = {(board, f"{its['name']} ({its['type']})") for board, its in about if its}
@@ -112,6 +111,7 @@ def ran_on(rows):
         *(f"{board} {'compiled for' if board in compiled else 'ran on'} {name}"
           for board, name in sorted(found)),
         *(shortened(f"{board} skipped {text}") for board, text in sorted(passed)),
+        *dict.fromkeys(f"records and logs: {row.folder}" for row in rows if row.folder),
     ]
 
 

@@ -65,7 +65,7 @@ def _show(c, host, work, verbose):
         if rows and verbose:
             table.show(rows)
         if rows:
-            table.brief(rows, step.failures, step.folders)
+            table.brief(rows, step.failures)
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
     display = None if verbose else progress.display
@@ -113,7 +113,7 @@ def report(
 def export(c, host=None, run=None):
     """Pack a run into one archive that others can view, compare and repeat."""
     FLEET.carry_out()
-    for name in FLEET.latest(host):
+    for name in FLEET.asked(host) or FLEET.last:
         reports.export(name, run)
 
 

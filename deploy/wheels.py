@@ -7,10 +7,10 @@ for. pip refuses what has another digest.
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
+from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.onboard import limits
@@ -85,8 +85,8 @@ def pinned(names, python):
     return "".join(f"{packages[name][0]}\n" for name in sorted(wanted))
 
 
-def download(names, found, path):
-    """Write a tar.gz of a site-packages folder with the packages, for a board.
+def download(names, found, packed):
+    """Write a tar.gz of a site-packages folder with the packages, for a board, to an open file.
 
     Raises BoardError where pip has no wheels for it.
     """
@@ -105,21 +105,10 @@ def download(names, found, path):
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )
         if done.returncode != 0:
-            raise BoardError(f"no wheels for {target(found)}: {_reason(done.stderr)}")
+            lines = done.stderr.strip().splitlines() or ["pip says nothing"]
+            errors = [line for line in lines if line.startswith("ERROR: ")]
+            why = (errors or lines)[-1].removeprefix("ERROR: ")
+            raise BoardError(f"no wheels for {target(found)}: {why}")
         slim(site / "lib")
-        _pack(site, path)
-
-
-def _reason(text):
-    """Return the line of pip's output that says it best."""
-    lines = text.strip().splitlines()
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors[-1:] or lines[-1:] or ["pip says nothing"])[0]
-
-
-def _pack(folder, path):
-    # Level 3: half the time of the usual 9, a twentieth more to send.
-    with tarfile.open(path, mode="w:gz", compresslevel=3) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                archive.add(file, arcname=file.relative_to(folder).as_posix(), recursive=False)
+        files = sorted(path for path in site.rglob("*") if path.is_file())
+        ship.pack({path.relative_to(site).as_posix(): path for path in files}, packed)
