@@ -1,6 +1,7 @@
 """`fab --list` shows the tasks; they are in deploy/tasks.py."""
 
 import os
+import re
 import sys
 
 from common import stopping
@@ -30,7 +31,10 @@ def _parse_tasks(parse=program.parse_tasks):
     try:
         parse()
     except ParseError as error:  # an unknown task or option, which invoke ends with status 1
-        raise Exit(f"fab: error: {error}", WRONG_USAGE) from error
+        if unknown := re.fullmatch("No idea what (.*) is!", str(error), re.S):
+            tasks = ", ".join(sorted(namespace.task_names))
+            error = f"no task or option {unknown[1]}; tasks: {tasks}; options: fab --help TASK"
+        raise Exit(f"fab: error: {error}", WRONG_USAGE) from None
 
 
 sys.excepthook = _one_line
