@@ -13,7 +13,7 @@ from fabric.main import program
 from invoke import Exit, ParseError
 
 from common.errors import WRONG_USAGE
-from deploy.fleet import complain
+from deploy.screen import SCREEN
 from deploy.tasks import namespace
 
 __all__ = ["namespace"]
@@ -22,7 +22,7 @@ __all__ = ["namespace"]
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
     if kind is not BrokenPipeError:  # nobody reads on
-        complain(f"{kind.__name__}: {error}")
+        SCREEN.complain(f"{kind.__name__}: {error}")
         sys.stdout.flush()
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 

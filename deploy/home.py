@@ -50,11 +50,10 @@ def run_name(name):
 
 
 def receive(session, target):
-    """Write the files of a run as they come, into a new folder.
+    """Write the files of a run as they come, into a new folder; return what is left, or None.
 
-    Returns a text on what stayed on the board of it, or None.
-
-    Raises BoardError for a file that no run has, and for one that is too large.
+    That is a text on what stayed on the board. Raises BoardError for a file that no run has, and
+    for one that is too large.
     """
     target.mkdir()
     room, seen = limits.LARGEST_RUN, set()

@@ -19,15 +19,15 @@ ALIVE = 60  # seconds between two lines that a case is still running, off a term
 LONGEST_NAME = 40  # characters
 
 
-class Brief:
+class View:
     """A line for each case as it ends, all that is needed about one that failed, and progress.
 
     `cases` are those that are to run, as (sample, case), and `folder` is where their records and
-    logs will lie: what is not known at first comes with `home`.
+    logs will lie: what is not known at first comes with `home`. `verbose` shows all output, too.
     """
 
-    def __init__(self, board, cases=(), folder=None):
-        self.board, self.folder = board, folder
+    def __init__(self, board, cases=(), folder=None, verbose=False):
+        self.board, self.folder, self.verbose = board, folder, verbose
         self.total, self.number = len(cases), 0
         self._align(cases)
         self.tail = deque(maxlen=TAIL)
@@ -41,11 +41,18 @@ class Brief:
         self.since = self.told = time.monotonic()
         if self.number == 0:
             self.board.say(f"running {self.total} {'case' if self.total == 1 else 'cases'}")
+        if self.verbose:
+            number = f"{event['number']} of {event['of']}"
+            self.board.say(f"== {event['sample']} {event['case']} ({number})")
         self._progress(case=self.name, since=self.since)
 
     def lines(self, texts):
         """A case printed lines."""
-        self.tail.extend(shortened(line.rstrip("\r")) for line in texts[-TAIL:])
+        texts = [line.rstrip("\r") for line in texts]
+        if self.verbose:
+            self.board.say("\n".join(f"   {line}" for line in texts))
+        else:
+            self.tail.extend(map(shortened, texts[-TAIL:]))
 
     def beat(self):
         """The board is alive, and the case, if any, is still running."""
@@ -112,18 +119,6 @@ class Brief:
             lines += [f"    | {line}" for line in tail]
             lines += [f"    whole log: {shown(self.folder / sample / case)}.log"] if tail else []
         SCREEN.put(lines, self.board.prefix, indent=6)
-
-
-class Verbose(Brief):
-    """As Brief, and every line that a board sends."""
-
-    def start(self, event):
-        super().start(event)
-        number = f"{event['number']} of {event['of']}"
-        self.board.say(f"== {event['sample']} {event['case']} ({number})")
-
-    def lines(self, texts):
-        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
 
 
 def _short(name):

@@ -107,7 +107,8 @@ def make_plan(found, folder, system):
 def _with_wheels(plan, found, folder):
     missing = set(_WHEELS) & set(found["lacking"])
     no_driver = "driver" in found["lacking"]
-    by_wheel = no_driver and wheels.machine(found) == "x86_64"
+    target = wheels.target(found)
+    by_wheel = no_driver and target.machine == "x86_64"
     if no_driver and not by_wheel:
         plan.lacking.append(
             "an OpenCL driver: install the vendor's (Mali: libmali.so), or, for the CPU, "
@@ -121,8 +122,8 @@ def _with_wheels(plan, found, folder):
     wanted = [wheel for name, wheel in _WHEELS.items() if every or name in missing]
     wanted += _DRIVER_WHEELS if by_wheel else ()
     if wanted:
-        text = f"{', '.join(wanted)} for {wheels.target(found)}: downloaded here, unpacked into "
-        plan.lines.append(("wheels", f"{text}{folder}/envs for later runs"))
+        text = f"{', '.join(wanted)} for {target}: downloaded here, unpacked into {folder}/envs"
+        plan.lines.append(("wheels", f"{text} for later runs"))
     return plan._replace(wheels=wanted)
 
 
@@ -141,8 +142,7 @@ def _make(board, plan, found):
         if plan.wheels:
             board.say(f"downloading {', '.join(plan.wheels)}")
             try:
-                with sense(found):
-                    wheels.download(plan.wheels, found, payload)
+                wheels.download(plan.wheels, wheels.target(found), payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:

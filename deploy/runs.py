@@ -15,7 +15,7 @@ from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
-from deploy.progress import Brief
+from deploy.progress import View
 from deploy.screen import shortened
 
 RESULTS = ROOT / "results"
@@ -40,13 +40,12 @@ def name_run():
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
 
 
-def run(board, cases, name, judge=True, arrays=False, view=Brief):
+def run(board, cases, name, judge=True, arrays=False, verbose=False):
     """Run the cases on the board, and return the Rows of their records.
 
     With `judge`, a record that differs from its sample's expected.json has failed, and so has a
     case that does not print its text of expected/. With `arrays`, what the kernels put out comes
-    home as <sample>/<case>.npz. What the user sees meanwhile is up to `view`, a class of
-    progress.py.
+    home as <sample>/<case>.npz. `verbose` shows all that the cases print.
     """
     mine = board.settings
     plan = [
@@ -61,7 +60,7 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
     ]
     manifest = samples.hashes(samples.shipped(samples.load()))
     names = [(case.sample, case.name) for case in cases]
-    board.view = view(board, names, RESULTS / board.name / name)
+    board.view = View(board, names, RESULTS / board.name / name, verbose)
     board.broken = None
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
     session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
@@ -192,9 +191,9 @@ def _sent(event, judge):
     return [home.judged(item, expected) for item in records]
 
 
-def collect(board, view=Brief):
+def collect(board, verbose=False):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    board.view, board.broken = view(board), None
+    board.view, board.broken = View(board, verbose=verbose), None
     talk = _Talk(board, board.start("fetch", limits.FETCH), judge=True)
     rows = talk.follow()
     if not talk.runs:

@@ -69,6 +69,7 @@ class Screen:
 
     def complain(self, text):
         """Print one line of error on stderr; on a terminal above the progress."""
+        text = f"fab: error: {text}"
         with self.lock:
             if self.progress and sys.stderr.isatty():
                 self.put([text])

@@ -7,7 +7,7 @@ from test_deploy_ssh import records
 
 from common.errors import UsageError
 from deploy import plan
-from deploy.fleet import Board, Fleet
+from deploy.fleet import Board
 
 PATIENCE = 20  # seconds
 
@@ -31,7 +31,7 @@ class Steps:
         self.steps.append(plan.Step(chosen, noted, then))
 
     def carry_out(self):
-        plan.carry_out(self.steps, Fleet._guarded)
+        plan.carry_out(self.steps)
         return self.events
 
 

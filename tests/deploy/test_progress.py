@@ -274,7 +274,7 @@ def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeyp
 )
 def test_an_end_that_makes_no_sense_costs_one_board(bad):
     board = Board()
-    board.view, board.running = progress.Brief(board, [("s", "c")], "results"), True
+    board.view, board.running = progress.View(board, [("s", "c")], "results"), True
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
     with pytest.raises(runs.BoardError, match="it sends invalid data") as caught:
         runs._Talk(board, session, False, [("s", "c")], "run").follow()
@@ -333,7 +333,7 @@ def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsy
 
 
 def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path):
-    view = progress.Brief(Board(), [("s", "c")], tmp_path)
+    view = progress.View(Board(), [("s", "c")], tmp_path)
     view.end(event(), [Record("s", "k", "passed")])
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "c.log").write_text("what it printed\n")
@@ -357,7 +357,7 @@ def test_what_a_board_calls_a_sample_never_gets_into_a_command(capsys):
 
 def test_off_a_terminal_a_long_case_says_that_it_is_alive(monkeypatch):
     board = Board()
-    view = progress.Brief(board, [("s", "c")], "results")
+    view = progress.View(board, [("s", "c")], "results")
     view.start({"sample": "s", "case": "c"})
     view.beat()
     assert board.said == ["running 1 case"]
