@@ -83,24 +83,18 @@ def load(file):
     tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
     return {
-        check_name(name): _settings(file, name, _named(table, name))
+        check_name(name): _settings(file, name, table)
         for names, table in tables.items()
         for name in names.split(",")
     }
-
-
-def _named(table, board):
-    """Return what a board's table is to be, with the board's name for {board} in texts."""
-    if not isinstance(table, dict):
-        return table
-    texts = {key: value for key, value in table.items() if isinstance(value, str)}
-    return {**table, **{key: text.replace("{board}", board) for key, text in texts.items()}}
 
 
 def _settings(file, name, table):
     where = f"{Path(file).name}: board {name}"
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table: write [{name}] and its settings below")
+    table = {key: value.replace("{board}", name) if isinstance(value, str) else value
+             for key, value in table.items()}
     known = {f.name for f in fields(Settings)}
     if unknown := set(table) - known:
         have = ", ".join(sorted(known))

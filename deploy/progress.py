@@ -10,7 +10,7 @@ from rich.text import Text
 from common.record import GOOD, of_library
 from common.text import printable
 from deploy.boards import shown
-from deploy.screen import SCREEN, shortened
+from deploy.screen import SCREEN, shortened, some
 from deploy.table import STYLE, grouped, rate
 
 TAIL = 15  # lines of a failed case's output
@@ -143,13 +143,11 @@ def _reasons(records):
     bad = [item for item in records if item.status in ("failed", "error")]
     groups = grouped(bad, lambda item: item.reason)
     lines = []
-    for reason, items in list(groups.items())[:MOST_REASONS]:
+    for reason, items in groups.items():
         kernels = [item.variant for item in items if item.variant]
-        lines.append(f"{', '.join([*kernels[:3], *(['...'] if kernels[3:] else [])])}: {reason}"
-                     if kernels else reason)
-    if len(groups) > MOST_REASONS:
-        lines.append(f"and {len(groups) - MOST_REASONS} more reasons")
-    return map(shortened, lines)
+        who = f"{', '.join(some(kernels, 3, 'kernels'))}: " if kernels else ""
+        lines.append(shortened(f"{who}{reason}"))
+    return some(lines, MOST_REASONS, "reasons")
 
 
 def status_of(records):

@@ -23,6 +23,12 @@ def shortened(text):
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+def some(texts, most, what):
+    """Return the first texts, and behind them how many more there are of `what`."""
+    left = len(texts) - most
+    return [*texts[:most], f"{left} more {what}"] if left > 0 else texts
+
+
 class _Console(Console):
     def on_broken_pipe(self):
         raise  # rich calls this where it caught one; fab has an exit status for it

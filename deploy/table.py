@@ -9,7 +9,7 @@ from common import record
 from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
-from deploy.screen import SCREEN, shortened
+from deploy.screen import SCREEN, shortened, some
 
 STYLE = {"passed": "green", "built": "green", "unsupported": "yellow", "failed": "bold red",
          "error": "bold red"}
@@ -28,13 +28,13 @@ def brief(rows, failures):
     groups = grouped(bad, lambda row: (row.record.status, row.record.reason))
     lines = []
     for status in ("unsupported", "failed", "error"):
-        mine = [(reason, found) for (each, reason), found in groups.items() if each == status]
-        for reason, found in mine[:MOST_GROUPS]:
-            lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
-        if len(mine) > MOST_GROUPS:
-            lines.append(f"{status}: {len(mine) - MOST_GROUPS} more reasons")
+        mine = [shortened(f"{status}: {_where(found, several)}: {reason}")
+                for (each, reason), found in groups.items() if each == status]
+        lines += some(mine, MOST_GROUPS, f"reasons for {status}")
     lines += ran_on(rows)
-    wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
+    # Boards write what they like: it may be nothing for a command.
+    wrong = [row for row in bad if row.record.status != "unsupported"
+             and samples.NAME.fullmatch(row.record.sample) and samples.NAME.fullmatch(row.case)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
@@ -55,18 +55,12 @@ def _count(rows):
     return ", ".join([f"{counts[first]} of {len(rows)} {first}", *others])
 
 
-def _can_run(row):
-    """Tell whether a record names a case that a command can: boards write what they like."""
-    return all(samples.NAME.fullmatch(name) for name in (row.record.sample, row.case))
-
-
 def _where(rows, several):
     """Return which cases, and on which boards, a reason is of."""
     cases = list(dict.fromkeys(f"{row.record.sample} {row.case}" for row in rows))
-    more = [f"{len(cases) - MOST_CASES} more cases"] if len(cases) > MOST_CASES else []
     boards = f"{', '.join(dict.fromkeys(row.board for row in rows))}: " if several else ""
     count = f" ({len(rows)} times)" if len(rows) > 1 else ""
-    return f"{boards}{', '.join([*cases[:MOST_CASES], *more])}{count}"
+    return f"{boards}{', '.join(some(cases, MOST_CASES, 'cases'))}{count}"
 
 
 def grouped(items, key):
