@@ -72,7 +72,8 @@ $(READY): requirements.lock
 	    { echo "$(PYTHON) has no venv: install python3-venv"; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "installing $$(grep -c == requirements.lock) packages into $(VENV): up to 0.8 GB, some minutes"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
 	$(BIN)/python -c 'from deploy import entry; entry.install("$(BIN)/fab")'
 	touch $(READY)
