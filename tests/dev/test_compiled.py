@@ -21,7 +21,7 @@ DEVICE = "import pyopencl; print(pyopencl.get_platforms()[0].get_devices()[0].na
 
 def run(*command, state):
     """Run a command on the board, without ssh."""
-    emulate = [sys.executable, "-m", "dev.emulate", "run", GPU, "--state", state, "--", *command]
+    emulate = [sys.executable, "-m", "dev.emulate", "--state", state, "run", GPU, "--", *command]
     return subprocess.run(emulate, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
