@@ -390,16 +390,3 @@ def test_a_second_is_enough_to_say_what_is_wrong(run_sample):
     start = time.monotonic()
     run_sample("mygemm", "--kernel", "2", "--TS", "99", "--size", "2048")
     assert time.monotonic() - start < 5
-
-
-def test_build_only_builds_what_is_launched_beside_a_kernel(recorded):
-    words = ("--kernel", "1,5,13,22", "--size", "67x45x129", "--SPLITS", "2", "--build-only")
-    done, items = recorded("mygemm", *words, "--TSM", 32, "--TSN", 32)
-    assert done.returncode == 0, done.stderr
-    others = {item.variant: set(item.metrics.get("others", {})) for item in items}
-    assert others == {
-        "01_naive": set(), "05_transposed": {"transpose", "pad"}, "13_warps": {"add"},
-        "22_mali_packed": {"pack_a", "pack_b"},
-    }
-    assert items[1].metrics["others"]["pad"]["kernel"].keys() == items[1].metrics["kernel"].keys()
-    assert "05_transposed pad: built in" in done.stdout
