@@ -94,10 +94,7 @@ def add_tools(result):
     """Add the options by which tools ask a sample for something else than its times."""
     group = result.add_argument_group("for tools, and to inspect a kernel")
     group.add_argument("--check-only", action="store_true", help="check the result, without timing")
-    group.add_argument(
-        "--build-only", action="store_true",
-        help="build, and show what the driver made of each kernel; enqueue nothing",
-    )
+    add_build_only(group)
     group.add_argument(
         "--describe", action="store_true",
         help="build nothing; write the kernels and their parameters",
@@ -109,6 +106,12 @@ def add_tools(result):
         "--guards", choices=buffers.GUARDS, default="bands",
         help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
     )
+
+
+def add_build_only(result):
+    """Add the option with which nothing is enqueued."""
+    what = "build, and show what the driver made of each kernel; enqueue nothing"
+    result.add_argument("--build-only", action="store_true", help=what)
 
 
 def run(main, options, argv=None):

@@ -166,6 +166,9 @@ def build_only(args, queue, limits, about, results, picked):
                 result.at("building")
                 result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
+                for name, kernel in plans.others(result.built).items():
+                    made = report(f"{result.name} {name}", kernel)["metrics"]
+                    result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
         if result.reason:
             print(f"{result.name}: {result.status}: {result.reason}", flush=True)
