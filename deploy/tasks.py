@@ -5,7 +5,7 @@ from functools import partial
 import fabric
 from invoke import Collection
 
-from deploy import boards, doctor, expected, progress, reports, runs, samples, ship, table
+from deploy import boards, doctor, progress, reports, runs, samples, ship, table, update
 from deploy import parity as compare
 from deploy import provision as provisioning
 from deploy.fleet import FLEET
@@ -152,7 +152,7 @@ def update_expected(c, sample=None):
     """Write expected.json from a run on `local`, after a change of a sample's inputs."""
     FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
-    FLEET.plan(c.config, boards.LOCAL, lambda board: expected.update(board, sample))
+    FLEET.plan(c.config, boards.LOCAL, lambda board: update.expected(board, sample))
 
 
 namespace = Collection(
