@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import icd
+from common import files, icd
 from common.errors import OpenCLFailure
 from common.text import signal_name
 
@@ -134,7 +134,9 @@ def _verdict(what, job, anew=False):
     known = None if anew else _read(file)
     if known is None:
         known = _ask({"without": [], **job})
-        _write(file, {**key, "problem": known, "seconds": _limit()})
+        with contextlib.suppress(OSError):  # then the next start costs a probe again, no more
+            text = json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1)
+            files.replace(file, text)
     return known
 
 
@@ -179,18 +181,6 @@ def _read(file):
         return None
     # The clock of a board may go backwards.
     return None if problem and (impatient or not 0 <= age <= _BAD_FOR) else problem
-
-
-def _write(file, verdict):
-    # A home that cannot be written costs the next start a probe, no more.
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(f".{os.getpid()}.new")
-        try:
-            new.write_text(json.dumps(verdict, indent=1), encoding="utf-8")
-            new.replace(file)
-        except OSError:
-            new.unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=1)
