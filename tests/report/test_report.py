@@ -333,6 +333,13 @@ def column_of(found, name):
     return [row[at] for row in table["rows"]]
 
 
+@pytest.mark.parametrize(("old", "new"), [([8, 4], "8x4"), (64, "64")])
+def test_a_local_size_of_an_older_record_is_the_same(tmp_path, old, new):
+    write(tmp_path / "r.jsonl", *(item(params={"size": "8", "local": n}) for n in (old, new)))
+    (point,) = collect(tmp_path).points
+    assert (point.records, point.params["local"]) == (2, new)
+
+
 def test_energy_is_in_the_table(tmp_path):
     metrics = {"gflops": 1.0, "energy": {"gpu": {"joules": 0.5, "reason": None}, "cpu": {}}}
     write(tmp_path / "r.jsonl", item(metrics=metrics))
