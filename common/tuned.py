@@ -7,7 +7,6 @@ where nothing was measured: a compiler's static model chose.
 """
 
 import json
-import os
 import platform
 import re
 from math import log2
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UsageError
+from common.files import replace
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
@@ -113,14 +113,10 @@ def store(folder, identity, entry):
     path = Path(folder, f"{slug}.json")
     same = ("kernel", "precision", "size")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         entries = _read(path)[1] if path.exists() else []
         entries = [e for e in entries if any(e[key] != entry[key] for key in same)]
         entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
-        text = json.dumps({"device": identity, "entries": entries}, indent=2) + "\n"
-        new = path.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, path)
+        replace(path, json.dumps({"device": identity, "entries": entries}, indent=2) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path

@@ -67,8 +67,12 @@ class Watch:
             self._looked = time.monotonic()
 
     def end(self):
-        """Return the states: before the measurement, during it, and now."""
-        return [*self._states, now(self._tree)]
+        """Return what a record keeps: the states `before`, `during` and `after`, and `throttled`,
+        what changed between them."""
+        before, *during = self._states
+        after = now(self._tree)
+        changes = moved([before, *during, after])
+        return {"before": before, "during": during, "after": after, "throttled": changes}
 
 
 def moved(states):
