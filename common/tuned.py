@@ -79,7 +79,7 @@ def find(folder, about, precision, size):
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
              -(entry["gflops"] or 0), file.name, number, its["name"], entry)
             for file, its, entries in files
-            if all(its[key] is not None and its[key] == mine[key] for key in keys)
+            if all(_same(its[key], mine[key]) for key in keys)
             for number, entry in enumerate(entries)
             if entry["precision"] == precision and not entry["slower_than"]
         ]
@@ -90,6 +90,11 @@ def find(folder, about, precision, size):
             why = f"{how} for {what} ({name}: {told}{entry['driver']})"
             found.append(Found(entry["kernel"], entry["params"], why))
     return found
+
+
+def _same(name, other):
+    # Its own driver says ARM, and Mesa's Arm.
+    return name is not None and str(name).lower() == str(other).lower()
 
 
 def _flop(size):

@@ -62,6 +62,13 @@ def test_given_parameters_stay(stub):
     assert "best: --TS 8 --WPT 2\n" in out
 
 
+def test_axes_give_the_values_to_try(stub):
+    _, out, _ = tune(stub, "--axis", "--TS", "2", "8", "--axis", "WPT", "1")
+    tried = {tuple(map(int, re.findall(r"\d+", run)))[1:] for run in stub.runs()}
+    assert tried == {(4, 1), (2, 1), (8, 1)}  # the default as well
+    assert "best: --TS 8 --WPT 1\n" in out
+
+
 def test_a_choice_that_fails_never_wins(stub):
     status, out, errors = tune(stub, "--kernel", "1", "--", "--do", "wrong")
     assert (status, errors) == (3, "tools: error: 01_k: no combination passed\n")
@@ -95,7 +102,8 @@ def test_a_sample_that_reads_no_tuned_parameters(stub, tmp_path):
         (("--kernel", "3"), "--kernel 3: not among the kernels that the sample"),
         (("--kernel", "plain"), "--kernel plain: name one that has parameters: 01_k"),
         (("--budget", "0"), "'0' is not a whole number from 1 up"),
-        (("--axis", "--TS", "4"), "tune has no --axis"),
+        (("--axis", "--TSX", "4"), "--axis --TSX: 01_k has --TS, --WPT"),
+        (("--axis", "--TS", "4", "x"), "--TS x: give a whole number"),
         (("--", "--TS", "x"), "--TS x: give a whole number"),
         (("--", "--TS", "128"), "--TS 128: 128 work-items in dimension 0"),
     ],
