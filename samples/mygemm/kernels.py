@@ -246,7 +246,7 @@ def _cores(problem, device):
 def _dots_start(given, problem, limits, device):
     if type_of(device) != "cpu":
         return _DOTS
-    return {**_DOTS, "WIDTH": _cores(problem, device)[1], "LANES": 1}
+    return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
 
 
 def _dots_groups(problem, params, device):

@@ -22,7 +22,7 @@ try:
     import pyopencl as cl
 
     from common import cli, device, gemm, roofline
-    from common.expected import Expected
+    from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
 except ImportError as missing:

@@ -12,9 +12,8 @@
  *     +-------------+         |o o o|     |     |     SLICES such teams share the rows of B, and add
  *                             +-----+-----+-----+     up their sums at the end, in the same order.
  *
- * NDRange: work-groups of (LANES, SLICES). Dimension 0 has any number of them: each takes an even
- * share of the columns. Dimension 1 has one for each row of C. WIDTH * LANES must divide NC. M, N
- * and K may be any number from 1 up.
+ * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 one for
+ * each row of C. WIDTH * LANES must divide NC. M, N and K may be any number from 1 up.
  *
  * The idea: B is read once, and along its rows, where dot products would go down its columns. A CPU
  * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
@@ -44,7 +43,7 @@
 #define SLICES 8 /* of K; 1 on a CPU */
 #endif
 #ifndef NC
-#define NC 32 /* columns of a block: their sums fit in the L1 cache, or in registers */
+#define NC 32 /* columns of a work-group: their sums fit in the L1 cache, or in registers */
 #endif
 #ifndef UNROLL
 #define UNROLL 8 /* rows of B that are read side by side */
@@ -108,35 +107,29 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int lane = get_local_id(0), slice = get_local_id(1), i = get_group_id(1);
     __local VEC parts[SLICES][VECTORS][LANES];
 
-    /* This group's share: columns j0 .. j1 - 1. It may be empty. */
-    const int units = (N + STEP - 1) / STEP, groups = get_num_groups(0);
-    const int width = (units + groups - 1) / groups * STEP;
-    const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
+    /* This work-item's vectors begin at column j; it may have none. */
+    const int j = get_group_id(0) * NC + lane * WIDTH, columns = min(N - j, NC - lane * WIDTH);
+    VEC sums[VECTORS];
+    for (int v = 0; v < VECTORS; v++)
+        sums[v] = 0;
+
     A += i * (size_t)lda;
+    B += j;
+    int k = slice * UNROLL;
+    for (; k + UNROLL <= K; k += SLICES * UNROLL)
+        add_rows(UNROLL, A + k, B + k * (size_t)ldb, ldb, columns, sums);
+    for (; k < K; k++) /* the rest of K, which is in one slice */
+        add_rows(1, A + k, B + k * (size_t)ldb, ldb, columns, sums);
 
-    for (int jb = j0; jb < j1; jb += NC) {
-        /* This work-item's vectors begin at column j; it may have none. */
-        const int j = jb + lane * WIDTH, columns = min(j1, jb + NC) - j;
-        VEC sums[VECTORS];
+    for (int v = 0; v < VECTORS; v++)
+        parts[slice][v][lane] = sums[v];
+    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their parts */
+    if (slice > 0)
+        return;
+    for (int s = 1; s < SLICES; s++)
         for (int v = 0; v < VECTORS; v++)
-            sums[v] = 0;
-
-        int k = slice * UNROLL;
-        for (; k + UNROLL <= K; k += SLICES * UNROLL)
-            add_rows(UNROLL, A + k, B + k * (size_t)ldb + j, ldb, columns, sums);
-        for (; k < K; k++) /* the rest of K, which is in one slice */
-            add_rows(1, A + k, B + k * (size_t)ldb + j, ldb, columns, sums);
-
-        for (int v = 0; v < VECTORS; v++)
-            parts[slice][v][lane] = sums[v];
-        barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their parts */
-        if (slice == 0)
-            for (int s = 1; s < SLICES; s++)
-                for (int v = 0; v < VECTORS; v++)
-                    sums[v] += parts[s][v][lane];
-        if (slice == 0)
-            for (int v = 0; v * STEP < columns; v++)
-                update(alpha, sums[v], beta, C + i * (size_t)ldc + j + v * STEP, columns - v * STEP);
-        barrier(CLK_LOCAL_MEM_FENCE); /* and they have been read before the next ones come */
-    }
+            sums[v] += parts[s][v][lane];
+    C += i * (size_t)ldc + j;
+    for (int v = 0; v * STEP < columns; v++)
+        update(alpha, sums[v], beta, C + v * STEP, columns - v * STEP);
 }

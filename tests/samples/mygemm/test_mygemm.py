@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, icd, interleaved, isolation
+from common.bounds import Expected
 from common.errors import UsageError
-from common.expected import Expected
 from common.gemm import Size
 from common.stream import Stream
 from deploy import samples

@@ -8,8 +8,8 @@ import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
+from common.bounds import Expected
 from common.errors import Unsupported, UsageError
-from common.expected import Expected
 from common.stream import Stream
 
 
@@ -103,7 +103,7 @@ MUTANTS = {
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
     "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
     "17 reads beyond the row": (17, "n < count ? from[n] : 0", "from[n + 1]"),
-    "17 forgets a block": (17, "jb < j1; jb += NC", "jb < min(j1, j0 + NC); jb += 2 * NC"),
+    "17 forgets a group": (17, "get_group_id(0) * NC", "get_group_id(0) / 2 * NC"),
 }
 
 
