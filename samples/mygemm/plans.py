@@ -5,7 +5,7 @@ make them before it, and take C out of its copy again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import constraints
-from common.constraints import Space
+from common.constraints import VECTORS, Space
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
 from common.machine import tiles
@@ -82,6 +82,41 @@ class Kernel:
     def file(self):
         """The path of its source."""
         return FOLDER / f"{self.label}.cl"
+
+
+# What a search tries for a parameter; where a kernel has others, they stand there.
+_SIDES, _TILES, _PER_ITEM = (16, 32, 64, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16)
+_VALUES = {
+    **dict.fromkeys(("TS", "TSDK"), _TILES),
+    **dict.fromkeys(("TSM", "TSN"), _SIDES),
+    **dict.fromkeys(("WPT", "WPTM", "WPTN", "RY", "THREADSX", "THREADSY"), _PER_ITEM),
+    **dict.fromkeys(("WIDTH", "RX", "RK", "M0", "N0", "UNROLL", "LANES", "ROWS"), VECTORS),
+    "TSK": (4, 8, 16, 32),
+    "PAD": (0, 1, 2),
+    "CHAIN": (0, 16, 32, 64, 128),
+}
+_MAY_BE_0 = ("PAD", "CHAIN")
+
+
+def define(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
+    """Return a Kernel; a parameter for which VECTORS are tried must be one of them."""
+    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
+    own = [
+        f"{name} in {VECTORS}" if tried[name] is VECTORS else f"{name} >= 1"
+        for name in defaults
+        if name not in _MAY_BE_0
+    ]
+    return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
+
+
+def over(count, unit):
+    """Return an expression: how many units `count` needs."""
+    return f"(({count} + {unit} - 1) // ({unit}))"
+
+
+def up(count, unit):
+    """Return an expression: `count`, rounded up to whole units."""
+    return f"({over(count, unit)} * ({unit}))"
 
 
 class Plan(NamedTuple):
@@ -202,6 +237,22 @@ def facts_of(kernel, problem, limits):
         local = max(limits.local_mem_size, kernel.local_least)
         limits = replace(limits, local_mem_size=local)
     return constraints.facts(limits, problem.dtype.itemsize)
+
+
+def described(kernels, problem, limits, device):
+    """Return what cli.describe() tells of the kernels."""
+    found = []
+    for kernel in kernels:
+        space = space_of(kernel, {}, problem, limits, device)
+        if kernel.local_least:  # more than a reader of the device's limits would know of
+            fits = f"{space.local_bytes} <= {facts_of(kernel, problem, limits)['local_mem_size']}"
+            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
+        found.append({
+            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
+            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
+            "itemsize": problem.dtype.itemsize,
+        })
+    return found
 
 
 @dataclass

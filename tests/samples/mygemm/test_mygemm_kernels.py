@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, tuned
+from common.bounds import Expected
 from common.errors import UsageError
-from common.expected import Expected
 from common.interleaved import finish
 from common.stream import Stream
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
+from common.bounds import Expected
 from common.errors import Unsupported, UsageError
-from common.expected import Expected
 from common.program import build
 from common.stream import Stream
 

@@ -139,7 +139,7 @@ def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch,
         type=cl.device_type.GPU, native_vector_width_float=4, version="OpenCL 3.0",
         image_support=True, image2d_max_width=8192, image2d_max_height=8192, **H200,
     )
-    (told,) = sample.kernels.described([(kernel, {})], problem, LIMITS, chip)
+    (told,) = sample.plans.described([kernel], problem, LIMITS, chip)
     assert json.loads(json.dumps(told))["options"] == ["--kernel", str(number)]
     space, known = constraints.Space(**told["space"]), constraints.facts(LIMITS, told["itemsize"])
     assert constraints.broken(space, space.defaults, known) == []
