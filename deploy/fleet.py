@@ -23,6 +23,7 @@ from deploy.ssh import SshLink
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
 _STOPPED = "stopped"  # of a board
+_TAKES_WORDS = ("run", "sweep")
 
 
 class Board:
@@ -73,6 +74,7 @@ class Fleet:
 
     def __init__(self):
         self.named = []  # by -H, for every task
+        self.words = ()  # after --, for each task that takes options of a sample
         self.ssh_file = None
         self.case_failed = False
         self._last = [boards.LOCAL]
@@ -172,6 +174,7 @@ class Executor(fabric.executor.Executor):
     """Runs each task once, for all boards together: fabric would go through -H one by one."""
 
     def expand_calls(self, calls, apply_hosts=True):
+        self.core.remainder = ""  # fabric would run it as a shell command
         return super().expand_calls(calls, apply_hosts=False)
 
     def execute(self, *tasks):
@@ -189,6 +192,10 @@ class Executor(fabric.executor.Executor):
         if options.hosts.value is not None:
             FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
         try:
+            if "--" in sys.argv:
+                FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
+                if not any(task.name in _TAKES_WORDS for task in tasks):
+                    raise UsageError(f"options after -- are for {' and '.join(_TAKES_WORDS)} only")
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             incoming.sweep(RESULTS)

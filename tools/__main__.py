@@ -1,7 +1,5 @@
 """Tools for every sample. Each starts a sample as a program, and reads its records.
 
-python -m tools sweep SAMPLE     run every point of options x values, with a journal
-python -m tools tune SAMPLE      search for the best parameters of a kernel
 python -m tools replay FILE:LINE repeat the run of a record, and compare
 python -m tools inspect SAMPLE   show each kernel's registers and instructions
 python -m tools check SAMPLE     look for data races and out-of-bounds accesses, with Oclgrind
@@ -26,7 +24,8 @@ from common.errors import (
 )
 from common.text import one_line
 
-COMMANDS = ("sweep", "tune", "replay", "inspect", "check")
+COMMANDS = ("replay", "inspect", "check")
+_MOVED = {"sweep": "fab sweep SAMPLE", "tune": "fab sweep SAMPLE --kernel NAME"}
 
 
 class _Stopped(BaseException):
@@ -39,6 +38,8 @@ def main(argv):
         print(__doc__.strip())
         return PASSED
     name = argv[0]
+    if name in _MOVED:
+        raise UsageError(f"{name} is a task of fab now: {_MOVED[name]}; see docs/experiments.md")
     if name not in COMMANDS:
         raise UsageError(f"'{name}' is not a tool: choose from {', '.join(COMMANDS)}")
     return importlib.import_module(f"tools.{name}").main(argv[1:])

@@ -40,7 +40,8 @@ except KeyboardInterrupt:
     sys.exit(130)
 
 # What the sample did itself before there were tools for all samples.
-MOVED = {"explore": "sweep gemmbench", "replay": "replay FILE:LINE", "check": "check gemmbench"}
+MOVED = {"explore": "fab sweep gemmbench", "replay": "python -m tools replay FILE:LINE",
+         "check": "python -m tools check gemmbench"}
 ENERGY_LIMIT = 15.0  # seconds that a power sensor has for its readings
 
 
@@ -244,7 +245,7 @@ def ms(seconds):
 def command(word):
     """Raise what is wrong with a word that is no option: an argparse type."""
     if word in MOVED:
-        text = f"{word} is now a tool for all samples: python -m tools {MOVED[word]}"
+        text = f"{word} is now a tool for all samples: {MOVED[word]}"
     elif word == "paper":
         text = "paper must come first: run.py paper ..."
     else:
