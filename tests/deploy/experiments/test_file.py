@@ -39,6 +39,18 @@ def test_options_after_the_name_replace_axes(read):
     assert (found.axes, found.options) == ({}, ("--size=4", "--kernel", "1"))
 
 
+def test_an_option_with_several_values_is_an_axis(read):
+    words = ("--repeat", "3", "--size", "4", "5", "--check-only", "--alpha", "-1", "2")
+    found = read('sample = "stub"\n[axes]\n"--size" = [8, 16]\n', *words)
+    assert found.axes == {"--kernel": ("1", "2"), "--size": ("4", "5"), "--alpha": ("-1", "2")}
+    assert found.options == ("--repeat", "3", "--check-only")
+
+
+def test_numbers_of_the_command_line(read):
+    found = read('sample = "stub"\nbudget = 9\nrounds = 9\n', budget=None, limit=3, rounds=0)
+    assert (found.budget, found.limit, found.rounds) == (9, 3, 0)
+
+
 def test_a_kernel_and_a_budget_of_the_command_line(read):
     found = read('sample = "stub"\n', kernel="1", budget=3)
     assert (found.name, found.kernel, found.budget, found.search) == ("x-1", "1", 3, "random")

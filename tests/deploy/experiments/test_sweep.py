@@ -2,14 +2,16 @@
 
 import json
 import re
+import threading
 
 import pytest
 from stub_board import Bench
 
 from common.errors import UsageError
 from deploy.errors import BoardError
-from deploy.experiments.member import Member
+from deploy.experiments.member import Asked, Member
 from deploy.experiments.records import Runs
+from tools import points
 
 
 @pytest.fixture
@@ -122,6 +124,35 @@ def test_a_board_on_which_the_sample_cannot_start(bench):
     assert "broken | away: ended with status 1 and left no record: ModuleNotFoundError" in out
     with pytest.raises(BoardError, match="no board is left"):
         bench.run(broken, text=AXES)
+
+
+@pytest.mark.parametrize("search", ["all", "learn"])
+def test_what_a_board_ran_for_a_host_that_was_killed_is_not_run_again(bench, search):
+    text = f'search = "{search}"\n{AXES}'
+    bench.run(text=text, budget=1)
+    (item,) = bench.came()
+    options = ("--kernel", "2", "--size", "16")
+    left = Member(bench.board())
+    left.connect()
+    left.run(Asked(points.Identity("stub", item).point(options).key, "stub", options, 60, []))
+    left.forget([])
+    bench.run(text=text)
+    assert len(set(keys(bench.came()))) == len(bench.came()) == len(bench.runs()) == 4
+    left.connect()
+    assert left.left == {}  # the board forgot what is stored
+    left.forget([])
+
+
+def test_a_sweep_that_continues_waits_for_a_board_in_use(bench):
+    """It may be at a point of the last host."""
+    bench.run(text=AXES, budget=1)
+    used, seen = Member(bench.board("used")), []
+    used.connect()
+    release = threading.Timer(2, lambda: (seen.extend(bench.runs()), used.forget([])))
+    release.start()
+    bench.run(bench.board(), bench.board("used"), text=AXES)
+    release.join()
+    assert (len(seen), len(bench.runs())) == (1, 4)
 
 
 def test_a_board_in_use_does_not_keep_the_others(bench):
