@@ -23,7 +23,7 @@ from deploy.ssh import SshLink
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
 _STOPPED = "stopped"  # of a board
-_TAKES_WORDS = ("run", "sweep")
+_TAKES_WORDS = ("run", "sweep", "replay")
 
 
 class Board:
@@ -195,7 +195,7 @@ class Executor(fabric.executor.Executor):
             if "--" in sys.argv:
                 FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
                 if not any(task.name in _TAKES_WORDS for task in tasks):
-                    raise UsageError(f"options after -- are for {' and '.join(_TAKES_WORDS)} only")
+                    raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             incoming.sweep(RESULTS)
@@ -206,6 +206,9 @@ class Executor(fabric.executor.Executor):
         except UsageError as error:
             complain(str(error))
             return WRONG_USAGE
+        except BoardError as error:
+            complain(str(error))
+            return OPENCL_FAILURE
         except Stopped as stop:
             complain("stopped; `fab collect` fetches what a board has done, if it is not here")
             return stop.exit_status

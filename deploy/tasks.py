@@ -94,6 +94,18 @@ def worker(c, scheduler, host=None):
     command.work(FLEET.select(c.config, host), scheduler, threading.Event())
 
 
+@task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
+def replay(c, record, host=None, trust=False):
+    """Repeat the run of a record on the board, and compare; options after -- are added."""
+    from deploy.experiments import command
+
+    FLEET.carry_out()
+    argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
+    there = FLEET.select(c.config, host)
+    if status := max(command.replay(board, argv) for board in there):
+        raise Exit(code=status)
+
+
 @task(help={**HOST, **VERBOSE})
 def collect(c, host=None, verbose=False):
     """Fetch the records of runs whose connection was lost."""
@@ -199,6 +211,6 @@ def update_expected(c, sample=None):
 
 
 namespace = Collection(
-    deploy, run_all, run, sweep, worker, collect, report, export, list_samples, clean, see_doctor,
-    provision, parity, update_expected,
+    deploy, run_all, run, sweep, replay, worker, collect, report, export, list_samples, clean,
+    see_doctor, provision, parity, update_expected,
 )

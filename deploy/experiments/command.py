@@ -3,12 +3,16 @@
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 
+from common.errors import OPENCL_FAILURE, SampleError
+from deploy.errors import BoardError
 from deploy.experiments import workers
+from deploy.experiments.member import Member
 from deploy.experiments.records import Runs
 from deploy.experiments.show import Show
 from deploy.experiments.sweep import Sweep
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
+from tools import replay as tool
 
 EXPERIMENTS = RESULTS / "experiments"
 
@@ -34,6 +38,19 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
     SCREEN.put(task.summary.lines())
     return task.summary.status()
+
+
+def replay(board, argv):
+    """Repeat the run of a record on a Board: `argv` as of `tools replay`; return its status."""
+    member = Member(board)
+    try:
+        member.connect()
+        return tool.main(argv, member.once)
+    except (SampleError, BoardError) as error:
+        board.say(str(error))
+        return getattr(error, "exit_status", OPENCL_FAILURE)
+    finally:
+        member.forget([])
 
 
 def work(boards, scheduler, stop):

@@ -6,15 +6,17 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from common import record
+from common.errors import SampleError
 from common.manifest import MOST_SECONDS
 from common.text import printable
 from deploy import home, ship
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
+from tools import child
 from tools.child import Outcome
 
-_KEY = re.compile("[0-9a-f]{32}")  # of a point; --describe has none
+_KEY = re.compile("[0-9a-f]{32}")  # of a point; once() has none
 STOPPED = "stopped"  # the reason of a point that was cut short: its result is none
 
 
@@ -54,13 +56,15 @@ class Member:
 
     def describe(self, sample, options, limit_s):
         """Return the record of --describe. Raises BoardError where there is none."""
-        args = (*options, "--describe")
-        done = self.run(Asked("describe", sample, args, limit_s, ["describe"]))
-        for item in done.records:
-            if item.variant == "describe":
-                return item
-        reasons = [item.reason for item in done.records if item.reason]
-        raise BoardError((reasons or [done.reason])[-1])
+        done = self.once(sample, (*options, "--describe"), limit_s)
+        try:
+            return child.described(sample, done)
+        except SampleError as error:
+            raise BoardError(str(error)) from error
+
+    def once(self, sample, options, limit_s):
+        """Run a sample for what is no point of an experiment; return the Outcome as run() does."""
+        return self.run(Asked("once", sample, options, limit_s, ["once"]))
 
     def run(self, asked):
         """Run a point; return its Outcome.

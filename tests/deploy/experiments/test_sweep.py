@@ -121,7 +121,7 @@ def test_a_board_on_which_the_sample_cannot_start(bench):
     broken = bench.board("broken", STUB_ROOT="/none")
     status, out = bench.run(bench.board(), broken, text=AXES)
     assert status == 0
-    assert "broken | away: ended with status 1 and left no record: ModuleNotFoundError" in out
+    assert "broken | away: stub: ended with status 1 and left no record: ModuleNotFoundError" in out
     with pytest.raises(BoardError, match="no board is left"):
         bench.run(broken, text=AXES)
 
