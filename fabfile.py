@@ -1,6 +1,7 @@
 """`fab --list` shows the tasks; they are in deploy/tasks.py."""
 
 import os
+import re
 import sys
 
 from common import stopping
@@ -12,7 +13,7 @@ from fabric.main import program
 from invoke import Exit, ParseError
 
 from common.errors import WRONG_USAGE
-from deploy.fleet import complain
+from deploy.screen import SCREEN
 from deploy.tasks import namespace
 
 __all__ = ["namespace"]
@@ -21,7 +22,7 @@ __all__ = ["namespace"]
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
     if kind is not BrokenPipeError:  # nobody reads on
-        complain(f"{kind.__name__}: {error}")
+        SCREEN.complain(f"{kind.__name__}: {error}")
         sys.stdout.flush()
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 
@@ -30,7 +31,10 @@ def _parse_tasks(parse=program.parse_tasks):
     try:
         parse()
     except ParseError as error:  # an unknown task or option, which invoke ends with status 1
-        raise Exit(f"fab: error: {error}", WRONG_USAGE) from error
+        if unknown := re.fullmatch("No idea what (.*) is!", str(error), re.S):
+            tasks = ", ".join(sorted(namespace.task_names))
+            error = f"no task or option {unknown[1]}; tasks: {tasks}; options: fab --help TASK"
+        raise Exit(f"fab: error: {error}", WRONG_USAGE) from None
 
 
 sys.excepthook = _one_line

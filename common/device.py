@@ -1,7 +1,7 @@
 """Choose, describe and open an OpenCL device; know its limits, real or of a named profile."""
 
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,7 +107,9 @@ def choose(platform=None, device=None, type_name=None):
             raise UsageError(f"PYOPENCL_CTX={':'.join(chosen)}: give platform, or platform:device")
         platform, device = chosen[0] or None, (chosen[1:] or [""])[0] or None
 
-    found = platforms()
+    # Mesa's dummy device says what it was asked that it does not know.
+    with program.quiet_driver() if program.builds_only() else nullcontext():
+        found = platforms()
     if platform is not None:
         found = [_pick(found, platform, "platform")]
     elif len(found) > 1 and _is_number(device):

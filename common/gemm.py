@@ -60,6 +60,11 @@ class Problem(NamedTuple):
         """The type of C, alpha and beta: wider than that of A and B where those are bytes."""
         return _of_c(self.dtype)
 
+    @property
+    def unit(self):
+        """The unit of its rates: 10^9 operations a second, of integers or in floating point."""
+        return "GOPS" if self.c_dtype.kind == "i" else "GFLOPS"
+
 
 def _of_c(dtype):
     return np.dtype(np.int32 if np.dtype(dtype) == np.int8 else dtype)
@@ -260,32 +265,13 @@ def checked_betas(data, beta):
     return [beta] if beta else [0, 1 if data == "integer" else 0.5]
 
 
-class Expected:
-    """The inputs A, B, C of a GEMM, and what it must make of them.
+def metrics(size, times, unit="GFLOPS"):
+    """Return the metrics of a record for one GEMM of that size with the Timing `times`.
 
-    `cases` has (beta, result, bound) for each of checked_betas(), the results in float64. `unread`
-    is what C is full of where no kernel may read it.
+    The convention names the unit of the rate where that is not GFLOPS.
     """
-
-    def __init__(self, size, dtype, data, seed, alpha, beta):
-        """Draw the inputs; `data` is of INPUTS. Raises UsageError where the result overflows."""
-        self.inputs = A, B, C = INPUTS[data](size, seed, dtype)
-        self._alpha, self.cases = alpha, []
-        self.unread = 77 if C.dtype.kind == "i" else np.nan
-        for each in checked_betas(data, beta):
-            result, bound = reference(alpha, A, B, each, C)
-            self.cases.append((each, result, bound * (data != "integer")))
-
-    def product(self):
-        """Return (A * B, bound), which is what libraries make."""
-        beta, *case = self.cases[0]
-        A, B, C = self.inputs
-        return case if (self._alpha, beta) == (1, 0) else reference(1, A, B, 0, C)
-
-
-def metrics(size, times):
-    """Return the metrics of a record for one GEMM of that size with the Timing `times`."""
-    return {"gflops": times.rate(size.flop() / 1e9)[0], "flop_convention": FLOP_CONVENTION}
+    convention = FLOP_CONVENTION if unit == "GFLOPS" else f"{FLOP_CONVENTION}, in {unit}"
+    return {"gflops": times.rate(size.flop() / 1e9)[0], "flop_convention": convention}
 
 
 def _longest(size):
@@ -369,11 +355,12 @@ class Check:
         }
 
 
-def check(result, expected, bound, intact=True):
+def check(result, expected, bound, intact=True, mean=np.inf):
     """Compare a result with its reference, element by element.
 
     Where the bound is 0 the result must be equal. A NaN always fails, and so does what is right but
-    did not leave the guards of the matrices `intact`.
+    did not leave the guards of the matrices `intact`. The root mean square of all errors is at most
+    `mean`.
     """
     error = np.abs(result.astype(expected.dtype) - expected)
     ok = error <= bound  # not `error > bound`: that would let NaN through
@@ -387,4 +374,6 @@ def check(result, expected, bound, intact=True):
             f"{wrong.size} of {ok.size} elements are wrong, the first is C[{i}][{j}]: "
             f"{result[i, j]:.9g} instead of {expected[i, j]:.9g}"
         )
+    elif (found := np.sqrt(np.mean(error**2))) > mean:
+        reason = f"the root mean square of the errors is {found:.3g}, not at most {mean:.3g}"
     return Check(float(error.max()), float(over.max()), reason, first)

@@ -42,15 +42,9 @@ _VALHALL = {
     },
 }
 PROFILES = {
-    "mali-t628": _MIDGARD,
-    "mali-t760": _MIDGARD,
-    "mali-t860": _MIDGARD,
-    "mali-g31": _BIFROST,
-    "mali-g52": _BIFROST,
-    "mali-g72": _BIFROST,
-    "mali-g57": _VALHALL,
-    "mali-g310": _VALHALL,
-    "mali-g610": _VALHALL,
+    **dict.fromkeys(("mali-t628", "mali-t760", "mali-t860"), _MIDGARD),
+    **dict.fromkeys(("mali-g31", "mali-g52", "mali-g72"), _BIFROST),
+    **dict.fromkeys(("mali-g57", "mali-g310", "mali-g610"), _VALHALL),
     # The least that OpenCL 1.1 asks of an embedded profile (section 10).
     "embedded": {
         "max_work_group_size": 1,

@@ -70,12 +70,15 @@ def build(context, path, defines=None, options=(), before=()):
     compiler's log with the lines of source it names.
     """
     try:
-        source = "".join(files.read_bytes(each, _LARGEST).decode() for each in (*before, path))
+        texts = {each: files.read_bytes(each, _LARGEST).decode() for each in (*before, path)}
     except UsageError as error:
         why = str(error).rpartition(": ")[2]
         raise OpenCLFailure(f"cannot read the kernel {path.name}: {why}") from error
     except UnicodeDecodeError as error:
         raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
+    # Behind others a file has its own line numbers, and its name, in the compiler's messages.
+    named = (f'#line 1 "{each.name}"\n{text}' for each, text in texts.items())
+    source = "".join(named if before else texts.values())
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)
@@ -86,14 +89,14 @@ def build(context, path, defines=None, options=(), before=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             started = time.perf_counter()
-            with _quiet_driver() as said, _limited():
+            with quiet_driver() as said, _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
             why = f" does not build: {_first_error(str(error))}"
-            raise _failure(path, why, _with_source(str(error), source)) from error
+            raise _failure(path, why, _with_source(str(error), texts)) from error
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
         raise _failure(path, f": {wrong}", None)
@@ -202,7 +205,7 @@ def _limited():
 
 
 @contextmanager
-def _quiet_driver():
+def quiet_driver():
     """Keep away what a driver itself writes to stderr: the log that it returns says it again.
 
     With --build-only, yield a list that holds it afterwards, with what it writes to stdout: Mesa
@@ -224,12 +227,14 @@ def _quiet_driver():
             said.append(file.read(_MOST_SAID).decode(errors="replace"))
 
 
-def _with_source(log, source):
-    lines = source.splitlines()
+def _with_source(log, texts):
+    """Return a log with the lines that it names, of the {path: text} of a program's files."""
     shown = []
     for line in log.splitlines():
         shown.append(line)
         place = _error_place(line)
+        named = [text for path, text in texts.items() if f"{path.name}:" in line]
+        lines = (named or list(texts.values()))[-1].splitlines()
         if place and int(place[1]) <= len(lines):
             named = lines[int(place[1]) - 1]
             if named.strip() not in log:  # some compilers show it themselves

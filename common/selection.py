@@ -12,7 +12,7 @@ from common.errors import UsageError
 
 def add_options(parser, kernels, default):
     """Add --kernel, and an option for each parameter of the kernels."""
-    text = f"numbers or names between commas, all, or best (default {default})"
+    text = f"numbers (6,21-24) or names between commas, all, or best (default {default})"
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
     group = parser.add_argument_group("parameters of the kernels; what is not given is chosen")
     for name in parameters(kernels):
@@ -34,7 +34,7 @@ def parse(kernels, text):
     if text == "all":
         return list(kernels)
     chosen = []
-    for name in text.split(","):
+    for name in _words(kernels, text):
         key = int(name) if name.isascii() and name.isdigit() else name
         if name in ("all", "best"):
             raise ArgumentTypeError(f"'{name}' stands alone, or not at all")
@@ -43,6 +43,17 @@ def parse(kernels, text):
             raise ArgumentTypeError(f"'{name}' is no kernel; give all, best, or some of: {have}")
         chosen.append(known[key])
     return list(dict.fromkeys(chosen))
+
+
+def _words(kernels, text):
+    """Yield the words between commas; for a range such as 21-24, the numbers in it."""
+    for word in text.split(","):
+        first, _, last = word.partition("-")
+        if first.isdecimal() and last.isdecimal():
+            numbers = (each.number for each in kernels)
+            yield from [str(n) for n in numbers if int(first) <= n <= int(last)] or [word]
+        else:
+            yield word
 
 
 def named(args, kernels):

@@ -80,7 +80,7 @@ def find(folder, about, precision, size):
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
              -(entry["gflops"] or 0), file.name, number, its["name"], entry)
             for file, its, entries in files
-            if all(its[key] is not None and its[key] == mine[key] for key in keys)
+            if all(_same(its[key], mine[key]) for key in keys)
             for number, entry in enumerate(entries)
             if entry["precision"] == precision and not entry["slower_than"]
         ]
@@ -91,6 +91,11 @@ def find(folder, about, precision, size):
             why = f"{how} for {what} ({name}: {told}{entry['driver']})"
             found.append(Found(entry["kernel"], entry["params"], why))
     return found
+
+
+def _same(name, other):
+    # Its own driver says ARM, and Mesa's Arm.
+    return name is not None and str(name).lower() == str(other).lower()
 
 
 def _flop(size):
@@ -131,9 +136,9 @@ def _read(path):
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         device, entries = data["device"], data["entries"]
+        # Older entries have no spread, nor has one that a compiler's model chose.
         if set(device) != _DEVICE_KEYS or any(
-            set(entry) | {"spread"} != _ENTRY_KEYS
-            for entry in entries  # older ones have none
+            set(entry) | {"spread"} != _ENTRY_KEYS for entry in entries
         ):
             raise ValueError("unknown or missing keys")
         for entry in entries:

@@ -12,8 +12,10 @@ from common.manifest import TIME_LIMIT, is_time_limit
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
 REFERENCE = "reference"  # in results/: runs that came with the samples
-# What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder.
-_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]{0,199}")  # file names have up to 255
+# What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder: file
+# names have up to 255 characters.
+_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]{0,199}")
+_PARTS = re.compile("(.+@)?([^@:]+(:(?P<port>[0-9]{1,5}))?|[^@:]*:[^@:]*:[^@]*)")  # or IPv6
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_BYTES = 256 * 1024  # of boards.toml
 DEVICE_TYPES = ("all", "cpu", "gpu", "acc", "default")
@@ -54,14 +56,8 @@ def check_name(name):
     """Return `name` if it can be a board's, else raise UsageError."""
     if name == REFERENCE:
         raise UsageError(f"no board can be called {name}: results/{name} came with the samples")
-    user, at, address = name.rpartition("@")
-    host, colon, port = address.partition(":")
-    whole = host and (user or not at)
-    if colon and ":" not in port:  # else it is an IPv6 address
-        whole = whole and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536
-    elif colon:
-        whole = user or not at
-    if not (_NAME.fullmatch(name) and whole):
+    parts = _NAME.fullmatch(name) and _PARTS.fullmatch(name)
+    if not (parts and 0 < int(parts["port"] or 22) < 65536):
         raise UsageError(
             f"{name!r} is not a host: give a Host of your ssh configuration, or user@address:port; "
             "several after -H, with commas between them"
@@ -87,24 +83,18 @@ def load(file):
     tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
     return {
-        check_name(name): _settings(file, name, _named(table, name))
+        check_name(name): _settings(file, name, table)
         for names, table in tables.items()
         for name in names.split(",")
     }
-
-
-def _named(table, board):
-    """Return what a board's table is to be, with the board's name for {board} in texts."""
-    if not isinstance(table, dict):
-        return table
-    texts = {key: value for key, value in table.items() if isinstance(value, str)}
-    return {**table, **{key: text.replace("{board}", board) for key, text in texts.items()}}
 
 
 def _settings(file, name, table):
     where = f"{Path(file).name}: board {name}"
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table: write [{name}] and its settings below")
+    table = {key: value.replace("{board}", name) if isinstance(value, str) else value
+             for key, value in table.items()}
     known = {f.name for f in fields(Settings)}
     if unknown := set(table) - known:
         have = ", ".join(sorted(known))
@@ -123,15 +113,14 @@ def _is_text(value):
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
-def _is_names(value):
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
 def _is_environment(value):
     return isinstance(value, dict) and all(
-        _VARIABLE.fullmatch(name) and isinstance(text, str) and "\0" not in text
-        for name, text in value.items()
+        _VARIABLE.fullmatch(name) and (text == "" or _is_text(text)) for name, text in value.items()
     )
+
+
+def _is_names(value):
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 _CHECKS = {

@@ -51,15 +51,11 @@ class Finding(NamedTuple):
     todo: str | None = None
 
 
-_BUILD_ONLY = Finding("note", "device", "this board only compiles: its kernels are not run")
-
-
 def examine(board):
     """Print the findings about a board; return whether samples can run there."""
     board.say(f"doctor of {board.name}")
     build_only = board.settings.build_only
-    texts = modules(tried=not build_only)
-    facts = board.start("facts", limits.PROBES, modules=texts).event()
+    facts = board.start("facts", limits.PROBES, modules=modules(not build_only)).event()
     reached = Finding("ok", "reachable", board.link.address)
     with sense(facts):
         return show(board, [reached, *judge(facts, time.time(), build_only)])
@@ -91,77 +87,69 @@ def judge(facts, now, build_only=False):
 
     `build_only` is the board's setting: its device file is then none that anything opens.
     """
+    compiles = Finding("note", "device", "this board only compiles: its kernels are not run")
     return [
         *_python(facts),
-        *_packages(facts),
         *_icd(facts),
-        *([_BUILD_ONLY] if build_only else _nodes(facts)),
+        *([compiles] if build_only else _nodes(facts)),
         *_devices(facts),
-        *_governors(facts),
         *_machine(facts, now),
         *_folder(facts),
     ]
 
 
+def _checked(good, what, text, todo, level="FAIL"):
+    """Return a Finding: ok if it is `good`, else of that level with what to do."""
+    return Finding("ok", what, text) if good else Finding(level, what, text, todo)
+
+
+def is_recent(facts):
+    """Tell whether the board's Python can run the samples."""
+    return tuple(map(int, facts["python"]["version"].split(".")[:2])) >= OLDEST_PYTHON
+
+
 def _python(facts):
-    version = facts["python"]["version"]
-    text = f"{version}, {facts['python']['path']}"
-    if tuple(map(int, version.split(".")[:2])) < OLDEST_PYTHON:
-        wanted = ".".join(map(str, OLDEST_PYTHON))
-        todo = f"install Python {wanted} or newer, and set python in boards.toml to it"
-        yield Finding("FAIL", "python3", text, todo)
-    else:
-        yield Finding("ok", "python3", text)
-    if python := facts["provisioned"]["python"]:
-        yield Finding("ok", "python3", f"{python}, provisioned: the samples run with it")
-
-
-def _packages(facts):
+    text = f"{facts['python']['version']}, {facts['python']['path']}"
+    todo = "install Python 3.10 or newer, and set python in boards.toml to it"
+    yield _checked(is_recent(facts), "python3", text, todo)
+    if facts["provisioned"]:
+        yield Finding("ok", "packages", f"{facts['provisioned']}: of `fab provision`")
     for name, probe in facts["packages"].items():
-        if probe["ok"]:
-            yield Finding("ok", name, probe["text"])
-            continue
+        todo = f"run `fab provision`, or sudo apt install {DEBIAN[name]}"
         # Only samples that read images need Pillow.
         level = "note" if name == "PIL" else "FAIL"
-        todo = f"run `fab provision`, or sudo apt install {DEBIAN[name]}"
-        yield Finding(level, name, probe["text"], todo)
+        yield _checked(probe["ok"], name, probe["text"], todo, level)
 
 
 def _icd(facts):
-    vendors, files = facts["icd"]["vendors"], facts["icd"]["files"]
+    files = facts["icd"]["files"]
     if not files:
-        text = f"no ICD file in {vendors}"
-        if _platforms(facts):
-            yield Finding("ok", "ICD", f"{text}: a driver comes with Python's packages")
-        else:
-            todo = (
-                "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
-                "into a file there whose name ends in .icd"
-            )
-            yield Finding("FAIL", "ICD", text, todo)
+        text = f"no ICD file in {facts['icd']['vendors']}"
+        if works := bool(_platforms(facts)):
+            text += ": a driver comes with Python's packages"
+        todo = (
+            "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
+            "into a file there whose name ends in .icd"
+        )
+        yield _checked(works, "ICD", text, todo)
     for icd in files:
+        loads = icd["problem"] is None
         text = f"{icd['file']}: {icd['library']}"
-        if icd["problem"] is None:
-            yield Finding("ok", "ICD", text)
-        else:
-            todo = "install that library, or set LD_LIBRARY_PATH in the board's env in boards.toml"
-            yield Finding("FAIL", "ICD", f"{text} does not load: {icd['problem']}", todo)
+        text += "" if loads else f" does not load: {icd['problem']}"
+        todo = "install that library, or set LD_LIBRARY_PATH in the board's env in boards.toml"
+        yield _checked(loads, "ICD", text, todo)
 
 
 def _nodes(facts):
     for node in facts["nodes"]:
         text = f"{node['path']} {node['mode']} {node['owner']}:{node['group']}"
         text += f", {node['driver']}" if node["driver"] else ""
-        if node["usable"]:
-            yield Finding("ok", "device", text)
-        else:
-            todo = f"sudo usermod -aG {node['group']} {facts['user']}, then log in again"
-            if node["group"] == "root" or node["mode"][4:6] != "rw":
-                todo = f"give it to a group of its own with a udev rule (GROUP, MODE=0660), {todo}"
-                todo = todo.replace(f"-aG {node['group']}", "-aG GROUP")
-            yield Finding(
-                "note", "device", f"{text}: {facts['user']} has no permission to use it", todo
-            )
+        text += "" if node["usable"] else f": {facts['user']} has no permission to use it"
+        of_group = node["group"] != "root" and node["mode"][4:6] == "rw"
+        rule = "give it to a group of its own with a udev rule (GROUP, MODE=0660), "
+        group = node["group"] if of_group else "GROUP"
+        todo = f"sudo usermod -aG {group} {facts['user']}, then log in again"
+        yield _checked(node["usable"], "device", text, todo if of_group else rule + todo, "note")
     if not facts["nodes"]:
         todo = "a GPU needs its kernel driver loaded (Mali: mali_kbase or panfrost): see dmesg"
         yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*: no GPU", todo)
@@ -174,8 +162,8 @@ def _platforms(facts):
 
 def _devices(facts):
     platforms = _platforms(facts)
-    works = any(not _problem(d) for platform in platforms for d in platform["devices"])
-    if not any(platform["devices"] for platform in platforms):
+    devices = [device for platform in platforms for device in platform["devices"]]
+    if not devices:
         todo = (
             "fix the ICD files, libraries and permissions above; -1001 is what the loader says "
             "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
@@ -184,68 +172,52 @@ def _devices(facts):
         if not facts["packages"]["pyopencl"]["ok"]:
             text, todo = "it cannot be asked for its devices", "pyopencl must be there first"
         yield Finding("FAIL", "OpenCL", text, todo)
+    level = "FAIL" if all(device.get("problem") for device in devices) else "note"
     for platform in platforms:
-        text = f"{platform['name']}, {platform['version']}"
-        if platform["problem"] or not platform["devices"]:
-            todo = "its driver does not match the kernel's, or has no access to the devices above"
-            if "rusticl" in platform["name"].lower():
-                todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
-            if not platform["version"]:  # an ICD file, whose driver cannot be loaded
-                text, todo = platform["name"], "the samples exclude it: update or remove it"
-            yield Finding("FAIL", "OpenCL", f"{text}: {platform['problem'] or 'no device'}", todo)
-        else:
-            yield Finding("ok", "OpenCL", text)
+        yield _platform(platform)
         for device in platform["devices"]:
+            problem = device.get("problem")
             text = f"    {device['name']} ({device['type']}), driver {device['driver']}"
-            if problem := _problem(device):
-                level = "note" if works else "FAIL"
-                todo = "not chosen by default (-p forces it): update or remove its driver"
-                yield Finding(level, "OpenCL", f"{text}: its driver {problem}", todo)
-            else:
-                yield Finding("ok", "OpenCL", text)
-            yield from _known(f"{platform['name']} {device['name']}")
-    kinds = {device["type"] for platform in platforms for device in platform["devices"]}
+            text += f": its driver {problem}" if problem else ""
+            todo = "not chosen by default (-p forces it): update or remove its driver"
+            yield _checked(not problem, "OpenCL", text, todo, level)
+            for pattern, (text, todo) in _KNOWN.items():
+                if re.search(pattern, f"{platform['name']} {device['name']}"):
+                    yield Finding("note", "known", text, todo)
     sound = platforms and all(platform["devices"] for platform in platforms)
-    if sound and facts["nodes"] and "gpu" not in kinds:
+    if sound and facts["nodes"] and "gpu" not in {device["type"] for device in devices}:
         todo = "install the GPU's OpenCL driver: the samples would run on the CPU"
         yield Finding("note", "OpenCL", "there is a GPU's device file, but no GPU", todo)
 
 
-def _known(name):
-    for pattern, (text, todo) in _KNOWN.items():
-        if re.search(pattern, name):
-            yield Finding("note", "known", text, todo)
-
-
-def _problem(device):
-    """Return what is wrong with the driver of a device, or None."""
-    return device.get("problem")
-
-
-def _governors(facts):
-    for name, governor in facts["governors"].items():
-        if governor == "performance":
-            yield Finding("ok", "governor", f"{name}: {governor}")
-        else:
-            todo = "times vary with the clock: set it to performance before you measure"
-            yield Finding("note", "governor", f"{name}: {governor}", todo)
-    if not facts["governors"]:
-        yield Finding("ok", "governor", "none: this system does not control the clock")
+def _platform(platform):
+    name, version = platform["name"], platform["version"]
+    good = platform["devices"] and not platform["problem"]
+    todo = "its driver does not match the kernel's, or has no access to the devices above"
+    if "rusticl" in name.lower():
+        todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
+    if not version:  # an ICD file, whose driver cannot be loaded
+        todo = "the samples exclude it: update or remove it"
+    text = f"{name}, {version}" if version else name
+    text += "" if good else f": {platform['problem'] or 'no device'}"
+    return _checked(good, "OpenCL", text, todo)
 
 
 def _machine(facts, now):
+    for name, governor in facts["governors"].items():
+        todo = "times vary with the clock: set it to performance before you measure"
+        good = governor == "performance"
+        yield _checked(good, "governor", f"{name}: {governor}", todo, "note")
+    if not facts["governors"]:
+        yield Finding("ok", "governor", "none: this system does not control the clock")
     yield Finding("ok", "kernel", facts["kernel"])
-    ahead = facts["clock"] - now
-    if abs(ahead) > LARGEST_CLOCK_ERROR:
+    if abs(facts["clock"] - now) > LARGEST_CLOCK_ERROR:
         there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
         todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
         yield Finding("note", "clock", f"the board believes it is {there} UTC", todo)
-    if facts["memory"] is not None:
-        text = f"{size_text(facts['memory'])} free"
-        if facts["memory"] < LEAST_MEMORY:
-            yield Finding("note", "memory", text, "end other programs, or add swap space")
-        else:
-            yield Finding("ok", "memory", text)
+    if (free := facts["memory"]) is not None:
+        todo = "end other programs, or add swap space"
+        yield _checked(free >= LEAST_MEMORY, "memory", f"{size_text(free)} free", todo, "note")
 
 
 def _folder(facts):
@@ -257,11 +229,10 @@ def _folder(facts):
     elif not folder["writable"]:
         todo = "name a writable folder in boards.toml, or remount it read-write"
         yield Finding("FAIL", "folder", f"{text}: not writable", todo)
-    elif folder["free"] < LEAST_DISK:
-        yield Finding("FAIL", "folder", text, f"free at least {size_text(LEAST_DISK)}")
     else:
-        state = "deployed" if folder["deployed"] else "nothing deployed yet"
-        yield Finding("ok", "folder", f"{text}: {state}")
+        text += ": deployed" if folder["deployed"] else ": nothing deployed yet"
+        todo = f"free at least {size_text(LEAST_DISK)}"
+        yield _checked(folder["free"] >= LEAST_DISK, "folder", text, todo)
     if folder["uncollected"]:
         text = f"{folder['uncollected']} runs to collect"
         yield Finding("note", "results", text, "`fab collect` fetches them")

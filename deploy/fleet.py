@@ -1,6 +1,5 @@
 """The boards of one call of fab, the work on them, and the exit status."""
 
-import logging
 import os
 import socket
 import sys
@@ -22,7 +21,6 @@ from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
-_STOPPED = "stopped"  # of a board
 _TAKES_WORDS = ("run", "sweep", "replay")
 
 
@@ -31,19 +29,14 @@ class Board:
 
     `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
     what the user sees of it; `stopping` tells whether the user stopped it, and `broken` says why
-    a run ended early; `fetched` are the folders of the runs that came home in this task.
+    a run ended early.
     """
 
     def __init__(self, name, settings, link):
         self.name, self.settings, self.link = name, settings, link
-        self.prefix = ""
-        self.failed = None
-        self.running = False
-        self.view = None
-        self.broken = None
-        self.fetched = []
-        self._session = None
-        self.stopping = False
+        self.prefix, self.failed, self.broken = "", None, None
+        self.view, self._session = None, None
+        self.running = self.stopping = False
 
     def start(self, do, seconds=limits.COPY, **request):
         """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.
@@ -51,7 +44,7 @@ class Board:
         It is to be done within `seconds`.
         """
         if self.stopping:
-            raise BoardError(_STOPPED)
+            raise BoardError(plan.STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
         self._session = self.link.start({**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
@@ -77,7 +70,7 @@ class Fleet:
         self.words = ()  # after --, for each task that takes options of a sample
         self.ssh_file = None
         self.case_failed = False
-        self._last = [boards.LOCAL]
+        self.last = [boards.LOCAL]  # names of the boards of the task before
         self._boards = {}
         self._steps = []  # planned, not yet carried out
 
@@ -87,13 +80,17 @@ class Fleet:
         `also` names boards that this one task needs beside them.
         """
         if names := self.asked(host):
-            self._last = names
-        names = list(dict.fromkeys([*also, *self._last]))
+            self.last = names
+        names = list(dict.fromkeys([*also, *self.last]))
         settings = boards.load(boards.path())
-        for name in names:
-            if name not in self._boards:
-                mine = settings.get(name, boards.Settings())
-                self._boards[name] = self._open(name, mine, config)
+        for name in [name for name in names if name not in self._boards]:
+            mine = settings.get(name, boards.Settings())
+            if name == boards.LOCAL:
+                link = LocalLink(mine.python or sys.executable)
+            else:
+                python = mine.python or "python3"
+                link = SshLink(name, config, python, self.ssh_file, mine.ssh_config)
+            self._boards[name] = Board(name, mine, link)
         return [self._boards[name] for name in names]
 
     def asked(self, host):
@@ -102,18 +99,6 @@ class Fleet:
             raise UsageError("give the boards with -H or with --host, not with both")
         names = self.named or ([] if host is None else [host])
         return list(dict.fromkeys(boards.check_name(name) for name in names))
-
-    def latest(self, host):
-        """Return the names of the boards of a task that needs their results only."""
-        return self.asked(host) or self._last
-
-    def _open(self, name, settings, config):
-        if name == boards.LOCAL:
-            link = LocalLink(settings.python or sys.executable)
-        else:
-            python = settings.python or "python3"
-            link = SshLink(name, config, python, self.ssh_file, settings.ssh_config)
-        return Board(name, settings, link)
 
     def plan(self, config, host, work, then=None, progress=None, also=()):
         """Plan to do `work(board)` on the boards of a task, and return the Step; see plan.py.
@@ -127,23 +112,7 @@ class Fleet:
     def carry_out(self):
         """Do all that is planned. Tasks that need it done call this, and so does the end of fab."""
         steps, self._steps = self._steps, []
-        plan.carry_out(steps, self._guarded)
-
-    @staticmethod
-    def _guarded(work, board):
-        try:
-            return work(board)
-        except BoardError as error:
-            board.failed = str(error)
-            board.link.close()  # what it still sends would only fill the memory
-        except UsageError:
-            raise
-        except Exception as error:  # one board's surprise must not cost the others their table
-            board.failed = _surprise(error)
-        if board.stopping and board.failed == _STOPPED:
-            return None  # the user knows
-        complain(f"{board.name}: {board.failed}")
-        return None
+        plan.carry_out(steps)
 
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
@@ -157,17 +126,6 @@ class Fleet:
 
 
 FLEET = Fleet()
-
-
-def complain(text):
-    """Print one line of error."""
-    SCREEN.complain(f"fab: error: {text}")
-
-
-def _surprise(error):
-    """Return a line for an unforeseen error; -d (--debug) shows its traceback."""
-    logging.getLogger("deploy").debug("unforeseen", exc_info=error)
-    return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
 
 
 class Executor(fabric.executor.Executor):
@@ -204,13 +162,13 @@ class Executor(fabric.executor.Executor):
             sys.stdout.flush()
             return FLEET.exit_status()
         except UsageError as error:
-            complain(str(error))
+            SCREEN.complain(str(error))
             return WRONG_USAGE
         except BoardError as error:
-            complain(str(error))
+            SCREEN.complain(str(error))
             return OPENCL_FAILURE
         except Stopped as stop:
-            complain("stopped; `fab collect` fetches what a board has done, if it is not here")
+            SCREEN.complain("stopped; `fab collect` fetches what a board has done, if not here")
             return stop.exit_status
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -218,5 +176,5 @@ class Executor(fabric.executor.Executor):
         except Exit as ended:
             return ended.code
         except Exception as error:
-            complain(_surprise(error))
+            SCREEN.complain(plan.surprise(error))
             return OPENCL_FAILURE

@@ -3,7 +3,6 @@
 import filecmp
 import json
 import os
-import re
 import shutil
 import threading
 from dataclasses import replace
@@ -19,11 +18,11 @@ from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
+from deploy.onboard.folder import RUN_NAME
 from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
 UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
-_RUN_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")  # as runs.name_run gives it
 _WRONG = {
     "inputs_sha256": "the inputs differ from expected.json",
     "output_sha256": "the output is not that of expected.json",
@@ -34,7 +33,7 @@ _PARSING = threading.Lock()  # records are large in memory: of one board at a ti
 class Case(NamedTuple):
     """A case that came home: its records as a summary needs them, and how long it took.
 
-    `seconds` is None where it never ran.
+    `seconds` is None where it never ran. There are no records while the run has not come to it.
     """
 
     sample: str
@@ -43,30 +42,18 @@ class Case(NamedTuple):
     seconds: float | None
 
 
-class Left(NamedTuple):
-    """What stayed on the board of a run: some of the paths, how many files, their bytes."""
-
-    paths: tuple
-    files: int
-    bytes: int
-
-    def __str__(self):
-        names = ", ".join(self.paths) + (", ..." if self.files > len(self.paths) else "")
-        count = "1 file" if self.files == 1 else f"{self.files} files"
-        return f"{count} of {size_text(self.bytes)} ({names}), in results/ of its folder"
-
-
 def run_name(name):
     """Return the name that a board gives to a run, if it can be one. Raises BoardError."""
-    if not _RUN_NAME.fullmatch(name):
+    if not RUN_NAME.fullmatch(name):
         raise BoardError(f"the board names a run {shortened(repr(name))}")
     return name
 
 
 def receive(session, target):
-    """Write the files of a run as they come, into a new folder; return what is Left, or None.
+    """Write the files of a run as they come, into a new folder; return what is left, or None.
 
-    Raises BoardError for a file that no run has, and for one that is too large.
+    That is a text on what stayed on the board. Raises BoardError for a file that no run has, and
+    for one that is too large.
     """
     target.mkdir()
     room, seen = limits.LARGEST_RUN, set()
@@ -80,10 +67,12 @@ def receive(session, target):
             for piece in session.pieces(size):
                 file.write(piece)
     with sense(event):
-        paths = tuple(shortened(str(path)) for path in event["left"][:3])
-        left = Left(paths, int(event["files"]), int(event["bytes"]))
-        size_text(left.bytes)
-        return left if left.files else None
+        count, size = int(event["files"]), size_text(int(event["bytes"]))
+        names = [shortened(str(path)) for path in event["left"][:3]]
+        names += ["..."] if count > len(names) else []
+        files = "1 file" if count == 1 else f"{count} files"
+        left = f"{files} of {size} ({', '.join(names)}), in results/ of its folder"
+        return left if count else None
 
 
 def _announced(event, room, seen):
@@ -131,7 +120,8 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
         base = folder / sample / name
         outcome = read_json(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
-            continue  # it has not started yet
+            cases.append(Case(sample, name, [], None))
+            continue
         started = base.with_suffix(".log").exists()
         not_run = f"{broken} while it ran" if started else f"not run: {broken}"
         not_run += f": {board.broken}" if board.broken else ""
@@ -143,7 +133,9 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
                 expected = known[sample].expected.get(name, {})
                 records = [judged(item, expected) for item in records]
                 records += _misprinted(records, known[sample].texts.get(name), base)
-            _write(base.with_suffix(".jsonl"), records)
+            base.parent.mkdir(exist_ok=True)
+            lines = "".join(item.to_line() + "\n" for item in records)
+            base.with_suffix(".jsonl").write_text(lines, encoding="utf-8")
             cases.append(Case(sample, name, [brief(item) for item in records[:room]], seconds))
             room -= len(cases[-1].records)
             more += len(records) - len(cases[-1].records)
@@ -188,12 +180,6 @@ def _lines(file):
         yield line
         while line and not line.endswith("\n"):
             line = file.readline(limits.LONGEST_RECORD)
-
-
-def _write(path, records):
-    path.parent.mkdir(exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(item.to_line() + "\n" for item in records)
 
 
 def _plain(name):

@@ -127,8 +127,6 @@ class Session:
 
     def pieces(self, count):
         """Yield the next `count` bytes, as they come."""
-        if type(count) is not int or count < 0:
-            raise BoardError("it announces an invalid file size")
         while count:
             if not self._rest:
                 self._rest += self._receive()
@@ -140,18 +138,16 @@ class Session:
             yield piece
 
     def _line(self):
-        start = 0
-        while (end := self._rest.find(b"\n", start)) < 0:
-            start = len(self._rest)
-            if start > limits.LONGEST_LINE:
+        while (end := self._rest.find(b"\n") + 1) == 0:
+            if len(self._rest) > limits.LONGEST_LINE:
                 raise BoardError(f"it sends a line of more than {limits.LONGEST_LINE} bytes")
             data = self._receive()
-            self._rest += data
             if not data:
-                end = start - 1
+                end = len(self._rest)
                 break
-        line = bytes(self._rest[: end + 1])
-        del self._rest[: end + 1]
+            self._rest += data
+        line = bytes(self._rest[:end])
+        del self._rest[:end]
         return line
 
     def _receive(self):
@@ -176,17 +172,13 @@ class Session:
         return left
 
 
-_NONSENSE = (
-    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
-)
-
-
 @contextmanager
 def sense(what):
     """Raise BoardError where what a board sent, such as an event, is not what it should be."""
     try:
         yield
-    except _NONSENSE as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
+            RecursionError) as error:
         why = f"{_text(what)} ({_text(error)})"
         raise BoardError(f"it sends invalid data: {why}") from error
 

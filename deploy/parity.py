@@ -43,15 +43,7 @@ class Finding(NamedTuple):
 
 def parity(fleet, config, host):
     """Run the cases here and on the boards, print how they compare; return whether all is good."""
-    loaded = samples.load()
-    both = fleet.select(config, host, [LOCAL])
-    boards = [board for board in both if board.name != LOCAL]
-    if not boards:
-        raise UsageError("parity compares this machine with a board: give --host")
-    if only := [board.name for board in boards if board.settings.build_only]:
-        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
-    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
-    name = runs.name_run()
+    loaded, name = samples.load(), runs.name_run()
 
     def work(board):
         ship.deploy(board)
@@ -59,6 +51,12 @@ def parity(fleet, config, host):
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
     step = fleet.plan(config, host, work, progress=progress.display, also=[LOCAL])
+    boards = [board for board in step.boards if board.name != LOCAL]
+    if not boards:
+        raise UsageError("parity compares this machine with a board: give --host")
+    if only := [board.name for board in boards if board.settings.build_only]:
+        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
+    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
     fleet.carry_out()
     rows = step.results
     here = rows.pop(LOCAL, None)
@@ -66,10 +64,7 @@ def parity(fleet, config, host):
         return False
     findings = [item for there in rows.values() for item in compare(here, there, name, loaded)]
     _show(findings)
-    SCREEN.put([
-        *table.ran_on([*here, *(row for there in rows.values() for row in there)]),
-        *(f"records and logs: {folder}" for board in both for folder in board.fetched),
-    ])
+    SCREEN.put(table.ran_on([*here, *(row for there in rows.values() for row in there)]))
     return all(item.good for item in findings)
 
 

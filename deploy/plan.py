@@ -4,36 +4,32 @@ A task plans a Step, and nothing runs yet. `carry_out` runs the steps of several
 begins its next step when its last one is done, whatever other boards do meanwhile.
 """
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
+from common.errors import UsageError
+from deploy.errors import BoardError
 from deploy.screen import SCREEN
+
+STOPPED = "stopped"  # why a board is given up that the user stopped
 
 
 class Step:
     """What one task does on each of its boards.
 
-    `work(board)` does it. Once no board has any of it left, `then(step)` sums it up: `results` and
-    `folders` hold what `work` returned and where runs came home, by the names of those boards that
-    were not given up. `progress`, if any, makes the display that the user watches meanwhile.
+    `work(board)` does it. Once no board has any of it left, `then(step)` sums it up. `progress`, if
+    any, makes the display that the user watches meanwhile.
     """
 
     def __init__(self, boards, work, then=None, progress=None):
         self.boards, self.work, self.then, self.progress = boards, work, then, progress
-        self._results = {}
-        self._left = set(boards)
-        self._lock = threading.Lock()
+        self._results, self._left, self._lock = {}, set(boards), threading.Lock()
 
     @property
     def results(self):
-        """What `work` returned, by the board's name, in the order of the boards."""
-        return {each.name: self._results[each][0] for each in self.boards if each in self._results}
-
-    @property
-    def folders(self):
-        """Where runs came home in this step."""
-        came = [self._results[board][1] for board in self.boards if board in self._results]
-        return [folder for folders in came for folder in folders]
+        """What `work` returned, by the names of those boards that were not given up."""
+        return {each.name: self._results[each] for each in self.boards if each in self._results}
 
     @property
     def failures(self):
@@ -41,12 +37,10 @@ class Step:
         lost = [board for board in self.boards if board not in self._results]
         return {board.name: board.failed for board in lost if board.failed}
 
-    def run(self, board, guarded):
+    def run(self, board):
         """Do it on one board, unless that was given up; the last board sums up."""
         if board.failed is None and not board.stopping:
-            result = guarded(self.work, board)
-            if board.failed is None:
-                self._results[board] = result, list(board.fetched)
+            self._do(board)
         with self._lock:
             self._left.discard(board)
             last = not self._left
@@ -54,12 +48,32 @@ class Step:
             with SCREEN.lock:  # other boards are at their next steps
                 self.then(self)
 
+    def _do(self, board):
+        try:
+            self._results[board] = self.work(board)
+            return
+        except BoardError as error:
+            board.failed = str(error)
+            board.link.close()  # what it still sends would only fill the memory
+        except UsageError:
+            raise
+        except Exception as error:  # one board's surprise must not cost the others their table
+            board.failed = surprise(error)
+        if not board.stopping or board.failed != STOPPED:  # else the user knows
+            SCREEN.complain(f"{board.name}: {board.failed}")
 
-def carry_out(steps, guarded):
+
+def surprise(error):
+    """Return a line for an unforeseen error; -d (--debug) shows its traceback."""
+    logging.getLogger("deploy").debug("unforeseen", exc_info=error)
+    return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
+
+
+def carry_out(steps):
     """Run the steps on their boards, all boards at once, each step of a board after the other.
 
-    `guarded(work, board)` does work(board), and notes on the board what goes wrong. A stop by the
-    user is passed on to the boards, and raised when they have ended.
+    What goes wrong is noted on the board. A stop by the user is passed on to the boards, and raised
+    when they have ended.
     """
     boards = list(dict.fromkeys(board for step in steps for board in step.boards))
     width = max((len(board.name) for board in boards), default=0)
@@ -69,7 +83,7 @@ def carry_out(steps, guarded):
     def go(board):
         for step in steps:
             if board in step.boards:
-                step.run(board, guarded)
+                step.run(board)
 
     shown = next((step.progress() for step in steps if step.progress), None)
     jobs = {}

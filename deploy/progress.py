@@ -9,7 +9,8 @@ from rich.text import Text
 
 from common.record import GOOD, of_library
 from common.text import printable
-from deploy.screen import SCREEN, shortened
+from deploy.boards import shown
+from deploy.screen import SCREEN, shortened, some
 from deploy.table import STYLE, grouped, rate
 
 TAIL = 15  # lines of a failed case's output
@@ -18,19 +19,19 @@ ALIVE = 60  # seconds between two lines that a case is still running, off a term
 LONGEST_NAME = 40  # characters
 
 
-class Brief:
+class View:
     """A line for each case as it ends, all that is needed about one that failed, and progress.
 
     `cases` are those that are to run, as (sample, case), and `folder` is where their records and
-    logs will lie: what is not known at first comes with `home`.
+    logs will lie: what is not known at first comes with `home`. `verbose` shows all output, too.
     """
 
-    def __init__(self, board, cases=(), folder=None):
-        self.board, self.folder = board, folder
+    def __init__(self, board, cases=(), folder=None, verbose=False):
+        self.board, self.folder, self.verbose = board, folder, verbose
         self.total, self.number = len(cases), 0
         self._align(cases)
         self.tail = deque(maxlen=TAIL)
-        self.shown = {}  # what was said of each case: it is not said again when it is at home
+        self.said = {}  # of each case: it is not said again when it is at home
         self.task, self.name, self.since, self.told = None, "", 0.0, 0.0
 
     def start(self, event):
@@ -40,48 +41,48 @@ class Brief:
         self.since = self.told = time.monotonic()
         if self.number == 0:
             self.board.say(f"running {self.total} {'case' if self.total == 1 else 'cases'}")
+        if self.verbose:
+            number = f"{event['number']} of {event['of']}"
+            self.board.say(f"== {event['sample']} {event['case']} ({number})")
         self._progress(case=self.name, since=self.since)
 
     def lines(self, texts):
         """A case printed lines."""
-        self.tail.extend(shortened(line.rstrip("\r")) for line in texts[-TAIL:])
+        texts = [line.rstrip("\r") for line in texts]
+        if self.verbose:
+            self.board.say("\n".join(f"   {line}" for line in texts))
+        else:
+            self.tail.extend(map(shortened, texts[-TAIL:]))
 
     def beat(self):
-        """The board is alive, and the case is still running."""
+        """The board is alive, and the case, if any, is still running."""
         now = time.monotonic()
-        if SCREEN.progress is None and now - self.told >= ALIVE:
+        if self.name and SCREEN.progress is None and now - self.told >= ALIVE:
             self.told = now
             self.board.say(f"{self.name}: still running after {now - self.since:.0f} s")
 
     def end(self, event, records):
         """A case ended, with these records as far as they are known."""
-        self.number += 1
+        self.number, self.name = self.number + 1, ""
         self._say(event["sample"], event["case"], records, event["seconds"], self.tail)
         left = self.number < self.total
         self._progress(completed=self.number, case="" if left else "fetching", since=None)
 
-    def broken(self, reason):
-        """The run ends early."""
-        self.board.say(f"the board cannot continue: {reason}")
+    def home(self, cases, folder):
+        """Show the Cases that ended without a connection, or whose verdict has changed since.
 
-    def home(self, cases, folder, complete):
-        """The records and logs of these cases are in `folder` now; `came` follows for each."""
-        self.folder = folder
-        self._align(cases)
-        if not complete:
-            self.board.say(f"the run in {folder} is still in progress: collect it again")
-        elif self.board.stopping:  # so no summary follows
-            self.board.say(f"records and logs: {folder}")
-
-    def came(self, sample, case, records, seconds, log):
-        """Show a case that ended without a connection, or whose verdict has changed since.
-
-        Those that never ran are left to the summary, where one line is enough for all.
+        Their records and logs are in `folder`. Those that never ran are left to the summary, where
+        one line is enough for all.
         """
-        if seconds is None and not log.exists():
-            return
-        if self.shown.get((sample, case)) != _verdict(records):
-            self._say(sample, case, records, seconds, _tail(log))
+        self.folder = folder
+        self._align([(each.sample, each.name) for each in cases])
+        if self.board.stopping:  # so no summary follows
+            self.board.say(f"records and logs: {shown(folder)}")
+        for sample, case, records, seconds in cases:
+            log = folder / sample / f"{case}.log"
+            ran = records and (seconds is not None or log.exists())
+            if ran and self.said.get((sample, case)) != _verdict(records):
+                self._say(sample, case, records, seconds, _tail(log))
 
     def close(self):
         """No more comes of this run."""
@@ -104,7 +105,7 @@ class Brief:
             SCREEN.progress.update(self.task, **fields)
 
     def _say(self, sample, case, records, seconds, tail):
-        self.shown[sample, case] = _verdict(records)
+        self.said[sample, case] = _verdict(records)
         status = status_of(records)
         names = [f"{_short(n):<{width}}" for n, width in zip((sample, case), self.widths)]
         text = Text(f"{names[0]} {names[1]} ")
@@ -112,24 +113,12 @@ class Brief:
         # What never ran has no time.
         text.append(f"{seconds:6.1f} s  " if seconds is not None else " " * 10)
         text.append(printable(key_figure(records)))
-        lines = [SCREEN.cropped(text, self.board.prefix)]
+        lines = [text]
         if status in ("failed", "error"):
             lines += [f"    {line}" for line in _reasons(records)]
             lines += [f"    | {line}" for line in tail]
-            lines += [f"    whole log: {self.folder / sample / case}.log"] if tail else []
+            lines += [f"    whole log: {shown(self.folder / sample / case)}.log"] if tail else []
         SCREEN.put(lines, self.board.prefix, indent=6)
-
-
-class Verbose(Brief):
-    """As Brief, and every line that a board sends."""
-
-    def start(self, event):
-        super().start(event)
-        number = f"{event['number']} of {event['of']}"
-        self.board.say(f"== {event['sample']} {event['case']} ({number})")
-
-    def lines(self, texts):
-        self.board.say("\n".join("   " + line.rstrip("\r") for line in texts))
 
 
 def _short(name):
@@ -154,13 +143,11 @@ def _reasons(records):
     bad = [item for item in records if item.status in ("failed", "error")]
     groups = grouped(bad, lambda item: item.reason)
     lines = []
-    for reason, items in list(groups.items())[:MOST_REASONS]:
+    for reason, items in groups.items():
         kernels = [item.variant for item in items if item.variant]
-        lines.append(f"{', '.join([*kernels[:3], *(['...'] if kernels[3:] else [])])}: {reason}"
-                     if kernels else reason)
-    if len(groups) > MOST_REASONS:
-        lines.append(f"and {len(groups) - MOST_REASONS} more reasons")
-    return map(shortened, lines)
+        who = f"{', '.join(some(kernels, 3, 'kernels'))}: " if kernels else ""
+        lines.append(shortened(f"{who}{reason}"))
+    return some(lines, MOST_REASONS, "reasons")
 
 
 def status_of(records):

@@ -8,7 +8,6 @@ folder.
 import hashlib
 import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from deploy import doctor, wheels
@@ -25,14 +24,12 @@ class Plan(NamedTuple):
     """What is to be done on a board: nothing of it is done yet.
 
     lines: what the user reads, (how, what). apt: Debian's packages. wheels: requirements for pip.
-    with_system: whether the board's own packages stay visible beside them. drivers: libraries that
-    need an ICD file. lacking: what no step of it brings.
+    drivers: libraries that need an ICD file. lacking: what no step of it brings.
     """
 
     lines: list
     apt: list
     wheels: list
-    with_system: bool
     drivers: list
     lacking: list
 
@@ -59,7 +56,7 @@ def provision(board, system, dry_run):
     if plan.wheels or plan.drivers:
         _make(board, plan, found)
         found, _ = _look(board, system=False)
-    shown = {"python3", *_WHEELS, "OpenCL"}
+    shown = {"python3", "packages", *_WHEELS, "OpenCL"}
     with sense(found):
         findings = [item for item in doctor.judge(found, time.time()) if item.what in shown]
         return doctor.show(board, findings)
@@ -85,27 +82,33 @@ def make_plan(found, folder, system):
     lines = [("keep", f"{name} {p['text']}") for name, p in found["packages"].items() if p["ok"]]
     loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
     lines += [("keep", f"{icd['file']}: {icd['library']}") for icd in loads]
-    plan = Plan(lines, [], [], False, found["drivers"], [])
+    plan = Plan(lines, [], [], found["drivers"], [])
     for library in found["drivers"]:
         lines.append(("ICD", f"{library} has no ICD file: one in {folder}/vendors for later runs"))
-    version = found["python"]["version"]
-    if tuple(map(int, version.split(".")[:2])) < doctor.OLDEST_PYTHON:
+    if not doctor.is_recent(found):
+        version = found["python"]["version"]
         plan.lacking.append(f"Python {version}: the samples need 3.10 or newer")
         return plan
     if not found["lacking"]:
         return plan
-    against = _against_apt(found["apt"], system)
-    if against is None:
-        lines.append(("apt", f"install {', '.join(found['apt']['new'])}"))
-        return plan._replace(apt=found["apt"]["packages"])
+    apt = found["apt"]
+    against = apt["problem"]
+    if not against and not apt["may"]:
+        against = "it needs root, or sudo without a password"
+    elif not against and not system:
+        against = f"it could install {', '.join(apt['new'])} with --system"
+    if not against:
+        lines.append(("apt", f"install {', '.join(apt['new'])}"))
+        return plan._replace(apt=apt["packages"])
     lines.append(("skip", f"apt-get: {against}"))
     return _with_wheels(plan, found, folder)
 
 
 def _with_wheels(plan, found, folder):
-    missing = [name for name in found["lacking"] if name in _WHEELS]
+    missing = set(_WHEELS) & set(found["lacking"])
     no_driver = "driver" in found["lacking"]
-    by_wheel = no_driver and wheels.machine(found) == "x86_64"
+    target = wheels.target(found)
+    by_wheel = no_driver and target.machine == "x86_64"
     if no_driver and not by_wheel:
         plan.lacking.append(
             "an OpenCL driver: install the vendor's (Mali: libmali.so), or, for the CPU, "
@@ -114,27 +117,14 @@ def _with_wheels(plan, found, folder):
     if found["implementation"] != "cpython":
         plan.lacking.append(f"wheels for {found['implementation']}: set python to a CPython")
         return plan
-    # Beside packages of the system only what is missing; otherwise an environment of its own.
-    earlier = found["provisioned"]["python"] or found["provisioned"]["env"].get("PYTHONPATH")
-    alone = by_wheel or earlier or len(missing) == len(_WHEELS)
-    wanted = [_WHEELS[name] for name in (_WHEELS if alone else missing)] if missing else []
-    if by_wheel:
-        wanted = [*_WHEELS.values(), *_DRIVER_WHEELS]
+    # What was provisioned before is replaced as a whole.
+    every = by_wheel or (missing and found["provisioned"])
+    wanted = [wheel for name, wheel in _WHEELS.items() if every or name in missing]
+    wanted += _DRIVER_WHEELS if by_wheel else ()
     if wanted:
-        text = f"{', '.join(wanted)} for {wheels.target(found)}: downloaded here, unpacked into "
-        plan.lines.append(("wheels", f"{text}{folder}/envs for later runs"))
-    return plan._replace(wheels=wanted, with_system=not alone)
-
-
-def _against_apt(apt, system):
-    """Return why apt is not to be used, or None where it is."""
-    if apt["problem"]:
-        return apt["problem"]
-    if not apt["may"]:
-        return "it needs root, or sudo without a password"
-    if not system:
-        return f"it could install {', '.join(apt['new'])} with --system"
-    return None
+        text = f"{', '.join(wanted)} for {target}: downloaded here, unpacked into {folder}/envs"
+        plan.lines.append(("wheels", f"{text} for later runs"))
+    return plan._replace(wheels=wanted)
 
 
 def _apt(board, packages):
@@ -142,37 +132,29 @@ def _apt(board, packages):
     session = board.start("install", 3 * limits.APT, packages=packages)
     while (event := session.event())["event"] == "lines":
         with sense(event):
-            for line in event["text"]:
-                board.say(f"   {line.rstrip()}")
+            board.say("\n".join(f"   {line.rstrip()}" for line in event["text"]))
     if event.get("reason"):
         board.say(f"note   {event['reason']}: wheels may do")
 
 
 def _make(board, plan, found):
-    with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
-        packed = Path(folder, "wheels.tar.gz")
-        packed.touch()
+    with tempfile.TemporaryFile() as payload:
         if plan.wheels:
             board.say(f"downloading {', '.join(plan.wheels)}")
             try:
-                with sense(found):
-                    wheels.download(plan.wheels, found, packed)
+                wheels.download(plan.wheels, wheels.target(found), payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:
                     return
-            size = packed.stat().st_size / limits.MIB
-            board.say(f"sending {size:.1f} MiB; the board unpacks and tests them")
-        with open(packed, "rb") as payload:
-            _send(board, plan, payload)
-
-
-def _send(board, plan, payload):
-    digest = hashlib.file_digest(payload, "sha256").hexdigest()
-    session = board.start("make", limits.UNPACK, bytes=payload.tell(), sha256=digest,
-        with_system=plan.with_system, drivers=list(plan.drivers),
-    )
-    payload.seek(0)
-    while piece := payload.read(PIECE):
-        session.send(piece)
-    session.event()
+            size = payload.tell()
+            board.say(f"sending {size / limits.MIB:.1f} MiB; the board unpacks and tests them")
+        payload.seek(0)
+        digest = hashlib.file_digest(payload, "sha256").hexdigest()
+        session = board.start(
+            "make", limits.UNPACK, bytes=payload.tell(), sha256=digest, drivers=plan.drivers
+        )
+        payload.seek(0)
+        while piece := payload.read(PIECE):
+            session.send(piece)
+        session.event()

@@ -6,22 +6,32 @@ import sys
 from invoke import Exit
 
 from common.errors import UsageError
-from deploy import runs
+from deploy import home, runs
 from deploy.boards import ROOT, shown
 
 
 def make(words):
     """Make a page as `python -m report` does with these options. Raises invoke's Exit."""
-    status, _, errors = _start(words)
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "report", *words], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, errors="replace",
+        start_new_session=True,  # Ctrl-C is for fab, which then tells it
+    )
+    try:
+        errors = process.communicate()[1]
+    except KeyboardInterrupt:
+        process.terminate()  # it leaves nothing half made
+        process.communicate()
+        raise
     sys.stderr.write(errors)
-    if status:
-        raise Exit(code=status)
+    if process.returncode:
+        raise Exit(code=process.returncode)
 
 
 def export(board, name=None):
     """Pack a run of the board of that name, the newest that nobody stopped if none is named.
 
-    Raises UsageError where there is none that can be packed.
+    Raises UsageError where there is none, and invoke's Exit where it cannot be packed.
     """
     folder = runs.RESULTS / board
     names = sorted(path.parent.name for path in folder.glob("*/plan.json"))
@@ -29,26 +39,6 @@ def export(board, name=None):
         raise UsageError(f"no run of {board} is in {shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
         raise UsageError(f"no run {name} is in {shown(folder)}")
-    whole = [n for n in names if not runs.was_stopped(folder / n)]
+    whole = [n for n in names if not home.read_json(folder / n / "ended.json").get("stopped")]
     run = folder / (name or (whole or names)[-1])
-    archive = runs.RESULTS / f"{board}-{run.name}.zip"
-    status, said, errors = _start([f"--export={archive}", run], stdout=subprocess.PIPE)
-    if status:
-        raise UsageError(errors.strip().removeprefix("report: error: "))
-    print(said.rstrip())
-
-
-def _start(words, stdout=None):
-    """Run it to its end; return its exit status, and what it printed on stdout and stderr."""
-    process = subprocess.Popen(
-        [sys.executable, ROOT / "report", *words], stdin=subprocess.DEVNULL, stdout=stdout,
-        stderr=subprocess.PIPE, text=True, errors="replace",
-        start_new_session=True,  # Ctrl-C is for fab, which then tells it
-    )
-    try:
-        said = process.communicate()
-    except KeyboardInterrupt:
-        process.terminate()  # it leaves nothing half made
-        process.communicate()
-        raise
-    return process.returncode, *said
+    make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", run])

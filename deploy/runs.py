@@ -15,7 +15,7 @@ from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
-from deploy.progress import Brief
+from deploy.progress import View
 from deploy.screen import shortened
 
 RESULTS = ROOT / "results"
@@ -23,11 +23,16 @@ RESULTS = ROOT / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """One record with the case that it belongs to."""
+    """One record with the case that it belongs to, and the folder of its run, if that came home.
+
+    `going_on` says how far a run was that had not ended.
+    """
 
     board: str
     case: str
     record: Record
+    folder: Path | None = None
+    going_on: str | None = None
 
 
 def name_run():
@@ -35,13 +40,12 @@ def name_run():
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
 
 
-def run(board, cases, name, judge=True, arrays=False, view=Brief):
+def run(board, cases, name, judge=True, arrays=False, verbose=False):
     """Run the cases on the board, and return the Rows of their records.
 
     With `judge`, a record that differs from its sample's expected.json has failed, and so has a
     case that does not print its text of expected/. With `arrays`, what the kernels put out comes
-    home as <sample>/<case>.npz. What the user sees meanwhile is up to `view`, a class of
-    progress.py.
+    home as <sample>/<case>.npz. `verbose` shows all that the cases print.
     """
     mine = board.settings
     plan = [
@@ -56,8 +60,8 @@ def run(board, cases, name, judge=True, arrays=False, view=Brief):
     ]
     manifest = samples.hashes(samples.shipped(samples.load()))
     names = [(case.sample, case.name) for case in cases]
-    board.view = view(board, names, shown(RESULTS / board.name / name))
-    board.fetched, board.broken = [], None
+    board.view = View(board, names, RESULTS / board.name / name, verbose)
+    board.broken = None
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
     session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
     try:
@@ -81,39 +85,49 @@ class _Talk:
         self.run, self.runs, self.rows = run, 0, []
         # What may still come once.
         self.open = {(what, *case) for case in cases for what in ("start", "end")}
-        self.open |= {"tree", "broken"} if cases else set()
+        self.open |= {("tree",), ("broken",)} if cases else set()
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
         while (event := self.session.event(beats=True))["event"] != "done":
             with sense(event):
-                _EVENTS[event["event"]](self, event)
+                self._take(event)
         self.board.running = False
         return self.rows
 
-    def _once(self, what):
+    def _once(self, *what):
         if what not in self.open:
             raise ValueError("it was not asked for")
         self.open.remove(what)
 
-    def _tree(self, event):
-        self._once("tree")
-        self.board.running = True
-        if event["differ"]:
-            self.board.say("note: the board's copy differs from this checkout; deploy again")
-
-    def _start(self, event):
-        self._once(("start", event["sample"], event["case"]))
-        self.board.view.start(event)
-
-    def _end(self, event):
-        self._once(("end", event["sample"], event["case"]))
-        self.board.view.end(event, _sent(event, self.judge))
-
-    def _broken(self, event):
-        self._once("broken")
-        self.board.broken = shortened(str(event["reason"]))
-        self.board.view.broken(self.board.broken)
+    def _take(self, event):
+        board, what = self.board, event["event"]
+        if what in ("start", "end"):
+            self._once(what, event["sample"], event["case"])
+        elif what in ("tree", "broken"):
+            self._once(what)
+        match what:
+            case "tree":
+                board.running = True
+                if event["differ"]:
+                    board.say("note: the board's copy differs from this checkout; deploy again")
+            case "start":
+                board.view.start(event)
+            case "lines":
+                board.view.lines(event["text"])
+            case "beat":
+                board.view.beat()
+            case "end":
+                board.view.end(event, _sent(event, self.judge))
+            case "broken":
+                board.broken = shortened(str(event["reason"]))
+                board.say(f"the board cannot continue: {board.broken}")
+            case "run":
+                self._run(event)
+            case "noise":
+                pass
+            case _:
+                raise ValueError("no such event")
 
     def _run(self, event):
         """Put a run from the board into results/, complete it, and let the board forget it.
@@ -130,8 +144,8 @@ class _Talk:
             with incoming.folder(folder.parent) as new:
                 came = Path(new, "run")
                 left = home.receive(self.session, came)
+                room = max(0, limits.MOST_RECORDS - len(self.rows))
                 try:
-                    room = max(0, limits.MOST_RECORDS - len(self.rows))
                     cases = home.complete(
                         self.board, self.session, came, complete, self.judge, left, room
                     )
@@ -139,43 +153,27 @@ class _Talk:
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"
-                    self._add(home.NONE, Record(home.NONE, None, "error", reason))
+                    lost = Record(home.NONE, None, "error", reason)
+                    self.rows.append(Row(self.board.name, home.NONE, lost))
                     return
         except OSError as error:
             why = f"{error.strerror or error}; the records stay on the board"
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
         self.session.send(b"stored %s\n" % name.encode())
-        self._show(folder, place, complete, cases, left)
-        for each in cases:
-            self._add(each.name, *each.records)
-
-    def _add(self, case, *records):
-        self.rows += [Row(self.board.name, case, item) for item in records]
-
-    def _show(self, folder, place, complete, cases, left):
         if place != folder:
             was = f"{shown(folder)} is already here and is not changed"
             self.board.say(f"{was}: the new run of that name is in {shown(place)}")
         if left:
             self.board.say(f"too large, stays on the board: {left}")
-        self.board.fetched.append(shown(place))
-        known = [each for each in cases if each.sample != home.NONE]
-        self.board.view.home([(each.sample, each.name) for each in known], shown(place), complete)
-        for each in known:
-            log = place / each.sample / f"{each.name}.log"
-            self.board.view.came(each.sample, each.name, each.records, each.seconds, log)
-
-
-_EVENTS = {
-    "tree": _Talk._tree,
-    "start": _Talk._start,
-    "lines": lambda talk, event: talk.board.view.lines(event["text"]),
-    "beat": lambda talk, _: talk.board.view.beat(),
-    "end": _Talk._end,
-    "broken": _Talk._broken,
-    "run": _Talk._run,
-    "noise": lambda *_: None,
-}
+        self.board.view.home([each for each in cases if each.sample != home.NONE], place)
+        done = sum(each.seconds is not None for each in cases)
+        going_on = f"still running: {done} of {len(cases)} cases in {shown(place)}; collect again"
+        if not (complete or done):
+            self.board.say(going_on)
+        self.rows += [
+            Row(self.board.name, each.name, item, shown(place), None if complete else going_on)
+            for each in cases for item in each.records
+        ]
 
 
 def _sent(event, judge):
@@ -193,16 +191,11 @@ def _sent(event, judge):
     return [home.judged(item, expected) for item in records]
 
 
-def collect(board, view=Brief):
+def collect(board, verbose=False):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    board.view, board.fetched, board.broken = view(board), [], None
-    session = board.start("fetch", limits.FETCH)
-    rows = _Talk(board, session, judge=True).follow()
-    if not board.fetched:
+    board.view, board.broken = View(board, verbose=verbose), None
+    talk = _Talk(board, board.start("fetch", limits.FETCH), judge=True)
+    rows = talk.follow()
+    if not talk.runs:
         board.say("nothing to collect")
     return rows
-
-
-def was_stopped(folder):
-    """Tell whether a person stopped the run that came home into a folder."""
-    return bool(home.read_json(folder / "ended.json").get("stopped"))

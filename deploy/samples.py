@@ -37,7 +37,7 @@ def every(samples, skip=()):
     """Return the cases of all samples, without those of the names in `skip`. Raises UsageError."""
     cases = [case for sample in samples.values() for case in sample.cases]
     if unknown := set(skip) - {case.name for case in cases}:
-        raise UsageError(f"boards.toml: skip names {min(unknown)!r}: no sample has such a case")
+        raise UsageError(f"skip names {min(unknown)!r}: no sample has such a case")
     return [case for case in cases if case.name not in skip]
 
 
@@ -66,9 +66,14 @@ def asked(name, words):
 def _load(name, root):
     found = manifest.read(name, root)
     expected = _expected(found.folder / "expected.json")
-    texts = {path.stem: read_text(path, MOST_BYTES)
-             for path in sorted(found.folder.glob("expected/*.txt"))}
-    _check_texts(name, texts, {case.name for case in found.cases})
+    texts = {}
+    for path in sorted(found.folder.glob("expected/*.txt")):
+        where = f"samples/{name}/expected/{path.name}"
+        texts[path.stem] = read_text(path, MOST_BYTES)
+        if path.stem not in [case.name for case in found.cases]:
+            raise UsageError(f"{where}: there is no case '{path.stem}'")
+        if not texts[path.stem].strip():
+            raise UsageError(f"{where} is empty: it would match any output")
     return Sample(**vars(found), expected=expected, texts=texts)
 
 
@@ -79,15 +84,6 @@ def _expected(path):
     if not isinstance(value, dict) or not all(isinstance(case, dict) for case in value.values()):
         raise UsageError(f"{path}: it must have an object for each case")
     return value
-
-
-def _check_texts(sample, texts, cases):
-    for name, text in texts.items():
-        where = f"samples/{sample}/expected/{name}.txt"
-        if name not in cases:
-            raise UsageError(f"{where}: there is no case '{name}'")
-        if not text.strip():
-            raise UsageError(f"{where} is empty: it would match any output")
 
 
 def shipped(samples, root=ROOT):

@@ -23,6 +23,12 @@ def shortened(text):
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
+def some(texts, most, what):
+    """Return the first texts, and behind them how many more there are of `what`."""
+    left = len(texts) - most
+    return [*texts[:most], f"{left} more {what}"] if left > 0 else texts
+
+
 class _Console(Console):
     def on_broken_pipe(self):
         raise  # rich calls this where it caught one; fab has an exit status for it
@@ -69,19 +75,12 @@ class Screen:
 
     def complain(self, text):
         """Print one line of error on stderr; on a terminal above the progress."""
+        text = f"fab: error: {text}"
         with self.lock:
             if self.progress and sys.stderr.isatty():
                 self.put([text])
             else:
                 print(printable(text), file=sys.stderr, flush=True)
-
-    def cropped(self, text, prefix=""):
-        """Return a Text that fits on one line of a terminal behind `prefix`."""
-        if self.console.is_terminal:
-            known = self.console.encoding.startswith("utf")
-            room = max(1, self.console.width - len(prefix))
-            text.truncate(room, overflow="ellipsis" if known else "crop")
-        return text
 
     def _folded(self, text, prefix, indent):
         room = self.console.width - len(prefix)

@@ -17,23 +17,23 @@ def deploy(board):
     if event["event"] == "want":
         with sense(event):
             wanted = {path: files[path] for path in event["paths"]}
-        size = _send(session, wanted.items())
-        board.say(f"copying {len(wanted)} files, {size / 1024:.1f} KiB compressed")
+        data = io.BytesIO()
+        pack(wanted, data)
+        session.send(b"%d\n" % data.tell() + data.getvalue())
+        size = data.tell() / limits.KIB
+        board.say(f"copying {len(wanted)} files, {size:.1f} KiB compressed")
         event = session.event()
     with sense(event):
         sent, kept = event["sent"], event["files"] - event["sent"]
         board.say(f"deployed: {sent:d} files copied, {kept:d} unchanged")
 
 
-def _send(session, files):
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for path, file in files:
-            archive.add(file, arcname=path, recursive=False)
-    payload = data.getvalue()
-    session.send(b"%d\n" % len(payload))
-    session.send(payload)
-    return len(payload)
+def pack(files, packed):
+    """Write a tar.gz of files, a table by their path in it, to an open file."""
+    # Level 3: half the time of the usual 9, a twentieth more to send.
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as archive:
+        for path, file in files.items():
+            archive.add(file, path, recursive=False)
 
 
 def clean(board, discard):

@@ -27,6 +27,12 @@ MOST_TROUBLE = 3  # lines of known_hosts that a refusal names
 # The algorithms with which a key of a type signs, where they are called otherwise.
 _ALGORITHMS = {"ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"]}
 
+# The files of host keys, by the option that replaces them.
+_KNOWN_HOSTS = {
+    "userknownhostsfile": "~/.ssh/known_hosts ~/.ssh/known_hosts2",
+    "globalknownhostsfile": "/etc/ssh/ssh_known_hosts",
+}
+
 TICK = 0.2  # seconds between two looks at what a server sends, while none of it is read
 
 # What paramiko says of a server that takes a connection and is silent then.
@@ -51,11 +57,11 @@ class SshLink(Link):
         self._python, self.ssh_file = python, ssh_file
         try:
             ssh = config.base_ssh_config.lookup(derive_shorthand(name)["host"])
-            jumps = (ssh.get("proxyjump") or "none").lower() != "none"
-            # gateway=False is fabric's way to say that there is none.
-            self._connection = Connection(
-                name, config=config, gateway=None if jumps else _proxy(ssh)
-            )
+            jump, command = (ssh.get(key) or "none" for key in ("proxyjump", "proxycommand"))
+            gateway = None  # fabric takes it from the configuration, also where that says none
+            if jump.lower() == "none":
+                gateway = False if command.lower() == "none" else command
+            self._connection = Connection(name, config=config, gateway=gateway)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"the ssh configuration of {name} cannot be used: {error}") from error
         for hop in self._hops():
@@ -79,7 +85,9 @@ class SshLink(Link):
         keys = options.get("key_filename", [])
         options["key_filename"] = [key for key in keys if _is_file(key)]
 
-        known = known_hosts.look_up(_known_hosts(ssh), ssh.get("hostkeyalias", _known_as(hop)))
+        files = [os.path.expanduser(p) for option, default in _KNOWN_HOSTS.items()
+                 for p in _paths(ssh.get(option, default)) if _is_file(p)]
+        known = known_hosts.look_up(files, ssh.get("hostkeyalias", _known_as(hop)))
         options["transport_factory"] = partial(transport, known.types)
         # Every key comes to this policy: paramiko is given none to compare with.
         hop.client.set_missing_host_key_policy(_HostKeys(self, hop, known))
@@ -141,13 +149,6 @@ class SshLink(Link):
                     return f"{at} refuses the connection: is sshd running there, on this port?"
                 return f"{at} cannot be reached: is the board on, and on this network?"
         return f"cannot connect to {at}: {' '.join(str(error).split()) or type(error).__name__}"
-
-
-def _known_hosts(ssh):
-    """Return the files of host keys that are there, as an ssh configuration names them."""
-    own = ssh.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
-    shared = ssh.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts")
-    return [os.path.expanduser(p) for p in (*_paths(own), *_paths(shared)) if _is_file(p)]
 
 
 class _Way:
@@ -240,12 +241,6 @@ def _forget_command(hop):
     own = _paths(hop.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts"))[0]
     name = hop.ssh_config.get("hostkeyalias", _known_as(hop))
     return shlex.join(["ssh-keygen", "-f", os.path.expanduser(own), "-R", name])
-
-
-def _proxy(ssh):
-    """Return the ProxyCommand of an ssh configuration; False where there is none."""
-    command = ssh.get("proxycommand") or "none"
-    return False if command.lower() == "none" else command
 
 
 def transport(types, sock, **options):

@@ -9,7 +9,7 @@ from common import record
 from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
-from deploy.screen import SCREEN, shortened
+from deploy.screen import SCREEN, shortened, some
 
 STYLE = {"passed": "green", "built": "green", "unsupported": "yellow", "failed": "bold red",
          "error": "bold red"}
@@ -18,25 +18,23 @@ MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
 
 
-def brief(rows, failures, folders):
+def brief(rows, failures):
     """Print what did not pass, each reason once, where it ran, how many passed, what to do next.
 
-    `failures` says, by the board's name, why a board was given up; `folders` are those with the
-    records and logs of these rows.
+    `failures` says, by the board's name, why a board was given up.
     """
     several = len({row.board for row in rows}) > 1
     bad = [row for row in rows if row.record.status not in record.GOOD]
     groups = grouped(bad, lambda row: (row.record.status, row.record.reason))
     lines = []
     for status in ("unsupported", "failed", "error"):
-        mine = [(reason, found) for (each, reason), found in groups.items() if each == status]
-        for reason, found in mine[:MOST_GROUPS]:
-            lines.append(shortened(f"{status}: {_where(found, several)}: {reason}"))
-        if len(mine) > MOST_GROUPS:
-            lines.append(f"{status}: {len(mine) - MOST_GROUPS} more reasons")
+        mine = [shortened(f"{status}: {_where(found, several)}: {reason}")
+                for (each, reason), found in groups.items() if each == status]
+        lines += some(mine, MOST_GROUPS, f"reasons for {status}")
     lines += ran_on(rows)
-    lines += [f"records and logs: {folder}" for folder in folders]
-    wrong = [row for row in bad if row.record.status != "unsupported" and _can_run(row)]
+    # Boards write what they like: it may be nothing for a command.
+    wrong = [row for row in bad if row.record.status != "unsupported"
+             and samples.NAME.fullmatch(row.record.sample) and samples.NAME.fullmatch(row.case)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
         case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
@@ -44,6 +42,7 @@ def brief(rows, failures, folders):
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
     lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
+    lines += dict.fromkeys(row.going_on for row in rows if row.going_on)
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
 
@@ -56,18 +55,12 @@ def _count(rows):
     return ", ".join([f"{counts[first]} of {len(rows)} {first}", *others])
 
 
-def _can_run(row):
-    """Tell whether a record names a case that a command can: boards write what they like."""
-    return all(samples.NAME.fullmatch(name) for name in (row.record.sample, row.case))
-
-
 def _where(rows, several):
     """Return which cases, and on which boards, a reason is of."""
     cases = list(dict.fromkeys(f"{row.record.sample} {row.case}" for row in rows))
-    more = [f"{len(cases) - MOST_CASES} more cases"] if len(cases) > MOST_CASES else []
     boards = f"{', '.join(dict.fromkeys(row.board for row in rows))}: " if several else ""
     count = f" ({len(rows)} times)" if len(rows) > 1 else ""
-    return f"{boards}{', '.join([*cases[:MOST_CASES], *more])}{count}"
+    return f"{boards}{', '.join(some(cases, MOST_CASES, 'cases'))}{count}"
 
 
 def grouped(items, key):
@@ -102,7 +95,7 @@ def _cells(row):
 
 
 def ran_on(rows):
-    """Return lines with each board's device, and with the drivers that it passed over."""
+    """Return lines with each board's device and skipped drivers, and with the folders of runs."""
     compiled = {row.board for row in rows if row.record.status == "built"}
     about = [(row.board, row.record.device) for row in rows]
     found = {(board, f"{its['name']} ({its['type']})") for board, its in about if its}
@@ -112,6 +105,7 @@ def ran_on(rows):
         *(f"{board} {'compiled for' if board in compiled else 'ran on'} {name}"
           for board, name in sorted(found)),
         *(shortened(f"{board} skipped {text}") for board, text in sorted(passed)),
+        *dict.fromkeys(f"records and logs: {row.folder}" for row in rows if row.folder),
     ]
 
 

@@ -24,15 +24,17 @@ def deploy(c, host=None):
     FLEET.plan(c.config, host, ship.deploy)
 
 
-@task(help={**HOST, **VERBOSE})
-def run_all(c, host=None, verbose=False):
+@task(help={**HOST, **VERBOSE, "skip": "names of cases to omit, with commas between them"})
+def run_all(c, host=None, verbose=False, skip=""):
     """Run every case of every sample, and fetch the records."""
-    loaded = samples.load()
+    loaded, asked = samples.load(), tuple(filter(None, skip.split(",")))
+    samples.every(loaded, asked)  # names that there are
 
     def cases_of(board):
-        cases = samples.every(loaded, board.settings.skip)
-        if board.settings.skip:
-            board.say(f"skipped, as boards.toml says: {', '.join(board.settings.skip)}")
+        skipped = (*board.settings.skip, *asked)
+        cases = samples.every(loaded, skipped)
+        if skipped:
+            board.say(f"skipped, as boards.toml or --skip says: {', '.join(skipped)}")
         return cases
 
     _run(c, host, cases_of, verbose)
@@ -48,8 +50,8 @@ def run(c, sample, case=None, host=None, verbose=False):
 
 
 def _run(c, host, cases_of, verbose):
-    def work(board, view):
-        return runs.run(board, cases_of(board), runs.name_run(), view=view)
+    def work(board):
+        return runs.run(board, cases_of(board), runs.name_run(), verbose=verbose)
 
     _show(c, host, work, verbose)
 
@@ -109,23 +111,22 @@ def replay(c, record, host=None, trust=False):
 @task(help={**HOST, **VERBOSE})
 def collect(c, host=None, verbose=False):
     """Fetch the records of runs whose connection was lost."""
-    _show(c, host, runs.collect, verbose)
+    _show(c, host, partial(runs.collect, verbose=verbose), verbose)
 
 
 def _show(c, host, work, verbose):
-    """Plan `work(board, view)` on every board while the user watches, and to sum it up."""
-    view = progress.Verbose if verbose else progress.Brief
+    """Plan `work(board)` on every board while the user watches, and to sum it up."""
 
     def sum_up(step):
         rows = [row for rows in step.results.values() for row in rows]
         if rows and verbose:
             table.show(rows)
         if rows:
-            table.brief(rows, step.failures, step.folders)
+            table.brief(rows, step.failures)
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
     display = None if verbose else progress.display
-    FLEET.plan(c.config, host, partial(work, view=view), sum_up, display)
+    FLEET.plan(c.config, host, work, sum_up, display)
 
 
 def _judge(step):
@@ -169,7 +170,7 @@ def report(
 def export(c, host=None, run=None):
     """Pack a run into one archive that others can view, compare and repeat."""
     FLEET.carry_out()
-    for name in FLEET.latest(host):
+    for name in FLEET.asked(host) or FLEET.last:
         reports.export(name, run)
 
 

@@ -7,10 +7,11 @@ for. pip refuses what has another digest.
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
+from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.onboard import limits
@@ -24,44 +25,38 @@ _LOCKS = {"3.10": "requirements-python3.10.lock"}
 _PACKAGE = re.compile(r"^([a-z0-9.-]+)==([^\s;]+).*\n((?:    .*\n?)*)", re.M)
 
 
-def machine(found):
-    """Return the processor that a board's wheels are for, from what onboard/provision.py found.
+class Target(NamedTuple):
+    """What a board's wheels are for: `tags` are pip's platforms that fit it, the newest first."""
 
-    Raises ValueError where it cannot be one.
-    """
-    name = found["machine"]
-    if not re.fullmatch(r"\w{1,20}", name, re.ASCII):
-        raise ValueError("the machine is no processor")
-    return _MACHINES_OF_32_BITS.get(name, name) if found["bits"] == 32 else name
+    python: str
+    machine: str
+    libc: str
+    tags: list
+
+    def __str__(self):
+        return f"CPython {self.python}, {self.machine}, {self.libc}"
 
 
 def target(found):
-    """Return what a board's wheels are for, in words."""
-    libc, *numbers = _libc(found)
-    return f"CPython {_python(found)}, {machine(found)}, {libc} {'.'.join(map(str, numbers))}"
+    """Return the Target of a board, from what onboard/provision.py found.
 
-
-def _python(found):
-    return re.match(r"3\.\d{1,3}(?!\d)", found["python"]["version"], re.ASCII)[0]
-
-
-def _libc(found):
-    libc, major, minor = found["libc"]
+    Raises ValueError or TypeError where it cannot be one.
+    """
+    python = re.match(r"3\.\d{1,3}(?!\d)", found["python"]["version"], re.ASCII)[0]
+    machine, (libc, major, minor) = found["machine"], found["libc"]
+    if not re.fullmatch(r"\w{1,20}", machine, re.ASCII):
+        raise ValueError("the machine is no processor")
+    if found["bits"] == 32:
+        machine = _MACHINES_OF_32_BITS.get(machine, machine)
     if libc not in ("glibc", "musl") or {type(major), type(minor)} != {int} or not 0 < major < 10:
         raise ValueError("it has no such C library")
-    return libc, major, min(minor, limits.NEWEST_GLIBC)
-
-
-def tags(found):
-    """Return the platform tags that fit a board, the newest first. PEP 600 and PEP 656."""
-    libc, major, minor = _libc(found)
-    mine = machine(found)
-    if libc == "musl":
-        known = [f"musllinux_{major}_{n}_{mine}" for n in range(minor, 0, -1)]
-    else:
-        known = [f"manylinux_{major}_{n}_{mine}" for n in range(minor, _OLDEST_GLIBC - 1, -1)]
-        known.append(f"manylinux2014_{mine}")
-    return [*known, f"linux_{mine}"]
+    minor = min(minor, limits.NEWEST_GLIBC)
+    if libc == "musl":  # PEP 656
+        tags = [f"musllinux_{major}_{n}_{machine}" for n in range(minor, 0, -1)]
+    else:  # PEP 600
+        tags = [f"manylinux_{major}_{n}_{machine}" for n in range(minor, _OLDEST_GLIBC - 1, -1)]
+        tags.append(f"manylinux2014_{machine}")
+    return Target(python, machine, f"{libc} {major}.{minor}", [*tags, f"linux_{machine}"])
 
 
 def pinned(names, python):
@@ -85,41 +80,29 @@ def pinned(names, python):
     return "".join(f"{packages[name][0]}\n" for name in sorted(wanted))
 
 
-def download(names, found, path):
-    """Write a tar.gz of a site-packages folder with the packages, for a board.
+def download(names, target, packed):
+    """Write a tar.gz of a site-packages folder with the packages, for a Target, to an open file.
 
     Raises BoardError where pip has no wheels for it.
     """
-    python = _python(found)
     with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
         wanted, site = Path(folder, "requirements.txt"), Path(folder, "site")
-        wanted.write_text(pinned(names, python), encoding="utf-8")
+        wanted.write_text(pinned(names, target.python), encoding="utf-8")
         command = [
             sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
             "--no-input", "--no-compile", "--no-deps", "--require-hashes", "--requirement", wanted,
             "--target", site, "--only-binary", ":all:",
-            "--implementation", "cp", "--python-version", python,
+            "--implementation", "cp", "--python-version", target.python,
         ]
         done = subprocess.run(
-            [*command, *(f"--platform={tag}" for tag in tags(found))],
+            [*command, *(f"--platform={tag}" for tag in target.tags)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )
         if done.returncode != 0:
-            raise BoardError(f"no wheels for {target(found)}: {_reason(done.stderr)}")
+            lines = done.stderr.strip().splitlines() or ["pip says nothing"]
+            errors = [line for line in lines if line.startswith("ERROR: ")]
+            why = (errors or lines)[-1].removeprefix("ERROR: ")
+            raise BoardError(f"no wheels for {target}: {why}")
         slim(site / "lib")
-        _pack(site, path)
-
-
-def _reason(text):
-    """Return the line of pip's output that says it best."""
-    lines = text.strip().splitlines()
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors[-1:] or lines[-1:] or ["pip says nothing"])[0]
-
-
-def _pack(folder, path):
-    # Level 3: half the time of the usual 9, a twentieth more to send.
-    with tarfile.open(path, mode="w:gz", compresslevel=3) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                archive.add(file, arcname=file.relative_to(folder).as_posix(), recursive=False)
+        files = sorted(path for path in site.rglob("*") if path.is_file())
+        ship.pack({path.relative_to(site).as_posix(): path for path in files}, packed)

@@ -7,6 +7,7 @@ A bar is of cycles for a multiply-add of the hot loop, or for a pixel, and of in
 second number stands. No kernel may spill. The exit status is 1 where one does, or misses its bar.
 """
 
+import argparse
 import os
 import sys
 import tempfile
@@ -14,11 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common import manifest, table
-from common.errors import PASSED, WRONG_RESULT
+from common.errors import PASSED, WRONG_RESULT, UsageError
 from tools import child, gpus
 from tools.progress import Progress
 
-_LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _BIFROST_OR_VALHALL = ("mali-g52", "mali-g57", "mali-g610")
 _T860 = "mali-t860"
 
@@ -58,7 +58,20 @@ BARS = (
 
 def main(argv):
     """Build every kernel that has a bar for one of the GPUs; return the exit status."""
-    wanted = argv[0].split(",") if argv else [*_BIFROST_OR_VALHALL, _T860]
+    parser = argparse.ArgumentParser(
+        "python -m dev.bars", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("gpus", nargs="?", metavar="GPU,GPU", help="(default: all with bars)")
+    having = [*_BIFROST_OR_VALHALL, _T860]
+    wanted = parser.parse_args(argv).gpus
+    wanted = wanted.split(",") if wanted else having
+    try:
+        gpus.require(wanted)
+    except UsageError as error:
+        parser.error(str(error))
+    if without := [gpu for gpu in wanted if gpu not in having]:
+        print(f"no bars: {', '.join(without)}", flush=True)
     plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
     rows, missed = [], False
     # The emulated compiler keeps one core busy.
@@ -76,14 +89,15 @@ def measured(bar, gpu):
     """Return the cells of a row, and whether the kernel meets its bar."""
     with tempfile.TemporaryDirectory() as folder:
         result, costs = gpus.build(
-            manifest.read(bar.sample), gpu, tuple(bar.options.split()), _LIMIT, Path(folder, "kept")
+            manifest.read(bar.sample), gpu, tuple(bar.options.split()), gpus.LIMIT,
+            Path(folder, "kept"),
         )
     found = {item.variant: (item.metrics["compiler"], cost) for item, cost in costs}
     figures, cost = found.get(bar.variant, (None, None))
     cycles, instructions = bar.most[gpu]
     if cost is None:
         return ["-", cycles, "-", instructions or "-", "-", "-", result.reason or "no loop"], False
-    spilled = figures["spills"] + figures["fills"]
+    spilled = gpus.spilled(figures)
     within = (cost.most <= cycles and cost.instructions <= (instructions or cost.instructions)
               and figures["threads"] >= bar.threads and not spilled)
     cells = [f"{cost.most:.4f}", cycles, f"{cost.instructions:.2f}", instructions or "-",

@@ -17,15 +17,28 @@ def table(points):
 
     A cell is ([(what binds it or its status, its badge)], None, what else is known).
     """
-    found = {}
+    kernels, found = {}, {}
     for point in points:
         if OPTION in point.argv:  # where nothing could be built, no status tells
-            key = " ".join((point.sample, point.case, point.kernel))
-            found.setdefault(key, {})[point.board] = _cell(point)
+            kernels.setdefault((point.sample, point.case, point.kernel), []).append(point)
+    for names, built in kernels.items():
+        differing = _differing(built)
+        for point in built:
+            words = [word for word in point.words if word.partition("=")[0] in differing]
+            found.setdefault(" ".join((*names, *words)), {})[point.board] = _cell(point)
     boards = sorted({board for cells in found.values() for board in cells})
     return boards, [
         (key, [found[key].get(b, ((), None, "")) for b in boards]) for key in sorted(found)
     ]
+
+
+def _differing(points):
+    """Return the names of the parameters in which points of the same board differ."""
+    boards = {}
+    for point in points:
+        boards.setdefault(point.board, []).append(set(point.words))
+    return {word.partition("=")[0] for words in boards.values()
+            for word in set.union(*words) - set.intersection(*words)}
 
 
 def _cell(point):

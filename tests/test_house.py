@@ -63,6 +63,14 @@ def test_no_version_stands_in_the_makefile():
     assert not re.findall(r"pip install.*==", (ROOT / "Makefile").read_text())
 
 
+def test_the_set_up_says_what_pip_installs_before_it_does():
+    command = ["make", "--dry-run", "--always-make", ".venv/ready"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert 0 < said.index('echo "installing $(grep -c == requirements.lock) packages') < (
+        said.index("bin/pip install")
+    )
+
+
 @pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=lambda p: p.name)
 def test_a_lock_pins_every_package_with_a_hash(lock):
     text = lock.read_text()

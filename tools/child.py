@@ -135,12 +135,12 @@ def _reason(status, limit_s, said, records, errors):
     return last or f"ended with status {status} and left no record"
 
 
-def describe(sample, options, limit_s, env=None):
-    """Return the record of --describe, with the options that choose the device and more.
+def describe(sample, options, limit_s, env=None, board=None):
+    """Return the record of --describe, with the options that choose the device and more: see run().
 
     Raises what described() does.
     """
-    return described(sample, run(sample, [*options, "--describe"], limit_s, env))
+    return described(sample, run(sample, [*options, "--describe"], limit_s, env, board))
 
 
 def described(sample, done):

@@ -33,13 +33,10 @@ def add_sample(result):
     result.add_argument("sample", choices=names, metavar="SAMPLE", help=", ".join(names))
 
 
-def add_axis(result):
+def add_axis(result, usual="the axes in the sample's sample.toml"):
     """Add --axis to the help; parse() reads it, for its values may begin with a hyphen."""
-    result.add_argument(
-        "--axis", action="append", metavar=("NAME", "VALUE"), nargs=2,
-        help="an option of the sample and its values; repeatable. Default: the axes in the "
-        "sample's sample.toml",
-    )
+    text = f"an option of the sample and its values; repeatable. Default: {usual}"
+    result.add_argument("--axis", action="append", metavar=("NAME", "VALUE"), nargs=2, help=text)
 
 
 def add_limit(result, seconds):

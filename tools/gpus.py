@@ -1,18 +1,23 @@
-"""inspect --gpu: what Mesa's compiler makes of the kernels for GPUs that are not here.
+"""inspect --gpu and tune --gpu: what Mesa's compiler makes of kernels for GPUs that are not here.
 
 Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 """
 
+import os
 import re
 import shutil
+import tempfile
 import tomllib
+from pathlib import Path
 
 from common import manifest, table
 from common.errors import UsageError
+from common.profiles import PROFILES
 from common.text import printable
 from tools import child, command, engine, mali, points
 from tools.progress import Progress
 
+LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
 _HEAD = ("", "GPU", *_NAMED, "cycles", "of memory", "instr.", "bound by", "what would help")
 _TITLE = """
@@ -20,13 +25,24 @@ A static model by Mesa's compiler: no times, and not Arm's compiler. For a multi
 loop: cycles, cycles of memory over those of arithmetic, instructions."""
 
 
-def inspect(line, found, folder):
-    """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
+def require(gpus):
+    """Raise UsageError for a GPU that cannot be emulated."""
     boards = tomllib.loads((manifest.ROOT / "boards.toml").read_text(encoding="utf-8"))
     known = [gpu for names, board in boards.items() if board.get("build_only")
              for gpu in names.split(",")]
-    if unknown := [gpu for gpu in line.args.gpu if gpu not in known]:
-        raise UsageError(f"--gpu {unknown[0]}: no such GPU; there are: {', '.join(known)}")
+    if unknown := [gpu for gpu in gpus if gpu not in known]:
+        raise UsageError(f"{unknown[0]}: no such GPU; there are: {', '.join(known)}")
+
+
+def options(gpu):
+    """Return the options of a run for a GPU, with its limits where they are known."""
+    limits = ("--limits", gpu) if gpu in PROFILES else ()
+    return (*limits, "--build-only")
+
+
+def inspect(line, found, folder):
+    """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
+    require(line.args.gpu)
     axes = dict(line.axes)
     given = {word.partition("=")[0] for word in line.options}
     whole = () if {*found.tools.all} & {*given, *axes} else found.tools.all
@@ -39,11 +55,13 @@ def inspect(line, found, folder):
         for gpu, words in plan:
             label = " ".join((gpu, *words))
             files = folder / re.sub(r"[^A-Za-z0-9.,]+", "-", label)[:100]
-            options = (*whole, *line.options, *words)
-            result, costs = build(found, gpu, options, line.args.limit, files)
+            chosen = (*whole, *line.options, *words)
+            result, costs = build(found, gpu, chosen, line.args.limit, files)
             progress.step(f"{label}: {engine.line(found, result)}")
-            summary.add(points.Point(options, "", label), result.state)
-            rows += [_row(item, cost, gpu, axes) for item, cost in costs]
+            summary.add(points.Point(chosen, "", label), result.state)
+            rows += [_row(_label(item, axes), gpu, item, cost) for item, cost in costs]
+            if costs and not any(item.metrics.get("compiler") for item, _ in costs):
+                notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
             for item in result.records:
                 if item.status != "built" and item.variant:
                     notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
@@ -51,18 +69,53 @@ def inspect(line, found, folder):
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
     print(_TITLE, *table.lines(_HEAD, sorted(rows, key=lambda row: row[0])), sep="\n")
-    print(*map(printable, notes), f"{summary.lines()[0]}; files in {folder}", sep="\n")
+    notes.append(f"{summary.lines()[0]}; files in {folder}")
+    print(*map(printable, dict.fromkeys(notes)), sep="\n")
     return summary.status()
 
 
-def build(found, gpu, options, limit_s, folder):
-    """Build kernels of a sample for a GPU, and leave the files in the folder.
+def search(found, gpu, plan, limit_s):
+    """Build each Point for a GPU; return [(Point, Record, Cost)], the cheapest first, and a table.
+
+    The cheapest spills nothing, and takes the fewest cycles for a multiply-add. Of equal ones it
+    leaves room for the most threads, then takes the fewest instructions.
+    """
+    built = []
+    # The emulated compiler keeps one core busy.
+    with (tempfile.TemporaryDirectory() as folder, Progress(len(plan)) as progress,
+          child.pool(os.cpu_count()) as pool):
+
+        def one(point):
+            return build(found, gpu, point.options, limit_s, Path(folder, point.key))
+
+        for point, (result, costs) in zip(plan, pool.map(one, plan)):
+            progress.step(f"{point.label}: {engine.line(found, result)}")
+            built += [(point, item, cost) for item, cost in costs if cost]
+
+    def order(entry):
+        figures, cost = entry[1].metrics["compiler"], entry[2]
+        return (spilled(figures) > 0, round(cost.most, 4), -figures.get("threads", 0),
+                cost.instructions)
+
+    built.sort(key=order)
+    rows = [_row(point.label, gpu, item, cost) for point, item, cost in built]
+    return built, [*_TITLE.splitlines(), *table.lines(_HEAD, rows)]
+
+
+def spilled(figures):
+    """Return how often registers are spilled and filled, by Mesa's figures of a kernel."""
+    return figures.get("spills", 0) + figures.get("fills", 0)
+
+
+def build(found, gpu, chosen, limit_s, folder):
+    """Build kernels of a sample, with the options `chosen`, for a GPU; the files are left in the
+    folder.
 
     Return a Result, and [(Record, mali.Cost or None)] of the kernels that were built.
     """
     with child.shared_folder() as shared:
-        keep = ("--build-only", "--keep", child.on_board(shared))
-        point = points.Point(("--limits", gpu, *options, *keep), "0" * 32, gpu)
+        keep = ("--keep", child.on_board(shared))
+        point = points.Point((*options(gpu), *chosen, *keep), "0" * 32, gpu)
         ((_, result),) = engine.run(found, [point], limit_s, board=gpu)
         built = [item for item in result.records if item.status == "built"]
         if built:  # what a run before left stays where this one leaves nothing
@@ -77,13 +130,17 @@ def _cost(figures, folder):
     return mali.cost((folder / figures["listing"]).read_text(encoding="utf-8"), figures)
 
 
-def _row(item, cost, gpu, axes):
-    """Return a row of the table, from a Record and its Cost; parameters on axes are named."""
+def _label(item, axes):
+    """Return the kernel of a Record, with its parameters that are on axes."""
+    chosen = [f"{axis} {item.params[name]}" for axis in axes
+              if (name := axis.strip("-")) in item.params]
+    return " ".join((item.variant, *chosen))
+
+
+def _row(label, gpu, item, cost):
+    """Return a row of the table, from a Record and its Cost."""
     figures, told = item.metrics.get("compiler", {}), ["-"] * 5
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
                 f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]
-    chosen = [f"{axis} {item.params[name]}" for axis in axes
-              if (name := axis.strip("-")) in item.params]
-    label = " ".join((item.variant, *chosen))
     return [label, gpu, *(figures.get(name, "-") for name in _NAMED), *told]

@@ -53,7 +53,7 @@ def options():
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these instead: mali-g52, ...")
     result.add_argument("--listing", action="store_true", help="print the disassembly as well")
-    command.add_limit(result, 1800)
+    command.add_limit(result, gpus.LIMIT)
     return result
 
 
@@ -65,6 +65,8 @@ def main(argv):
     """Run every point, and look at what the driver made; return the exit status."""
     line = command.parse(options(), argv)
     args, found = line.args, manifest.read(line.args.sample)
+    if args.listing and not args.gpu:
+        raise UsageError("--listing prints the disassembly for the GPUs of --gpu: name one")
     folder = args.folder or Path(f"{found.name}-inspect")
     try:
         folder.mkdir(parents=True, exist_ok=True)

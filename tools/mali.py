@@ -4,6 +4,7 @@ The hot loop is the one with the most multiply-adds of those within which no oth
 many instructions Mesa takes for a cycle of a unit follows from its own figures of the whole kernel.
 """
 
+import math
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -14,12 +15,8 @@ _MEMORY = ("load_store", "texture")
 _MULTIPLY_ADDS, _PRODUCTS = "multiply-adds", "products"  # of floats; of integers
 # Mesa has no cycles for Midgard: two words of arithmetic, or one access, in each.
 _MIDGARD = {"arithmetic": 0.5, "load_store": 1.0, "texture": 1.0}
-_ADVICE = {
-    "load_store": "larger tiles, 16-byte loads, an image",
-    "texture": "larger tiles, a buffer beside the image",
-    "convert": "addresses that advance by constants",
-    "special": "addresses that advance by constants",
-}
+_BESIDE = {"load_store": "an image", "texture": "a buffer beside the image"}
+_ADDRESSES = "addresses that advance by constants"
 
 
 class Cost(NamedTuple):
@@ -28,6 +25,7 @@ class Cost(NamedTuple):
     count: int  # in a pass through the loop
     instructions: float
     cycles: dict  # by unit
+    narrow: int = 0  # loads of less than 16 bytes in a pass
 
     @property
     def binds(self):
@@ -42,15 +40,21 @@ class Cost(NamedTuple):
     @property
     def memory_over_arithmetic(self):
         """The cycles of load/store, or of texture, over those of arithmetic."""
-        memory = max(n for unit, n in self.cycles.items() if unit in _MEMORY)
-        return memory / max(n for unit, n in self.cycles.items() if unit not in _MEMORY)
+        memory = max(self.cycles[unit] for unit in _MEMORY)
+        others = max((n for unit, n in self.cycles.items() if unit not in _MEMORY), default=0)
+        return memory / others if others else math.inf
 
     def advice(self, figures):
         """Return what would have to change, by Mesa's figures of the kernel as well."""
         if figures.get("spills") or figures.get("fills"):
             return "fewer values in registers"
+        if self.binds in _MEMORY:
+            wider = ["16-byte loads"] if self.narrow else []
+            beside = [] if all(self.cycles[unit] for unit in _MEMORY) else [_BESIDE[self.binds]]
+            return ", ".join(["larger tiles", *wider, *beside])
         floor = self.instructions < 2  # no more than a load beside each multiply-add
-        return _ADVICE.get(self.binds) or ("little" if floor else _ADVICE["convert"])
+        arithmetic = self.binds not in ("convert", "special")
+        return "little" if floor and arithmetic else _ADDRESSES
 
 
 def cost(text, figures):
@@ -69,12 +73,17 @@ def cost(text, figures):
             hot = max(inner, key=lambda n: n[kind])
             cycles = {unit: hot[unit] * rate / hot[kind] for unit, rate in rates.items()}
             cycles = {unit: cycles.get(unit, 0) for unit in (*cycles, *_MEMORY)}
-            return Cost(hot[kind], hot["instructions"] / hot[kind], cycles)
+            return Cost(hot[kind], hot["instructions"] / hot[kind], cycles, hot["narrow"])
     return None
 
 
 def _step(*units, instructions=1):
     return Counter(units) + Counter(instructions=instructions)
+
+
+def _narrow(op):
+    """Return what _step() takes for a load of less than 16 bytes."""
+    return ["narrow"] if op.startswith(("LD", "LOAD")) and "128" not in op else []
 
 
 def _multiplies(op):
@@ -108,7 +117,7 @@ def _bifrost(lines):
         else:
             second = found[2]
             access = _ACCESS.match(second)
-            units = [_MEMORY[access[1] is None]] if access else []
+            units = [_MEMORY[access[1] is None], *_narrow(second)] if access else []
             if not access or first != "NOP":
                 units.append("arithmetic")
             both = _step(*units, instructions=(first != "NOP") + (second != "NOP"))
@@ -139,7 +148,7 @@ def _valhall(lines):
         op = line.split()[0] if line.strip() else ""
         unit = next(unit for sign, unit in _VALHALL if sign.match(op))
         twice = unit not in _MEMORY and re.search(r"\.[isu]64", op)
-        steps.append(_step(*[unit] * (2 if twice else 1)) + _multiplies(op))
+        steps.append(_step(*[unit] * (2 if twice else 1), *_narrow(op)) + _multiplies(op))
         if back := re.search(r"^\s+BRANCH.*offset:(-\d+)", line):
             loops.append((len(steps) + int(back[1]), len(steps)))
     return steps, loops
@@ -147,7 +156,7 @@ def _valhall(lines):
 
 # Midgard: words between empty lines, of arithmetic on vectors, or of accesses.
 
-_WIDTH = re.compile(r"FM(?:UL|A)\.(f32|f16) \w+\.?([~\w]*)")
+_PRODUCT = re.compile(r"(F?)M(?:UL|A)\.\w(32|16|8) \w+\.?([~\w]*)")
 
 
 def _midgard(lines):
@@ -176,12 +185,13 @@ def _is_code(line):
 
 def _word(word):
     if re.match(r"(LD|ST|ATOM)[._A-Z]", word[0]):
-        return _step(*["load_store"] * len(word), instructions=len(word))
+        narrow = [sign for line in word for sign in _narrow(line.split()[0])]
+        return _step(*["load_store"] * len(word), *narrow, instructions=len(word))
     if re.match(r"(?i)tex|barrier|txf", word[0]):
         return _step(*["texture"] * len(word), instructions=len(word))
     step = _step("arithmetic", instructions=len(word))
     for line in word:
-        if found := _WIDTH.match(line):
-            written = len(found[2].replace("~", "")) or {"f32": 4, "f16": 8}[found[1]]
-            step[_MULTIPLY_ADDS] += written
+        if found := _PRODUCT.match(line):
+            written = len(found[3].replace("~", "")) or 128 // int(found[2])
+            step[_MULTIPLY_ADDS if found[1] else _PRODUCTS] += written
     return step

@@ -1,41 +1,17 @@
 """Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from common import manifest
 from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import MOST_SECONDS, NAME
+from tools.space import MOST, Experiment
 
 MOST_BYTES = 64 * 1024  # of the file
-MOST = 10**6  # points
 SEARCHES = ("all", "random", "learn")
 _NOT_ALLOWED = ("--json", "--output", "--keep", "--describe", "--list")  # a sweep gives these
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What an experiment's file says; each key is explained in docs/experiments.md.
-
-    `axes` has values (text) by option, `parameters` has values (whole numbers) by the name of a
-    parameter of `kernel`. `budget` None is every point. `limit` is in seconds.
-    """
-
-    name: str
-    found: manifest.Manifest
-    options: tuple = ()
-    axes: dict | None = None
-    kernel: str | None = None
-    parameters: dict | None = None
-    search: str = "all"
-    budget: int | None = None
-    seed: int = 0
-    objectives: tuple = ()
-    sensors: tuple = ()
-    limit: int = 60
-    rounds: int = 5
 
 
 def read(name, words=(), kernel=None, **numbers):

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from common import record, table, tuned
+from common import table
 from common.errors import UsageError
 from common.stats import spread
 from tools import engine
@@ -83,28 +83,20 @@ class Finals:
 
     def _store(self, winner, fastest):
         """Store the best choice of the kernel's parameters where the sample reads it."""
-        space = self._kind.space
-        found = space.experiment.found
-        texts = [f"best: {winner.label}"]
-        if not found.tools.tuned:
-            return texts
         _, params = self._kind.records.newest(winner)
         variant, _ = self._kind.records.newest(fastest)
         rates = [rate for each in self._rates.values() for rate in each.get(winner, {}).values()]
         of = spread(rates)
+        texts = [f"best: {winner.label}"]
         try:
-            path = tuned.store(found.folder / found.tools.tuned,
-                               tuned.identity(space.described.device), {
-                "kernel": space.kernel["name"],
-                "precision": params.get("precision", "single"),
-                "size": str(params.get("size")),
-                "params": space.params(self._candidates[winner]),
-                "gflops": of.median, "spread": [of.low, of.high],
-                "driver": space.described.device["driver"], "when": record.now(),
-                "slower_than": None if fastest is winner else variant,
-            })
+            path = self._kind.space.store(
+                self._candidates[winner], params, gflops=of.median, spread=[of.low, of.high],
+                slower_than=None if fastest is winner else variant,
+            )
         except UsageError as error:
             return [*texts, str(error)]
+        if path is None:
+            return texts
         texts.append(f"stored in {path}")
         if fastest is not winner:
             texts.append(f"{fastest.label} is faster, with {variant}: it stays so")

@@ -11,13 +11,13 @@ from distributed import KilledWorker
 from common.errors import UsageError
 from common.text import figures
 from deploy.errors import BoardError
-from deploy.experiments import space, workers
+from deploy.experiments import workers
 from deploy.experiments.finals import Finals
 from deploy.experiments.member import STOPPED, Asked, Lost
 from deploy.experiments.records import Records
 from deploy.experiments.study import Study
 from deploy.onboard import limits
-from tools import engine
+from tools import engine, space
 from tools.child import Outcome
 
 LOOK = 0.5  # seconds between two looks at the workers

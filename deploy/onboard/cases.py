@@ -6,16 +6,16 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 
 from deploy.onboard import limits
 from deploy.onboard.folder import write_json
 
-BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
 GRACE = 2.0  # seconds between asking a process group to end and killing it
 
 
-def run_case(wire, case, tree, target, python, env):
+def run_case(wire, case, tree, target, env):
     """Run one case under its time limit in a process group of its own; return its outcome.
 
     case["arrays"] asks for what its kernels put out, too.
@@ -24,7 +24,7 @@ def run_case(wire, case, tree, target, python, env):
     os.makedirs(home, exist_ok=True)
     base = os.path.join(home, case["case"])
     script = os.path.join("samples", case["sample"], "run.py")
-    command = [python, script] + case["args"] + ["--json", base + ".jsonl"]
+    command = [sys.executable, script] + case["args"] + ["--json", base + ".jsonl"]
     if case["arrays"]:
         command += ["--output", base + ".npz"]
     started = time.time()
@@ -113,32 +113,19 @@ def follow(wire, process, log, deadline):
     """Pass on what the process prints until it ends; return why it had to be ended, or None."""
     output = Output(wire, process.stdout.fileno(), log)
     try:
-        return wait(wire, process, output, deadline)
-    finally:
-        output.finish()
-
-
-def wait(wire, process, output, deadline):
-    beat = time.monotonic() + BEAT
-    while process.poll() is None:
-        now = time.monotonic()
-        if now >= deadline:
-            return "timeout"
-        if now >= beat:
-            wire.emit("beat")
-            beat = now + BEAT
-        # Often enough to see the end of a process whose child keeps the output open.
-        pause = min(deadline - now, 0.1)
-        if output.open:
-            if select.select([output.pipe], [], [], pause)[0]:
+        while process.poll() is None:
+            if time.monotonic() >= deadline:
+                return "timeout"
+            # Often enough to see the end of a process whose child keeps the output open.
+            if select.select([output.pipe] if output.open else [], [], [], 0.1)[0]:
                 output.read()
             if output.room == 0:
                 return "printed more than %d bytes" % limits.LOG
-        else:
-            time.sleep(pause)
-        if wire.line(0) == b"stop":
-            return "stopped"
-    return None
+            if wire.line(0) == b"stop":
+                return "stopped"
+        return None
+    finally:
+        output.finish()
 
 
 def end_group(process):

@@ -3,6 +3,7 @@
 What may crash or hang, a driver above all, is asked in a process of its own.
 """
 
+import contextlib
 import ctypes
 import getpass
 import glob
@@ -17,12 +18,11 @@ import sys
 import tempfile
 import time
 
-from deploy.onboard.environment import recorded, variables
+from deploy.onboard.environment import provisioned, variables
 from deploy.onboard.folder import MARKER, place, waiting
-from deploy.onboard.wire import BEAT
 
 PROBE_LIMIT = 15  # seconds for one probe, where its env does not say otherwise
-ALL_PROBES = 3  # times that for all of them, so that the host still waits
+ALL_PROBES = 3  # times that for all of them
 MARK = "@@"  # before an answer: drivers print, too
 
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
@@ -35,19 +35,13 @@ NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
 GPU_CLOCKS = ("/sys/class/devfreq/*.gpu*", "/sys/class/devfreq/*mali*")
 
 
-def limit_of(env):
-    try:
-        return float(env["OPENCL_SAMPLES_PROBE_SECONDS"])
-    except (KeyError, ValueError):
-        return PROBE_LIMIT
-
-
 class Probes:
-    """Lines of Python, each in a process of its own. `beat` is called now and then."""
+    """Lines of Python, each in a process of its own."""
 
-    def __init__(self, env, python, beat=lambda: None):
-        self.env, self.python, self.beat = env, python, beat
-        self.limit = limit_of(env)
+    def __init__(self, env):
+        self.env, self.limit = env, PROBE_LIMIT
+        with contextlib.suppress(KeyError, ValueError):
+            self.limit = float(env["OPENCL_SAMPLES_PROBE_SECONDS"])
         self.end = time.monotonic() + ALL_PROBES * self.limit
 
     def ask(self, code, limit=None):
@@ -55,26 +49,16 @@ class Probes:
 
         It has `limit` seconds; without one, its share of ALL_PROBES.
         """
-        try:
-            process = subprocess.Popen(
-                [self.python, "-c", code], env=self.env, cwd="/", universal_newlines=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )
-        except OSError as error:
-            return {"ok": False, "text": "%s: %s" % (self.python, error.strerror)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=self.env, cwd="/", universal_newlines=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
         limit = limit or max(1, min(self.limit, self.end - time.monotonic()))
-        deadline = time.monotonic() + limit
-        while True:
-            try:
-                out, err = process.communicate(
-                    timeout=max(0, min(BEAT, deadline - time.monotonic()))
-                )
-                break
-            except subprocess.TimeoutExpired:
-                self.beat()
-            if time.monotonic() >= deadline:
-                process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
-                return {"ok": False, "text": "no answer in %d s" % limit}
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
+            return {"ok": False, "text": "no answer in %d s" % limit}
         if process.returncode < 0:
             return {"ok": False, "text": "crashed with signal %d" % -process.returncode}
         for line in out.splitlines():
@@ -186,52 +170,37 @@ def user():
         return str(os.getuid())
 
 
-def scratch_folder():
-    """Return a folder for caches that drivers and Python would leave behind, or None."""
-    try:
-        return tempfile.mkdtemp()
-    except OSError:
-        return None  # the disk is full or read-only: that is a finding, not an end
-
-
-def unpack(modules, folder):
-    """Write the modules that look at drivers as the samples do: texts by their path."""
-    for path, text in modules.items():
-        target = os.path.join(folder, path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "w", encoding="utf-8") as file:
-            file.write(text)
-
-
-def survey(modules, scratch, env, python, beat):
+def survey(modules, scratch, env):
     """Look at the drivers as the samples do: with their modules, in a folder of our own."""
-    nowhere = {"ok": False, "text": "the folder for temporary files is full"}
-    if not scratch:
-        return nowhere
     try:
-        unpack(modules, scratch)
+        for path, text in modules.items():
+            target = os.path.join(scratch, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(text)
     except OSError:
-        return nowhere
+        return {"ok": False, "text": "the folder for temporary files is full"}
     path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
-    asker = Probes(dict(env, PYTHONPATH=path), python, beat)
+    asker = Probes(dict(env, PYTHONPATH=path))
     return asker.ask(SURVEY % os.path.join(scratch, "survey.py"), SURVEY_LIMIT)
 
 
-def collect(request, beat=lambda: None):
+def collect(request):
     """Return the facts; request["modules"] are files that look at drivers: see doctor.py."""
     folder = request["folder"]
     env = variables(folder, request["env"])
-    scratch = scratch_folder()
-    cache = scratch or "/proc/nowhere"
-    env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=cache, XDG_CACHE_HOME=cache)
-    python = recorded(folder)["python"] or sys.executable
     try:
-        devices = survey(request["modules"], scratch, env, python, beat)
-        probes = Probes(env, python, beat)  # their time begins now
+        scratch = tempfile.mkdtemp()  # for caches that drivers and Python would leave behind
+    except OSError:
+        scratch = "/proc/nowhere"  # the disk is full or read-only: that is a finding, not an end
+    env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=scratch, XDG_CACHE_HOME=scratch)
+    try:
+        devices = survey(request["modules"], scratch, env)
+        probes = Probes(env)  # their time begins now
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},
-            "provisioned": recorded(folder),
+            "provisioned": provisioned(folder).get("PYTHONPATH"),
             "kernel": "%s %s %s" % (platform.system(), platform.release(), platform.machine()),
             "bits": 8 * ctypes.sizeof(ctypes.c_void_p),
             "clock": time.time(),
@@ -244,9 +213,8 @@ def collect(request, beat=lambda: None):
             "folder": folder_facts(folder),
         }
     finally:
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def answer(wire, request):
-    wire.emit("facts", **collect(request, wire.beat))
+    wire.emit("facts", **collect(request))

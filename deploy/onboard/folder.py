@@ -15,7 +15,8 @@ import fcntl
 import json
 import os
 import re
-import time
+import tarfile
+import zlib
 
 from deploy.onboard.wire import Refused
 
@@ -35,7 +36,9 @@ def place(folder, *parts):
 def locked(folder, holder):
     with open(place(folder, "lock"), "a+") as lock:
         if not grab(lock):
-            raise Refused("the board is in use: " + holder_of(lock))
+            lock.seek(0)
+            holder = lock.read().strip() or "by someone who left no name"
+            raise Refused("the board is in use: " + holder)
         if (
             not os.path.exists(lock.name)
             or os.stat(lock.name).st_ino != os.fstat(lock.fileno()).st_ino
@@ -48,6 +51,20 @@ def locked(folder, holder):
         yield
 
 
+@contextlib.contextmanager
+def claimed(folder, holder):
+    """Hold the lock of our folder, which is made if it is not there yet; refuse one of others."""
+    path = place(folder)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise Refused("%s is not a folder: name another one in boards.toml" % path)
+    os.makedirs(path, exist_ok=True)
+    if not os.path.exists(place(folder, MARKER)) and set(os.listdir(path)) - {"lock"}:
+        raise Refused("%s has other files: name an empty folder in boards.toml" % path)
+    with locked(folder, holder):
+        write_json(place(folder, MARKER), {"layout": 1})
+        yield
+
+
 def grab(file):
     """Lock an open file; tell whether nobody else holds it."""
     try:
@@ -55,17 +72,6 @@ def grab(file):
     except OSError:
         return False
     return True
-
-
-def holder_of(lock):
-    """Return who holds the lock. It may be just about to write its name."""
-    for _ in range(20):
-        lock.seek(0)
-        name = lock.read().strip()
-        if name:
-            return name
-        time.sleep(0.05)
-    return "by someone who left no name"
 
 
 def require_ours(folder, part=MARKER):
@@ -78,6 +84,29 @@ def write_json(path, value):
         json.dump(value, file, indent=1, sort_keys=True)
         file.flush()
         os.fsync(file.fileno())
+
+
+def new_in(path):
+    """Return a name for one more entry of a folder, whose names are numbers; the folder is made."""
+    os.makedirs(path, exist_ok=True)
+    return str(1 + max([int(name) for name in os.listdir(path) if name.isdigit()] or [0]))
+
+
+def unpack(payload, target, wanted=None):
+    """Unpack files, a tar.gz, into a folder. Those that are not `wanted`, if given, are refused."""
+    try:
+        with tarfile.open(fileobj=payload, mode="r:gz") as archive:
+            for member in archive:
+                # Some wheels have links: second names of a file that came before.
+                is_file = member.isfile() or member.islnk()
+                is_outside = os.path.isabs(member.name) or ".." in member.name.split("/")
+                if not is_file or is_outside or (wanted and member.name not in wanted):
+                    raise Refused("the copy has an unexpected file: " + member.name)
+                archive.extract(member, target, set_attrs=False)
+                mode = 0o755 if member.mode & 0o100 else 0o644
+                os.chmod(os.path.join(target, member.name), mode)
+    except (tarfile.TarError, zlib.error, EOFError) as error:
+        raise Refused("the copy broke off: %s" % error)
 
 
 def waiting(folder):

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from deploy.onboard.cases import first_records, run_case
-from deploy.onboard.environment import recorded, variables
+from deploy.onboard.environment import added, variables
 from deploy.onboard.folder import locked, place, require_ours
 
 KEPT = "points"
@@ -32,9 +32,7 @@ def points(wire, request):
         os.makedirs(kept, exist_ok=True)
         for key in sorted(os.listdir(kept)):
             hand_over(wire, kept, key)
-        made = recorded(folder)
-        env = dict(made["env"], **request["env"])
-        wire.emit("ready", python=made["python"] or sys.executable, env=env)
+        wire.emit("ready", python=sys.executable, env=added(folder, request["env"]))
         while not wire.lost:
             line = wire.line(BEAT)
             if line == b"stop":
@@ -59,7 +57,7 @@ def run_point(wire, request, asked, kept):
     target = os.path.join(kept, key)
     shutil.rmtree(target, ignore_errors=True)
     case = dict(asked, case="point", arrays=False)
-    run_case(wire, case, tree, target, recorded(folder)["python"] or sys.executable, env)
+    run_case(wire, case, tree, target, env)
     hand_over(wire, kept, key)
 
 

@@ -13,7 +13,7 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.tree import claimed
+from deploy.onboard.folder import claimed
 from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
@@ -36,26 +36,20 @@ def look(wire, request):
 
     request["debian"] names Debian's package for each of Python's, and for "driver".
     """
-    found = facts.collect(request, wire.beat)
-    wire.emit("beat")
+    found = facts.collect(request)
     chosen = "OCL_ICD_VENDORS" in request["env"]
     drivers = [] if chosen else unnamed(request, found["icd"]["files"])
-    wire.emit("beat")
     lacking = sorted(name for name, probe in found["packages"].items() if not probe["ok"])
-    if not (drivers or has_driver(found)):
+    # A loader from pip may know a driver without an ICD file.
+    platforms = json.loads(found["devices"]["text"]) if found["devices"]["ok"] else []
+    loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
+    if not (drivers or loads or any(about["devices"] for about in platforms)):
         lacking.append("driver")
     found.update(
         implementation=sys.implementation.name, machine=platform.machine(), libc=libc(),
         lacking=lacking, drivers=drivers, apt=apt([request["debian"][name] for name in lacking]),
     )
     wire.emit("found", **found)
-
-
-def has_driver(found):
-    """Tell whether an OpenCL driver loads; a loader from pip may know one without an ICD file."""
-    platforms = json.loads(found["devices"]["text"]) if found["devices"]["ok"] else []
-    loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
-    return bool(loads or [about for about in platforms if about["devices"]])
 
 
 def libc():
@@ -92,23 +86,15 @@ def apt(wanted):
     new = [line.split()[1] for line in lines if line.startswith("Inst ")]
     if not new:
         return dict(about, problem=(said or ["nothing to install"])[-1])
-    return dict(about, new=new, may=may_install(), problem=None)
-
-
-def may_install():
-    return os.getuid() == 0 or bool(
-        shutil.which("sudo")
-        and subprocess.call(
-            ["sudo", "-n", "true"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        ) == 0
-    )
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    sudo = shutil.which("sudo") and subprocess.call(["sudo", "-n", "true"], **quiet) == 0
+    return dict(about, new=new, may=os.getuid() == 0 or bool(sudo), problem=None)
 
 
 def unnamed(request, icd_files):
     """Return the paths of the OpenCL drivers that none of those ICD files names."""
     env = environment.variables(request["folder"], request["env"])
-    probes = facts.Probes(env, sys.executable)
+    probes = facts.Probes(env)
     named = [icd["library"] for icd in icd_files if icd["problem"] is None]
     known = {os.path.basename(library) for library in named}
     known |= {os.path.realpath(library) for library in named}
@@ -153,15 +139,12 @@ def make(wire, request):
         payload = io.BytesIO(wire.take(request["bytes"]))
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
-        now = environment.recorded(folder)
-        env = now["env"]
+        env = environment.provisioned(folder)
         if request["bytes"]:
-            env.pop("PYTHONPATH", None)
-            now = environment.make(folder, payload, request["with_system"], wire.beat)
-            env.update(now["env"])
+            env["PYTHONPATH"] = environment.make(folder, payload)
         if request["drivers"]:
             system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
             env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
         os.sync()
-        environment.switch(folder, now["python"], env)
+        environment.switch(folder, env)
     wire.emit("done")

@@ -7,7 +7,7 @@ import sys
 
 from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
-from deploy.onboard.environment import recorded, variables
+from deploy.onboard.environment import added, variables
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
 
@@ -29,10 +29,9 @@ def run(wire, request):
         wire.emit("tree", differ=sum(have.get(path) != wanted[path] for path in wanted))
         target = place(folder, "results", request["run"])
         os.makedirs(target)
-        made = recorded(folder)
-        python, env = made["python"] or sys.executable, dict(made["env"], **request["env"])
+        env = added(folder, request["env"])
         try:
-            plan = dict(request, deployed=have, python=python, env=env)
+            plan = dict(request, deployed=have, python=sys.executable, env=env)
             write_json(os.path.join(target, "plan.json"), plan)
         except OSError:
             shutil.rmtree(target, ignore_errors=True)  # nothing ran: nothing to collect
@@ -40,14 +39,14 @@ def run(wire, request):
         with open(os.path.join(target, "plan.json")) as plan:
             grab(plan)  # held while the run is going on: see still_running
             try:
-                run_cases(wire, request, tree, target, python)
+                run_cases(wire, request, tree, target)
             except OSError as error:  # a full disk: the cases that ended are still fetched
                 wire.emit("broken", reason=error.strerror or str(error))
     hand_over(wire, folder, request["run"])
     wire.emit("done")
 
 
-def run_cases(wire, request, tree, target, python):
+def run_cases(wire, request, tree, target):
     folder = request["folder"]
     compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
     own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
@@ -57,7 +56,7 @@ def run_cases(wire, request, tree, target, python):
         if stopped:
             break
         wire.emit("start", number=number, of=len(request["cases"]), **case)
-        outcome = run_case(wire, case, tree, target, python, env)
+        outcome = run_case(wire, case, tree, target, env)
         stopped = outcome["reason"] == "stopped"
         # To be shown at once; all records follow with the run.
         path = os.path.join(target, case["sample"], case["case"] + ".jsonl")

@@ -5,11 +5,9 @@ import hashlib
 import io
 import os
 import shutil
-import tarfile
-import zlib
 
 from deploy.onboard.environment import RECORD
-from deploy.onboard.folder import MARKER, kept, locked, place, require_ours, write_json
+from deploy.onboard.folder import MARKER, claimed, kept, locked, new_in, place, require_ours, unpack
 from deploy.onboard.wire import PATIENCE, Refused
 
 
@@ -26,27 +24,6 @@ def sync(wire, request):
         wire.emit("done", sent=len(wanted), files=len(manifest))
 
 
-@contextlib.contextmanager
-def claimed(folder, holder):
-    """Hold the lock of our folder, which is made if it is not there yet."""
-    require_free(folder)
-    os.makedirs(place(folder), exist_ok=True)
-    with locked(folder, holder):
-        write_json(place(folder, MARKER), {"layout": 1})
-        yield
-
-
-def require_free(folder):
-    """Refuse a folder that is not ours and holds something."""
-    path = place(folder)
-    if os.path.lexists(path) and not os.path.isdir(path):
-        raise Refused("%s is not a folder: name another one in boards.toml" % path)
-    if os.path.exists(place(folder, MARKER)) or not os.path.isdir(path):
-        return
-    if set(os.listdir(path)) - {"lock"}:
-        raise Refused("%s has other files: name an empty folder in boards.toml" % path)
-
-
 def hashes(tree):
     found = {}
     for base, _, names in os.walk(tree):
@@ -60,15 +37,14 @@ def hashes(tree):
 def replace_tree(wire, folder, current, manifest, wanted):
     """Unpack beside the deployed tree, check every file, then switch."""
     trees = place(folder, "trees")
-    os.makedirs(trees, exist_ok=True)
-    number = 1 + max([int(name) for name in os.listdir(trees) if name.isdigit()] or [0])
+    number = new_in(trees)
     incoming = os.path.join(trees, "incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     try:
         for path in manifest:
             os.makedirs(os.path.dirname(os.path.join(incoming, path)), exist_ok=True)
         if wanted:
-            unpack(wire, incoming, set(wanted))
+            unpack(io.BytesIO(wire.take(int(wire.line(PATIENCE) or 0))), incoming, set(wanted))
         for path in set(manifest) - set(wanted):
             shutil.copy2(os.path.join(current, path), os.path.join(incoming, path))
         if hashes(incoming) != manifest:
@@ -77,31 +53,15 @@ def replace_tree(wire, folder, current, manifest, wanted):
         shutil.rmtree(incoming, ignore_errors=True)  # a full disk needs the room
         raise
     os.sync()  # power that fails after the switch must not leave empty files behind it
-    os.rename(incoming, os.path.join(trees, str(number)))
+    os.rename(incoming, os.path.join(trees, number))
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place(folder, "next"))
-    os.symlink(os.path.join("trees", str(number)), place(folder, "next"))
+    os.symlink(os.path.join("trees", number), place(folder, "next"))
     os.replace(place(folder, "next"), place(folder, "current"))
     os.sync()
     for name in os.listdir(trees):
-        if name != str(number):
+        if name != number:
             shutil.rmtree(os.path.join(trees, name), ignore_errors=True)
-
-
-def unpack(wire, target, wanted):
-    data = io.BytesIO(wire.take(int(wire.line(PATIENCE) or 0)))
-    try:
-        with tarfile.open(fileobj=data, mode="r:gz") as archive:
-            for member in archive:
-                # Names are compared, never trusted: a member that was not asked for ends it.
-                if member.name not in wanted or not member.isfile():
-                    raise Refused("the copy has an unexpected file: " + member.name)
-                path = os.path.join(target, member.name)
-                with open(path, "wb") as file:
-                    shutil.copyfileobj(archive.extractfile(member), file)
-                os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
-    except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise Refused("the copy broke off: %s" % error)
 
 
 def clean(wire, request):

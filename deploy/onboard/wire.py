@@ -4,6 +4,7 @@ import json
 import os
 import select
 import sys
+import threading
 import time
 
 BEAT = 5.0  # seconds between signs of life, so that the host can tell a slow board from a dead one
@@ -21,6 +22,7 @@ def serve(answers):
     wire = Wire(sys.stdin.fileno(), sys.stdout.fileno())
     # A login script may have printed anything, without a newline at its end.
     wire.emit("hello", before=b"\n", token=request["token"])
+    threading.Thread(target=wire.beat, daemon=True).start()
     try:
         answers[request["do"]](wire, request)
     except Refused as error:
@@ -41,26 +43,25 @@ class Wire:
         self.source, self.sink = source, sink
         self.lost = False
         self.rest = b""
-        self.next_beat = 0.0
+        self.emitting = threading.Lock()
         os.set_blocking(sink, False)
 
     def emit(self, event, payload=b"", before=b"", **fields):
-        if self.lost:
-            return
         line = json.dumps(dict(fields, event=event)).encode() + b"\n"
         data = memoryview(before + line + payload)
-        try:
-            while data and not self.lost:
-                self.lost = not select.select([], [self.sink], [], PATIENCE)[1]
-                data = data if self.lost else data[os.write(self.sink, data) :]
-        except OSError:
-            self.lost = True
+        with self.emitting:
+            try:
+                while data and not self.lost:
+                    self.lost = not select.select([], [self.sink], [], PATIENCE)[1]
+                    data = data if self.lost else data[os.write(self.sink, data) :]
+            except OSError:
+                self.lost = True
 
     def beat(self):
-        """Give a sign of life, unless the last one was less than BEAT ago."""
-        if time.monotonic() >= self.next_beat:
+        """Give signs of life until the host is gone, in a thread: the work may wait for a disk."""
+        while not self.lost:
+            time.sleep(BEAT)
             self.emit("beat")
-            self.next_beat = time.monotonic() + BEAT
 
     def line(self, patience):
         """Return the host's next line; None where none came in time or the host is gone."""

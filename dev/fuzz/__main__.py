@@ -29,10 +29,6 @@ from dev.fuzz.engine import Box, judge, run, workplace
 from dev.fuzz.targets import TARGETS
 
 
-class Wrong(Exception):
-    """An input that a program does not take as it should."""
-
-
 def main(argv=None):
     args = _options().parse_args(argv)
     chosen = [t for t in TARGETS if args.only is None or t.name in args.only.split(",")]
@@ -82,8 +78,7 @@ def _fuzz(target, count, number, deadline, root):
 
     @seed(number)
     @settings(max_examples=count, database=None, deadline=None, print_blob=False,
-              phases=(Phase.generate, Phase.shrink),
-              suppress_health_check=list(HealthCheck))
+              phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
     @given(target.inputs)
     def each(value):
         if time.monotonic() > deadline:
@@ -96,9 +91,10 @@ def _fuzz(target, count, number, deadline, root):
         if not problems:  # what comes after the first that is wrong only reduces it
             outcomes.append(replace(outcome, output=""))
         if problem := judge(outcome, target.memory):
-            said = _quoted(outcome.output)
-            problems.append(f"    WRONG: {problem}\n    input: {value!r:.2000}\n{said}")
-            raise Wrong(problem)
+            said = [f"    | {line!r}"[:160] for line in outcome.output.splitlines()[-30:]]
+            lines = f"    WRONG: {problem}", f"    input: {value!r:.2000}", *said
+            problems.append("\n".join(lines))
+            raise AssertionError(problem)
 
     try:
         each()
@@ -106,10 +102,6 @@ def _fuzz(target, count, number, deadline, root):
         if not problems:
             raise
     return outcomes, problems[-1] if problems else None
-
-
-def _quoted(text):
-    return "\n".join(f"    | {line!r}"[:160] for line in text.splitlines()[-30:])
 
 
 if __name__ == "__main__":

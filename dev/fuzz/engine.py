@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -35,7 +36,7 @@ class Outcome:
     output: str
     seconds: float
     mebibytes: float
-    changed: tuple
+    changed: list
 
 
 @contextlib.contextmanager
@@ -58,26 +59,22 @@ class Box:
     """
 
     def __init__(self, root):
-        self.root, self.outer = root, Path(tempfile.mkdtemp(dir=root))
-        self.work = self.outer / "beside" / "box" / "work"
-        self.home, self.tmp = self.work.with_name("home"), self.work.with_name("tmp")
+        self.outer = Path(tempfile.mkdtemp(dir=root))
+        self.beside, self.cache = self.outer / "beside", Path(root, "cache")
+        self.work, self.home, self.tmp = (self.beside / "box" / n for n in ("work", "home", "tmp"))
         for folder in (self.work, self.home, self.tmp):
             folder.mkdir(parents=True)
-        (self.outer / "beside" / "kept.txt").write_text("to be left alone\n")
-
-    def environment(self):
-        """Return the variables that keep a program inside."""
-        return {"HOME": str(self.home), "TMPDIR": str(self.tmp),
-                "XDG_CACHE_HOME": str(self.root / "cache"),
-                "BOARDS_TOML": str(self.work / "boards.toml")}
+        (self.beside / "kept.txt").write_text("to be left alone\n")
 
     def outside(self):
         """Return what lies around the box and in the checkout, to be compared."""
-        places = [self.outer, self.outer / "beside", ROOT, ROOT / "samples", ROOT / "results", "/"]
         found = set()
-        for place in places:
-            with contextlib.suppress(OSError), os.scandir(place) as entries:
-                found |= {(entry.path, _stamp(entry)) for entry in entries}
+        ours = ROOT, ROOT / "samples", ROOT / "results"
+        for place in (self.outer, self.beside, self.tmp, *ours, "/"):
+            for entry in os.scandir(place):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    found.add((entry.path, entry.is_file() and status.st_size))
         return found
 
     def remove(self):
@@ -85,47 +82,44 @@ class Box:
         shutil.rmtree(self.outer, ignore_errors=True)
 
 
-def _stamp(entry):
-    status = entry.stat(follow_symlinks=False)
-    return status.st_size if entry.is_file(follow_symlinks=False) else 0
-
-
 def run(action, box):
     """Call `action()` in a process of its own with the folder of `box`; return the Outcome."""
-    before = box.outside()
     said = box.outer / "said"
-    inherited, start = _inherited(), time.monotonic()
+    said.touch()
+    before, start = box.outside(), time.monotonic()
+    # The pages of this process count to a fork of it from the start.
+    memory = Path("/proc/self/status").read_text(encoding="utf-8")
+    inherited = int(re.search(r"^RssAnon:\s+(\d+) kB$", memory, re.M)[1])
     child = os.fork()
     if child == 0:
         _act(action, box, said)
-    status, usage = _wait(child, start + LIMIT)
+    watched = os.pidfd_open(child)
+    ended = select.select([watched], [], [], LIMIT)[0]
+    os.close(watched)
     seconds = time.monotonic() - start
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # whatever it has left behind
+        os.killpg(child, signal.SIGKILL)  # it, or whatever it has left behind
+    _, status, usage = os.wait4(child, 0)
     output = said.read_text(encoding="utf-8", errors="replace")[:_TOO_LONG]
-    said.unlink()
+    said.write_text("")
     changed = sorted({path for path, _ in before ^ box.outside()})
-    changed = (*changed, *(f"the temporary folder: {name}" for name in sorted(os.listdir(box.tmp))))
-    return Outcome(status, output, seconds, usage.ru_maxrss / 1024 - inherited, changed)
-
-
-def _inherited():
-    """Return the MiB of this process that count to a fork of it from the start."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(re.search(r"^RssAnon:\s+(\d+) kB$", status, re.M)[1]) / 1024
+    status = os.waitstatus_to_exitcode(status) if ended else None
+    return Outcome(status, output, seconds, (usage.ru_maxrss - inherited) / 1024, changed)
 
 
 def _act(action, box, said):
     """Be the child: run the action with its output in a file, and end."""
     os.setsid()
-    file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    with open(os.devnull) as nothing, open(said, "w") as file:
+        for stream, number in ((nothing, 0), (file, 1), (file, 2)):
+            os.dup2(stream.fileno(), number)
     for number, name in ((1, "stdout"), (2, "stderr")):  # a test may have put others there
         setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
     os.chdir(box.work)
-    os.environ.update(box.environment())
+    os.environ.update(
+        HOME=str(box.home), TMPDIR=str(box.tmp), XDG_CACHE_HOME=str(box.cache),
+        BOARDS_TOML=str(box.work / "boards.toml"),
+    )
     tempfile.tempdir = None
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
@@ -141,17 +135,6 @@ def _act(action, box, said):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status or 0)
-
-
-def _wait(child, deadline):
-    while True:
-        pid, status, usage = os.wait4(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status), usage
-        if time.monotonic() > deadline:
-            os.killpg(child, signal.SIGKILL)
-            return None, os.wait4(child, 0)[2]
-        time.sleep(0.002)
 
 
 def judge(outcome, memory=None):

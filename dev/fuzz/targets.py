@@ -4,25 +4,23 @@ import contextlib
 import json
 import runpy
 import sys
-import tomllib
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 
 from hypothesis import strategies as st
+from PIL import Image
 
+from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
 from deploy.experiments import journal
 from dev.fuzz import words
 from dev.fuzz.engine import MOST_MEMORY, ROOT
 from report import archive
-from report.errors import ReportError
 from tools.__main__ import COMMANDS
 
-SAMPLES = sorted(path.parent.name for path in (ROOT / "samples").glob("*/sample.toml"))
-_EVIL = Path(__file__).with_name("evil.py")
+SAMPLES = manifest.names()
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ def run_py(sample, argv):
     sys.argv = [str(path := ROOT / "samples" / sample / "run.py"), *argv]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
-    return 0
 
 
 def fab(argv):
@@ -50,49 +47,29 @@ def fab(argv):
     from fabric.main import program
 
     program.run(["fab", "--search-root", str(ROOT), *argv])
-    return 0
 
 
-def report(argv):
+def report(*argv):
     """Make a page of results, or an archive."""
     from report.__main__ import main
 
     return main([str(word) for word in argv])
 
 
-def tools(argv):
+def tools(*argv):
     """Run a tool."""
     from tools.__main__ import run
 
     return run(argv)
 
 
-# Command lines of the samples.
+def _json(value):
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def _options(sample):
-    table = tomllib.loads((ROOT / "samples" / sample / "sample.toml").read_text())["options"]
-    return [*table["values"], *table["words"], "--json", "--output", "--list", "--help"]
-
-
-@st.composite
-def _command_lines(draw):
-    sample = draw(st.sampled_from(SAMPLES))
-    argv = []
-    for _ in range(draw(st.integers(0, 4))):
-        name = draw(st.sampled_from(_options(sample)))
-        value = draw(words.WORDS)
-        argv += draw(st.sampled_from([[name, value], [f"{name}={value}"], [name], [value]]))
-    size = "-n" if sample == "gemmbench" else "--size"
-    small = ["--size", "8x8"] if sample == "64_bit_integer" else [size, "8"]
-    return sample, argv if words.takes_long(argv) else [*small, "--repeat", "1", *argv]
-
-
-def _sample_command_line(value, work):
-    sample, argv = value
-    if words.takes_long(argv):
-        argv = ["--list"]
-    return run_py(sample, _as_given(argv))
+def _like(table):
+    """Return the strategy of JSON lines like that of a table."""
+    return words.altered(table).map(_json)
 
 
 def _as_given(argv):
@@ -100,19 +77,34 @@ def _as_given(argv):
     return [w.encode(errors="surrogateescape").decode(errors="replace") for w in argv]
 
 
+# Command lines of the samples.
+
+
+@st.composite
+def _command_lines(draw):
+    sample, argv = draw(st.sampled_from(SAMPLES)), []
+    found = manifest.read(sample)
+    options = [*sorted(found.values | found.words), "--json", "--output", "--list", "--help"]
+    for _ in range(draw(st.integers(0, 4))):
+        name, value = draw(st.sampled_from(options)), draw(words.WORDS)
+        argv += draw(st.sampled_from([[name, value], [f"{name}={value}"], [name], [value]]))
+    if words.takes_long(argv):
+        return sample, ["--list"]
+    small = {"gemmbench": ("-n", "8"), "64_bit_integer": ("--size", "8x8")}
+    return sample, [*small.get(sample, ("--size", "8")), "--repeat", "1", *_as_given(argv)]
+
+
 # Images for 64_bit_integer.
 
 
 def _images():
     made = []
-    from PIL import Image
-
-    for format in ("BMP", "PNG", "GIF", "TIFF", "PPM", "JPEG"):
+    for kind in ("BMP", "PNG", "GIF", "TIFF", "PPM", "JPEG"):
         data = BytesIO()
-        Image.new("RGB", (9, 7), (200, 30, 5)).save(data, format)
+        Image.new("RGB", (9, 7), (200, 30, 5)).save(data, kind)
         made.append(words.mutated(data.getvalue()))
-    return st.tuples(st.sampled_from(["a.bmp", "a\n.png", "\x1b[1m.gif", "-x.bmp"]),
-                     st.one_of(st.binary(max_size=200), *made))
+    names = st.sampled_from(["a.bmp", "a\n.png", "\x1b[1m.gif", "-x.bmp"])
+    return st.tuples(names, st.binary(max_size=200) | st.one_of(made))
 
 
 def _image(value, work):
@@ -123,90 +115,55 @@ def _image(value, work):
 
 # Metadata of gemmbench.
 
-_METADATA = {"name": "X", "file": "X.cl", "type": "S", "transA": "N", "transB": "N", "dj": 1,
-             "di": 1, "opts": "-DX=1", "shape": "n"}
-_KERNEL = """__kernel void gemm(__global const float *A, __global const float *B, __global float *C,
-                   float alpha, float beta, uint n)
-{ const size_t i = get_global_id(1), j = get_global_id(0); float s = 0;
-  for (uint k = 0; k < n; k++) s += A[i * n + k] * B[k * n + j];
-  C[i * n + j] = alpha * s + beta * C[i * n + j]; }"""
-
-
+_KERNELS = ROOT / "samples" / "gemmbench" / "kernels"
+_METADATA = json.loads((_KERNELS / "SGEMM_NN_1x1.json").read_text())
 # Metadata that a kernel does not fit, and options that no compiler takes.
 _PLAUSIBLE = st.fixed_dictionaries({
-    "name": st.sampled_from(["X", "a b", "\x1b[1m", "x" * 300, "\u202e"]), "file": st.just("X.cl"),
-    "type": st.sampled_from("SDHCZ"), "transA": st.sampled_from("NnTt"),
-    "transB": st.sampled_from("NnTt"), "dj": st.integers(1, 64), "di": st.integers(1, 64),
+    "file": st.just("1x1.cl"),
+    "name": st.sampled_from(["X", "a b", "\x1b[1m", "x" * 300, "\u202e"]),
+    "type": st.sampled_from("SDHCZ"), "dj": st.integers(1, 64), "di": st.integers(1, 64),
+    "transA": st.sampled_from("NnTt"), "transB": st.sampled_from("NnTt"),
     "opts": st.sampled_from(["", "-DX=1", "-cl-std=CL9", "-I/", "-Werror", '"', "-D'", "x" * 999]),
     "shape": st.sampled_from(["n", "n", "mnk"]),
-})
-
-
-def _metadata_inputs():
-    table = st.one_of(words.altered(_METADATA), _PLAUSIBLE, _PLAUSIBLE).map(_json)
-    odd = st.sampled_from(["*", "**", "?.json", "[", "all", "../X.json", "a" * 300])
-    name = st.one_of(st.just("X.json"), st.just("X"), odd)
-    return st.tuples(st.one_of(table, table, st.binary(max_size=60)), name)
-
-
-def _json(value):
-    return json.dumps(value).encode()
-
-
-def _sorted(value):
-    return json.dumps(value, sort_keys=True).encode() + b"\n"
+}).map(_json)
+_METADATA_FILES = st.tuples(
+    _like(_METADATA) | _PLAUSIBLE | _PLAUSIBLE | st.binary(max_size=60),
+    st.sampled_from(["X.json", "X", "*", "**", "?.json", "[", "all", "../X.json", "a" * 300]),
+)
 
 
 def _metadata(value, work):
     data, name = value
     (work / "X.json").write_bytes(data)
-    (work / "X.cl").write_text(_KERNEL)
+    (work / "1x1.cl").write_bytes((_KERNELS / "1x1.cl").read_bytes())
     return run_py("gemmbench", ["--kernels", ".", "-f", name, "-n", "8", "--repeat", "1"])
 
 
 # Records, and runs as folders, for the report.
 
-_RECORD = {
-    "schema": 1, "sample": "sgemm", "variant": "dot4", "status": "passed", "reason": None,
-    "params": {"size": "8x8x8", "alpha": 1.0}, "device": {"name": "D", "type": "cpu"},
-    "environment": {"machine": "x86_64"}, "argv": ["run.py", "--size", "8"],
-    "timing": {"queued_s": [1e-5], "wait_s": [1e-5], "run_s": [1e-4], "host_s": [2e-4],
-               "warmup": 1},
-    "metrics": {"gflops": 1.5, "flop_convention": "2*M*N*K"},
-    "check": {"max_abs_error": 0.0, "error_over_bound": 0.1},
-    "started": "2026-01-02T03:04:05.678+00:00",
-}
-_PLAN = {"run": "20260102T030405.678Z", "cases": [{"sample": "sgemm", "case": "golden"}],
-         "deployed": {}, "env": {}, "folder": "x", "python": "python3"}
-_OUTCOME = {"sample": "sgemm", "case": "golden", "argv": ["run.py"], "started": 1.0, "clock": 1.0,
-            "seconds": 2.0, "exit_status": 0, "reason": None}
-_LINES = st.lists(
-    st.one_of(words.altered(_RECORD).map(_json), words.altered(_RECORD).map(_json),
-              st.binary(max_size=40)),
-    max_size=4,
-).map(b"\n".join)
-_RUNS = st.tuples(
-    _LINES, words.altered(_PLAN).map(_json), words.altered(_OUTCOME).map(_json), st.booleans()
-)
+with open(ROOT / "results" / "reference" / "pocl-mygemm.jsonl", encoding="utf-8") as _file:
+    _RECORD = json.loads(_file.readline())
+_RUN, _CASE = "20260102T030405.678Z", {"sample": "sgemm", "case": "golden"}
+_PLAN = {"run": _RUN, "cases": [_CASE], "deployed": {}, "env": {}, "folder": "x", "python": "p"}
+_OUTCOME = {**_CASE, "argv": ["run.py"], "started": 1.0, "clock": 1.0, "seconds": 2.0,
+            "exit_status": 0, "reason": None}
+_LINE = _like(_RECORD) | _like(_RECORD) | st.binary(max_size=40)
+_LINES = st.lists(_LINE, max_size=4).map(b"".join)
+_RUNS = st.tuples(_LINES, _like(_PLAN), _like(_OUTCOME), st.booleans())
 
 
 def _write_run(value, work):
-    lines, plan, outcome, _ = value
-    run = work / "results" / "board" / "20260102T030405.678Z"
+    run = work / "results" / "board" / _RUN
     (run / "sgemm").mkdir(parents=True)
-    (run / "plan.json").write_bytes(plan)
-    (run / "ended.json").write_text("{}")
-    (run / "sgemm" / "golden.jsonl").write_bytes(lines)
-    (run / "sgemm" / "golden.outcome.json").write_bytes(outcome)
-    (run / "sgemm" / "golden.log").write_text("a log\n")
+    names = ("sgemm/golden.jsonl", "plan.json", "sgemm/golden.outcome.json")
+    for name, data in (*zip(names, value), ("ended.json", b"{}"), ("sgemm/golden.log", b"a log\n")):
+        (run / name).write_bytes(data)
     return run
 
 
 def _records(value, work):
     run = _write_run(value, work)
-    if value[3]:
-        return report(["--export", "out.zip", run])
-    return report(["-o", "page.html", "results"])
+    return report("--export", "out.zip", run) if value[3] else report("-o", "page.html", "results")
 
 
 # Records for the tools, and those of a sweep. With so little time no sample comes to run.
@@ -215,34 +172,30 @@ _POINT = {"board": "b", "ended": "passed", "exit_status": 0, "key": "0" * 32, "l
           "metric": 1.5, "options": ["--size", "8"], "seconds": 1.0}
 _JOURNALED = {**_RECORD, "code": "0" * 64, "params": {"point": _POINT}}
 _JOURNAL = st.tuples(
-    st.lists(words.altered(_JOURNALED).map(_sorted), max_size=3).map(b"".join),
-    st.one_of(st.just(b""), st.binary(max_size=40), words.mutated(_sorted(_JOURNALED))),
+    st.lists(_like(_JOURNALED), max_size=3).map(b"".join),
+    st.binary(max_size=40) | words.mutated(_json(_JOURNALED)),
     st.booleans(),
 )
 _TOOL_WORDS = st.sampled_from(["--axis", "--limit", "--kernel", "--folder",
     "--guards", "-D", "--trust", "--json", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(
-    st.sampled_from(COMMANDS), st.lists(st.one_of(_TOOL_WORDS, words.WORDS), max_size=6)
+    st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6).map(_as_given)
 )
 
 
 def _journal(value, work):
-    path, swept = work / "j.jsonl", value[2]
-    path.write_bytes(b"".join(value[:2]))
+    whole, last, swept = value
+    path = work / "j.jsonl"
+    path.write_bytes(whole + last)
     if not swept:
-        return tools(["replay", "j.jsonl:1", "--limit", "0.02"])
+        return tools("replay", "j.jsonl:1", "--limit", "0.02")
     try:
         print(len(list(journal.read(path, whole=False))), "points")
     except UsageError as error:
         print(error)
         return WRONG_USAGE
     return PASSED
-
-
-def _tool_line(value, work):
-    tool, argv = value
-    return tools([tool, "--limit", "0.02", *_as_given(argv)])
 
 
 # Archives that others send.
@@ -255,82 +208,67 @@ _KEYS = ["format", "version", "files", "board", "run", "licence", "machine", "co
 _ARCHIVES = st.tuples(
     _RUNS,
     st.dictionaries(st.sampled_from(_KEYS), words.DATA, max_size=2),  # other values in the manifest
-    st.dictionaries(_MEMBERS, st.one_of(st.binary(max_size=50), _LINES), max_size=2),
-    st.one_of(st.just(None), st.integers(0, 10**6)),  # where bytes are changed, if any are
+    st.dictionaries(_MEMBERS, st.binary(max_size=50) | _LINES, max_size=2),
+    st.none() | st.integers(0, 10**6),  # where bytes are changed, if any are
 )
 
 
 def _archive(value, work):
     """Pack a run as we do, change what the archive holds or its bytes, and look at it."""
     run, manifest, members, at = value
-    folder = _write_run(run, work)
-    with contextlib.suppress(ReportError):  # of a run that cannot be packed: the members alone
-        archive.pack(folder, "friend", work / "whole.zip")
-    data = BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as changed:
-        for name, content in {**_content(work / "whole.zip", manifest), **members}.items():
-            changed.writestr(name, content)
-    content = bytearray(data.getvalue())
+    path, content = work / "friend.zip", {}
+    with contextlib.suppress(UsageError):  # of a run that cannot be packed: the members alone
+        archive.pack(_write_run(run, work), "friend", path)
+        with zipfile.ZipFile(path) as whole:
+            content = {name: whole.read(name) for name in whole.namelist()}
+        content["manifest.json"] = _json(json.loads(content["manifest.json"]) | manifest)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as changed:
+        for name, data in {**content, **members}.items():
+            changed.writestr(name, data)
     if at is not None:
-        content[at % len(content)] ^= 0x81
-    (work / "friend.zip").write_bytes(content)
-    return report(["-o", "page.html", "friend.zip"])
-
-
-def _content(path, manifest):
-    if not path.exists():
-        return {}
-    with zipfile.ZipFile(path) as whole:
-        content = {name: whole.read(name) for name in whole.namelist()}
-    table = json.loads(content["manifest.json"]) | manifest
-    return content | {"manifest.json": _json(table)}
+        data = bytearray(path.read_bytes())
+        data[at % len(data)] ^= 0x81
+        path.write_bytes(data)
+    return report("-o", "page.html", path.name)
 
 
 # boards.toml, names of boards, and what a board sends.
 
 _SETTINGS = {"folder": '"x"', "python": '"python3"', "env": '{A = "b"}', "time_limit": "60",
-             "platform": '"p"', "type": '"cpu"', "skip": '["golden"]',
-             "ssh_config": '"f"'}
-_VALUES = st.one_of(
-    st.sampled_from(list(_SETTINGS.values())),
-    st.sampled_from(['""', "0", "-1", "true", "1e400", "9" * 5000, "[" * 3000, "{}", "[[1]]", "nan",
-                     '"\\u0000"', '"\\n"', "1979-05-27", "'''"]),
-    st.text(max_size=10),
+             "platform": '"p"', "type": '"cpu"', "skip": '["golden"]', "ssh_config": '"f"',
+             "unknown": "1"}
+_VALUES = st.sampled_from([
+    *_SETTINGS.values(), '""', "0", "-1", "true", "1e400", "9" * 5000, "[" * 3000, "{}", "[[1]]",
+    "nan", '"\\u0000"', '"\\n"', "1979-05-27", "'''",
+]) | st.text(max_size=10)
+_TABLES = st.dictionaries(
+    st.sampled_from(["local", '"a b"', "x", '""']) | st.text(max_size=6),
+    st.dictionaries(st.sampled_from(sorted(_SETTINGS)), _VALUES, max_size=3), max_size=3,
 )
+_HOSTS = st.text(st.characters(exclude_characters="\0"), max_size=12) | st.sampled_from([
+    ":22", "a@", "@", "a@b@c", "-oProxyCommand=x", "a:0", "a:99999", "[::1", "::", "a,,b", ",",
+    "reference", "../x", "a" * 300, "\n", "a\x1b[1m", "a b",
+])
 
 
-@st.composite
-def _boards_toml(draw):
+def _toml(tables):
     lines = []
-    for name in draw(st.lists(st.one_of(st.sampled_from(["local", '"a b"', "x", '""']),
-                                        st.text(max_size=6)), max_size=3)):
-        lines.append(f"[{name}]")
-        for key in draw(st.lists(st.sampled_from([*_SETTINGS, "unknown"]), max_size=3)):
-            lines.append(f"{key} = {draw(_VALUES)}")
-    return "\n".join(lines).encode(errors="surrogatepass")
+    for name, table in tables.items():
+        lines += [f"[{name}]", *map(" = ".join, table.items())]
+    return "\n".join(lines)
 
 
-def _boards(data, work):
-    (work / "boards.toml").write_bytes(data)
+def _boards(tables, work):
+    (work / "boards.toml").write_text(_toml(tables), encoding="utf-8", errors="surrogatepass")
     return fab(["list"])
 
 
-_HOSTS = st.one_of(
-    st.text(max_size=12),
-    st.sampled_from([":22", "a@", "@", "a@b@c", "-oProxyCommand=x", "a:0", "a:99999", "[::1", "::",
-                     "a,,b", ",", "reference", "../x", "a" * 300, "\n", "a\x1b[1m", "a b"]),
-).filter(lambda text: "\0" not in text)
-
-
 def _host(name, work):
-    """Name a board to tasks that reach none: results are looked for, nothing is connected to."""
-    (work / "boards.toml").write_text("")
-    name = name.encode(errors="replace").decode()
-    return fab(["export", "--host", name])
+    """Name a board to a task that reaches none: results are looked for, nothing is connected to."""
+    (work / "boards.toml").touch()
+    return fab(["export", "--host", name.encode(errors="replace").decode()])
 
 
-_CASE = {"sample": "sgemm", "case": "golden"}
-_RUN = "20260102T030405.678Z"
 _EVENTS = st.sampled_from([
     {"event": "want", "paths": ["common/cli.py"]}, {"event": "done", "files": 1, "sent": 1},
     {"event": "done", "folder": "x"}, {"event": "tree", "differ": 0}, {"event": "beat"},
@@ -343,35 +281,35 @@ _EVENTS = st.sampled_from([
     {"event": "whole", "left": ["x"], "files": 1, "bytes": 9},
     {"event": "found", "packages": {}, "libc": ["glibc", 2, 36]}, {"event": "facts"},
 ])
+_TASKS = ("deploy", "run-all", "run sgemm", "collect", "doctor", "clean", "provision --dry-run",
+          "deploy run-all")
 _TRAFFIC = st.tuples(
-    st.sampled_from([["deploy"], ["run-all"], ["run", "sgemm"], ["collect"], ["doctor"], ["clean"],
-                     ["provision", "--dry-run"], ["deploy", "run-all"]]),
-    st.lists(st.one_of(
-        _EVENTS.flatmap(words.altered).map(_json), _EVENTS.map(_json), st.binary(max_size=60)
-    ), max_size=6).map(b"\n".join),
+    st.sampled_from(_TASKS).map(str.split),
+    st.lists(_EVENTS.flatmap(_like) | _EVENTS.map(_json) | st.binary(max_size=60), max_size=6),
 )
 
 
 def _traffic(value, work):
+    """Let a board greet as it should, and then send what was drawn."""
     tasks, said = value
-    (work / "said").write_bytes(said)
-    program = work / "python"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_EVIL}" "{work / "said"}"\n')
+    (work / "said").write_bytes(b"".join(said))
+    program, evil = work / "python", ROOT / "dev" / "fuzz" / "evil.py"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{evil}" "{work / "said"}"\n')
     program.chmod(0o755)
-    settings = f"[local]\npython = {json.dumps(str(program))}\nfolder = {json.dumps(str(work))}\n"
-    (work / "boards.toml").write_text(settings)
+    board = {"python": json.dumps(str(program)), "folder": json.dumps(str(work))}
+    (work / "boards.toml").write_text(_toml({"local": board}))
     return fab(tasks)
 
 
 TARGETS = (
-    Target("command lines", _command_lines(), _sample_command_line, 30),
+    Target("command lines", _command_lines(), lambda value, _: run_py(*value), 30),
     Target("images", _images(), _image, 8),
-    Target("metadata", _metadata_inputs(), _metadata, 15),
+    Target("metadata", _METADATA_FILES, _metadata, 15),
     Target("records", _RUNS, _records, 12),
     Target("journals", _JOURNAL, _journal, 10),
-    Target("tools", _TOOL_LINES, _tool_line, 8),
+    Target("tools", _TOOL_LINES, lambda v, _: tools(v[0], "--limit", "0.02", *v[1]), 8),
     Target("archives", _ARCHIVES, _archive, 8),
-    Target("boards.toml", _boards_toml(), _boards, 10),
+    Target("boards.toml", _TABLES, _boards, 10),
     Target("host names", _HOSTS, _host, 5),
     Target("board traffic", _TRAFFIC, _traffic, 12, MOST_MEMORY),
 )

@@ -161,13 +161,11 @@ def main(args):
 
 def build_kernel(queue, args, tiles):
     """Return the kernel, and how many work-items a work-group of it may have."""
-    name = f"gemm_{args.kernel}"
     defines = tiles.defines(args.arithmetic, args.kernel)
     if args.auto:
         print(f"Using {tiles.text(*tiling.OPTIONS, between=' ')}")
     print(f'Build program options: "{" ".join(flags(defines))}"', flush=True)
-    program = build(queue.context, Path(__file__).with_name(f"{name}.cl"), defines)
-    kernel = cl.Kernel(program, name)
+    kernel = cl.Kernel(build(queue.context, Path(__file__).with_name("gemm.cl"), defines), "gemm")
     info = cl.kernel_work_group_info.WORK_GROUP_SIZE
     return kernel, kernel.get_work_group_info(info, queue.device)
 

@@ -79,7 +79,7 @@ class Tiles(NamedTuple):
     def defines(self, arithmetic, kernel):
         """Return the -D defines of a kernel, in the order in which they are documented."""
         sides = {f"TILE_{name.upper()}": getattr(self, name) for name in USED[kernel]}
-        return {"T": arithmetic, **sides}
+        return {"T": arithmetic, **sides, **({"NT": 1} if kernel == "nt" else {})}
 
     def text(self, *names, between=" x "):
         """Return the named numbers as the options that give them."""

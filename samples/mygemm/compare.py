@@ -104,7 +104,7 @@ class Result:
         return self.times and self.rates()[0]
 
     def rates(self):
-        """Return the median, lowest and highest rate in GFLOPS."""
+        """Return the median, lowest and highest rate in the problem's unit."""
         return self.times.rate(self.problem.size.flop() / 1e9)
 
     def save_checked(self, args, inputs, about):
@@ -136,7 +136,8 @@ class Result:
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
-            metrics = gemm.metrics(problem.size, self.times) | {"ratios": self.ratios}
+            metrics = gemm.metrics(problem.size, self.times, problem.unit)
+            metrics["ratios"] = self.ratios
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
             metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
@@ -194,7 +195,7 @@ def beside(args, results, expected, stream, blas):
             library.launcher(stream)()
             library.finish([stream])
             product = library.result(stream)
-            check = gemm.check(product, *expected.product(), stream.intact())
+            check = expected.product().check(product, stream.problem.size.K, stream.intact())
             result.checked(check, product)
             time.sleep(library.settle)
     return missing
@@ -270,7 +271,7 @@ def rates_table(results, args):
     best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
     marks = {r.name: "*" if r is best else "" for r in compared}
-    head = [f"median of {args.repeat}", "time", "GFLOPS", "lowest", "best"]
+    head = [f"median of {args.repeat}", "time", timed[0].problem.unit, "lowest", "best"]
     short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
@@ -359,19 +360,19 @@ def remarks(results, missing, peak, args):
 
 
 def by_size(sizes, results):
-    """Return the lines of tables kernel x size: GFLOPS, and the ratios of them."""
+    """Return the lines of tables kernel x size: rates, and the ratios of them."""
     cells = {(r.name, r.problem.size): r for r in results}
     names = list(dict.fromkeys(r.name for r in results))
     kernels = [n for n in names if any(cells[n, s].built for s in sizes if (n, s) in cells)]
     others = [r.name for r in results if r.version]
-    views = {"GFLOPS": lambda r: figures(r.gflops)}
+    views = {results[0].problem.unit: lambda r: figures(r.gflops)} if results else {}
     if len(kernels) > 1:
         views[f"to {kernels[0]}"] = lambda r: _ratio(r, kernels[:1])
     views["to the best library"] = lambda r: _ratio(r, others)
     views["of the ceiling"] = lambda r: f"{r.ratios['ceiling']:.1%}"
     lines = []
     for title, view in views.items():
-        shown = names if title == "GFLOPS" else kernels
+        shown = kernels if " " in title else names
         rows = [[n, *(_cell(cells.get((n, s)), view) for s in sizes)] for n in shown]
         if any(set(row[1:]) != {"-"} for row in rows):
             lines += ["", *table.lines([title, *map(str, sizes)], rows)]

@@ -321,7 +321,7 @@ MALI_IMAGES = _kernel(
 MALI_HALF = _kernel(
     *(25, "mali_half", {"UNROLL": 8, "CHAIN": 64, **_GROUP}),
     *(("UNROLL >= 2", "CHAIN % UNROLL == 0"), _LOCAL),
-    per_item=("4", "4"), passes=_HALVES, precisions=("half",),
+    per_item=("4", "4"), passes=_HALVES, precisions=("half",), chain="max(CHAIN, 1)",
 )
 MALI_INT8 = _kernel(
     *(26, "mali_int8", {"M0": 4, "UNROLL": 4, **_GROUP}, _VECTORS[:1], _LOCAL),

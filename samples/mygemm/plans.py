@@ -5,7 +5,6 @@ make them before it, and take C out of its copy again.
 """
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -20,7 +19,6 @@ from common.constraints import Space
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
 from common.machine import tiles
-from common.matrices import Matrix
 from common.program import build
 
 FOLDER = Path(__file__).with_name("kernels")
@@ -54,7 +52,8 @@ class Kernel:
     gives the work-groups of the NDRange. With a parameter SPLITS, work-groups may share a tile:
     gemm() then gets a last buffer for parts, which add.cl adds up. `local_least` are bytes of local
     memory that the device has, whatever its driver tells. A source for one of `precisions` only has
-    no REAL. The files `before` stand before it.
+    no REAL. The files `before` stand before it. `chain` products are added up in the precision of
+    A, and their sums in a wider one.
     """
 
     number: int
@@ -72,6 +71,7 @@ class Kernel:
     local_least: int = 0
     precisions: tuple = ("single", "double", "half")
     before: tuple = ()
+    chain: str = "K"
 
     @property
     def label(self):
@@ -106,6 +106,7 @@ class Plan(NamedTuple):
     passes: tuple
     room: dict
     shared: int
+    chain: int
 
 
 def plan(kernel, given, problem, limits, device):
@@ -143,7 +144,14 @@ def plan(kernel, given, problem, limits, device):
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
         used, size, _values(kernel.align, params), passes, room, shared,
+        constraints.evaluate(kernel.chain, known),
     )
+
+
+def rounds_to_nearest(problem, device):
+    """Tell whether a device does, which OpenCL does not ask of it in half precision."""
+    nearest = cl.device_fp_config.ROUND_TO_NEAREST
+    return problem.precision != "half" or bool(device.half_fp_config & nearest)
 
 
 def _values(expressions, known):
@@ -229,72 +237,6 @@ def group_limit(program, device):
     """Return how many work-items a work-group of the built kernel may have."""
     info = cl.kernel_work_group_info.WORK_GROUP_SIZE
     return cl.Kernel(program, "gemm").get_work_group_info(info, device)
-
-
-class Stream:
-    """A queue with A, B and C, and room for copies of them.
-
-    What is launched in a stream comes one after the other. Streams do not wait for each other: what
-    is launched at the same time must not share what it writes.
-    """
-
-    def __init__(self, queue, problem, inputs=()):
-        """Make the matrices; `inputs` are A and B where another stream has them already."""
-        (M, N, K), dtype = problem.size, problem.dtype
-        self.queue, self.problem = queue, problem
-        self.A, self.B = inputs or (
-            Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
-        )
-        self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc)
-        self._room = {}
-
-    def write(self, A, B, C):
-        """Fill the matrices, from arrays or with one value, and mend the guards around them."""
-        for matrix, values in zip((self.A, self.B, self.C), (A, B, C)):
-            matrix.write(values)
-
-    def intact(self):
-        """Tell whether all guards are as they were."""
-        return all(matrix.intact() for matrix in (self.A, self.B, self.C))
-
-    def room(self, role, need):
-        """Return a buffer of at least `need` bytes, or an image of `need` (channel, w, h).
-
-        Kernels use it one after the other. A new one is full of NaN.
-        """
-        held = self._room.get(role)
-        if isinstance(need, int):
-            if held is None or held.size < need:
-                filled = np.full(need, 255, np.uint8)
-                self._room[role] = cl.Buffer(self.queue.context, _FILLED, hostbuf=filled)
-        elif held is None or held.shape != need[1:]:
-            self._room[role] = _image(self.queue.context, *need)
-        return self._room[role]
-
-    def own_bytes(self):
-        """Return how many bytes it has that others do not share: of C and of copies."""
-        return self.C.nbytes + sum(each.size for each in self._room.values())
-
-    def bare(self):
-        """Return this stream with another queue, which does not take the times of its commands."""
-        stream = copy(self)
-        stream.queue = cl.CommandQueue(self.queue.context)
-        return stream
-
-    def beside(self):
-        """Return another stream on the same device: A and B are shared, C and copies are not."""
-        queue = cl.CommandQueue(self.queue.context, properties=self.queue.properties)
-        return Stream(queue, self.problem, (self.A, self.B))
-
-
-_FILLED = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-
-
-def _image(context, channel, width, height):
-    kind = cl.ImageFormat(cl.channel_order.RGBA, getattr(cl.channel_type, channel))
-    pixels = np.full((height, width, 4), 2**32 - 1, np.uint32)
-    make = getattr(cl, "create_image", cl.Image)  # the older name
-    return make(context, _FILLED, kind, (width, height), hostbuf=pixels)
 
 
 class Copy(NamedTuple):

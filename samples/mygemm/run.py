@@ -22,7 +22,9 @@ try:
     import pyopencl as cl
 
     from common import cli, device, gemm, roofline
+    from common.expected import Expected
     from common.interleaved import Contender
+    from common.stream import Stream
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -80,8 +82,9 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         return results
 
     # Make the inputs, and what they must give.
-    expected = gemm.Expected(*problem[:2], args.data, args.seed, args.alpha, args.beta)
-    stream = plans.Stream(queue, problem)
+    drawn = args.data, args.seed, args.alpha, args.beta
+    expected = Expected(*problem[:2], *drawn, plans.rounds_to_nearest(problem, queue.device))
+    stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
     for result, (kernel, given) in zip(results, picked):
@@ -117,15 +120,15 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
 def check(built, alpha, stream, expected):
     """Run a kernel with each beta, and check every element; return the Check that counts, and C."""
     found = []
-    for beta, wanted, bound in expected.cases:
+    for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
         A, B, C = expected.inputs
-        stream.write(A, B, C if beta else expected.unread)
-        enqueuer(built, alpha, beta, stream)()[-1].wait()
+        stream.write(A, B, C if case.beta else expected.unread)
+        enqueuer(built, alpha, case.beta, stream)()[-1].wait()
         product = stream.C.read()
-        verdict = gemm.check(product, wanted, bound, stream.intact())
+        verdict = case.check(product, built.plan.chain, stream.intact())
         if verdict.reason and len(expected.cases) > 1:
-            verdict = replace(verdict, reason=f"with --beta {beta:g}, {verdict.reason}")
+            verdict = replace(verdict, reason=f"with --beta {case.beta:g}, {verdict.reason}")
         found.append((verdict, product))
     return next((pair for pair in found if pair[0].reason), found[0])
 

@@ -25,12 +25,22 @@
  * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups in which the last two kernels
  * will be launched. A compiler that knows them may give a work-item more registers: a Mali-T860 has
  * 16 for each in groups of 64, but 8 where a group may be larger.
+ *
+ * FEW_REGISTERS, if defined, keeps a compiler from loading all eight vectors of a step of
+ * sgemm_tile4x4 at once: with them and the four sums a Mali-T860 runs out of its 16 registers. The
+ * second half of B's vectors is loaded when the first half has been used.
  */
 
 #ifdef GROUP_X
 #define GROUP __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1)))
 #else
 #define GROUP
+#endif
+
+#ifdef FEW_REGISTERS
+#define HALFWAY() mem_fence(CLK_LOCAL_MEM_FENCE)
+#else
+#define HALFWAY()
 #endif
 
 /* Where 4 divides N and K, each row begins on a multiple of 16 bytes, and FLOAT4 can read a vector in
@@ -149,6 +159,7 @@ void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restr
             sum0 += a0.x * b, sum1 += a1.x * b, sum2 += a2.x * b, sum3 += a3.x * b, B += N;
             b = FLOAT4(B);
             sum0 += a0.y * b, sum1 += a1.y * b, sum2 += a2.y * b, sum3 += a3.y * b, B += N;
+            HALFWAY();
             b = FLOAT4(B);
             sum0 += a0.z * b, sum1 += a1.z * b, sum2 += a2.z * b, sum3 += a3.z * b, B += N;
             b = FLOAT4(B);

@@ -1,11 +1,12 @@
 """Choosing a device and keeping to its limits."""
 
+import os
 from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
 
-from common import device
+from common import device, program
 from common.errors import OpenCLFailure, UsageError
 from common.text import size_text
 
@@ -217,3 +218,18 @@ def test_the_summary_shows_what_matters(queue):
 )
 def test_sizes_as_text(count, text):
     assert size_text(count) == text
+
+
+@pytest.mark.parametrize(("build_only", "said"), [(False, "Unknown DRM_IOCTL\n"), (True, "")])
+def test_what_a_driver_says_while_it_loads(build_only, said, monkeypatch, capfd):
+    """Mesa's dummy devices, on which nothing runs, say what they do not know."""
+
+    def platforms():
+        os.write(2, b"Unknown DRM_IOCTL\n")
+        return found
+
+    found = device.platforms()
+    monkeypatch.setattr(device, "platforms", platforms)
+    monkeypatch.setitem(program._asked, "build_only", build_only)
+    device.choose()
+    assert capfd.readouterr().err == said

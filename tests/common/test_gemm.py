@@ -9,6 +9,7 @@ from common import gemm
 from common.digest import digest
 from common.errors import UsageError
 from common.gemm import Size
+from common.timing import Timing
 
 SMALL = Size(5, 7, 3)
 
@@ -192,3 +193,13 @@ def test_a_bound_of_zero_wants_equality():
 
 def test_the_flop_convention():
     assert Size(2, 3, 5).flop() == 2 * 2 * 3 * 5 + 3 * 2 * 3
+
+
+def test_rates_of_integers_are_in_gops():
+    problems = [gemm.Problem(SMALL, np.dtype(kind), 3, 7, 7) for kind in (np.int8, np.float16)]
+    assert [each.unit for each in problems] == ["GOPS", "GFLOPS"]
+    times = Timing([0], [0], [1e-9], [1e-9], 0)
+    found = [gemm.metrics(SMALL, times, each.unit) for each in problems]
+    assert [each["gflops"] for each in found] == [SMALL.flop()] * 2
+    assert [each["flop_convention"] for each in found] == [
+        f"{gemm.FLOP_CONVENTION}, in GOPS", gemm.FLOP_CONVENTION]

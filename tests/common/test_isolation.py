@@ -48,7 +48,7 @@ def test_sgemm_goes_on_with_the_other_kernels(recorded, broken):
 
 
 def test_gemmbench_goes_on_with_the_other_kernels(recorded, broken):
-    root = broken("gemmbench/kernels/NN_1_row.cl", "gemm")
+    root = broken("gemmbench/kernels/NN_tile.cl", "gemm")
     args = ("-f", "SGEMM_NN_[14]x1", "-n", 16)
     done, items = recorded("gemmbench", *args, root=root)
     assert done.returncode == 3
@@ -119,7 +119,7 @@ def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, project, tm
 
 
 def test_one_kernel_alone_is_not_tried_again(recorded, broken):
-    root = broken("gemm_intel/gemm_nn.cl", "gemm_nn")
+    root = broken("gemm_intel/gemm.cl", "gemm")
     done, items = recorded("gemm_intel", "-s", 16, "--validation", "-i", 1, root=root)
     assert done.returncode == 3
     assert done.stdout.count("Running gemm_nn") == 1

@@ -2,6 +2,7 @@
 
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import pyopencl as cl
 import pytest
@@ -78,7 +79,19 @@ def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, m
 def test_logs_of_other_compilers(line):
     log = f"Build on device:\n{line}\n1 error generated.\n"
     assert program._first_error(log) == "line 3: use of undeclared identifier 'y'"
-    assert "    3 | third" in program._with_source(log, "first\nsecond\nthird\n")
+    assert "    3 | third" in program._with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
+
+
+def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
+    first, second = tmp_path / "first.cl", tmp_path / "second.cl"
+    first.write_text("/* one\n * two\n * three */\n")
+    second.write_text("__kernel void f(__global int *out)\n{\n    *out = unknown;\n}\n")
+    with pytest.raises(OpenCLFailure, match=r"second\.cl does not build: line 3: ") as failure:
+        build(queue.context, second, before=(first,))
+    assert "*out = unknown" in failure.value.log
+    log = "first.cl:2:1: error: x\nsecond.cl:2:1: error: x"
+    shown = program._with_source(log, {first: "a\nb = 1;\n", second: "c\nd = 2;\n"})
+    assert shown.splitlines()[1::2] == ["    2 | b = 1;", "    2 | d = 2;"]
 
 
 def test_a_compiler_that_fails_before_the_source():

@@ -35,13 +35,17 @@ def test_sizes():
 
 
 def test_kernels_by_number_name_and_label():
-    for text, numbers in (("1", [1]), ("2,naive", [2, 1]), ("01_naive,01,1", [1]), ("all", [1, 2])):
+    for text, numbers in (("1", [1]), ("2,naive", [2, 1]), ("01_naive,01,1", [1]), ("all", [1, 2]),
+                          ("1-2", [1, 2]), ("2,1-9", [2, 1])):
         assert [kernel.number for kernel in selection.parse(KERNELS, text)] == numbers
     assert selection.parse(KERNELS, "best") == "best"
     with pytest.raises(
         ArgumentTypeError, match="'x' is no kernel; give all, best, or some of: 1 n"
     ):
         selection.parse(KERNELS, "1,x")
+    for text in ("3-9", "2-1", "1-", "-2", "1-2-3"):
+        with pytest.raises(ArgumentTypeError, match=f"'{text}' is no kernel"):
+            selection.parse(KERNELS, text)
     with pytest.raises(ArgumentTypeError, match="'best' stands alone"):
         selection.parse(KERNELS, "best,1")
 

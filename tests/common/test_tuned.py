@@ -37,7 +37,7 @@ def test_what_is_slower_than_another_kernel_is_left_out(best):
 
 
 def test_this_device_comes_first_then_family_and_vendor(best):
-    here, family, vendor = {}, {"name": "Mali-G31"}, {"name": "Mali-T628"}
+    here, family, vendor = {}, {"name": "Mali-G31"}, {"name": "Mali-T628", "vendor": "Arm"}
     found = best([(vendor, entry("tiles", gflops=99, TS=2))])
     assert (found.kernel, found.params) == ("tiles", {"TS": 2})
     assert found.why.startswith("tuned for its vendor (Mali-T628: 99 GFLOPS at 512x512x512")

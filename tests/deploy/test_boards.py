@@ -209,6 +209,8 @@ def test_an_unknown_task_or_option(fab, args):
     done = fab(*args)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("fab: error: ")
+    if args == ["nope"]:
+        assert "no task or option 'nope'; tasks: clean, collect, deploy, doctor, " in done.stderr
 
 
 def test_list_shows_samples_cases_and_boards(fab, boards_toml):

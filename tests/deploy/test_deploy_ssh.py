@@ -205,7 +205,11 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     assert not list(project.glob("results/odroid/*/*/*.jsonl"))
 
     early = fab("collect", "--host", "odroid")  # the board is still at work
-    assert "still in progress" in early.stdout
+    (run,) = project.glob("results/odroid/*")
+    assert early.stdout.splitlines()[-2:] == [
+        "1 of 1 passed (1 case)",
+        f"still running: 1 of 3 cases in {run.relative_to(project)}; collect again",
+    ]
     assert set(records(project, "odroid")) == {("a_quick", "only")}
 
     flag.touch()
@@ -244,7 +248,7 @@ def test_a_board_that_lost_power_gets_every_case_a_record(fab, odroid, project, 
     stub("c_never")
     done = fab("deploy", "--host", "odroid", "run-all")
     assert done.returncode == 3
-    until(lambda: "still in progress" not in fab("collect", "--host", "odroid").stdout)
+    until(lambda: "still running" not in fab("collect", "--host", "odroid").stdout)
     came = records(project, "odroid")
     assert came["a_quick", "only"][0].status == "passed"
     assert came["c_never", "only"][0].reason == "not run: the run was interrupted"

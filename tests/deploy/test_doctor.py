@@ -15,7 +15,7 @@ MALI0 |= {"usable": True, "driver": "mali_kbase r32p1"}
 HEALTHY = {
     "user": "odroid",
     "python": {"path": "/usr/bin/python3", "version": "3.11.2"},
-    "provisioned": {"python": None, "env": {}},
+    "provisioned": None,
     "kernel": "Linux 6.1 armv7l",
     "bits": 32,
     "clock": 1_700_000_000.0,
@@ -213,14 +213,17 @@ def test_drivers_are_sought_as_the_samples_seek_them(board):
     assert facts["devices"] == {"ok": False, "text": "sought"}
 
 
-def test_what_was_provisioned_and_does_not_start_any_more(fab, odroid):
+def test_what_was_provisioned_and_does_not_work_any_more(fab, odroid):
     folder = odroid.home / "opencl-samples"
-    folder.mkdir()
-    recorded = {"base": f"{Path(sys.executable).parent}/python3", "python": "/gone", "env": {}}
+    (folder / "envs" / "1").mkdir(parents=True)
+    (folder / "envs" / "1" / "numpy.py").write_text("raise ImportError('it was deleted')")
+    env = {"PYTHONPATH": str(folder / "envs" / "1")}
+    recorded = {"base": f"{Path(sys.executable).parent}/python3", "env": env}
     (folder / "environment.json").write_text(json.dumps(recorded))
     done = fab("doctor", "--host", "odroid")
     assert done.returncode == 1
-    assert "FAIL  numpy      /gone: No such file or directory" in done.stdout
+    assert "FAIL  numpy      ImportError: it was deleted" in done.stdout
+    assert f"ok    packages   {folder}/envs/1: of `fab provision`" in done.stdout
 
 
 def test_the_local_board(fab):

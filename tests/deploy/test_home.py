@@ -95,7 +95,7 @@ def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results, c
         assert f"is already here and is not changed: the new run of that name is in {results}" in (
             capsys.readouterr().out
         )
-        assert board.fetched == [results / f"{RUN}-{number}"]
+        assert row.folder == results / f"{RUN}-{number}"
     assert (results / RUN / "s" / "c.jsonl").read_text() == LINE
     assert "other3" in (results / f"{RUN}-3" / "s" / "c.jsonl").read_text()
     assert len(list(results.iterdir())) == 3
@@ -187,7 +187,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
     (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')
     outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
-    left = home.Left(("s/c.jsonl",), 1, 10**7)
+    left = "1 file of 9.54 MiB (s/c.jsonl)"
     (case,) = home.complete(board, session, tmp_path, True, True, left)
     assert case.records[0].reason == (
         "ended with status 0 and left no record; files that were too large stay on the board"

@@ -7,7 +7,7 @@ from test_deploy_ssh import records
 
 from common.errors import UsageError
 from deploy import plan
-from deploy.fleet import Board, Fleet
+from deploy.fleet import Board
 
 PATIENCE = 20  # seconds
 
@@ -31,7 +31,7 @@ class Steps:
         self.steps.append(plan.Step(chosen, noted, then))
 
     def carry_out(self):
-        plan.carry_out(self.steps, Fleet._guarded)
+        plan.carry_out(self.steps)
         return self.events
 
 
@@ -92,24 +92,23 @@ def test_what_a_step_gave_is_not_changed_by_the_next_one():
     steps, failing = Steps("a", "b"), threading.Event()
 
     def collect(board):
-        board.fetched = [f"{board.name}/second"]
         if board.name == "a":
             failing.set()
             raise OSError("lost")
+        return "second"
 
     def run(board):
-        board.fetched = [f"{board.name}/first"]
         if board.name == "b":
             assert failing.wait(PATIENCE)
+        return "first"
 
     steps.add("run", run)
     steps.add("collect", collect)
     steps.carry_out()
     first, second = steps.steps
-    assert first.folders == ["a/first", "b/first"]
-    assert list(first.results) == ["a", "b"]
+    assert list(first.results.items()) == [("a", "first"), ("b", "first")]
     assert not first.failures
-    assert second.folders == ["b/second"]
+    assert second.results == {"b": "second"}
     assert list(second.failures) == ["a"]
 
 

@@ -160,10 +160,13 @@ def test_a_skip_that_no_sample_knows():
 
 def test_a_case_that_is_skipped(fab, stub, boards_toml):
     stub("one")
-    boards_toml('[local]\nskip = ["only"]\n')
-    done = fab("deploy", "run-all")
-    assert "skipped, as boards.toml says: only" in done.stdout
-    assert "one only" not in done.stdout
+    done = fab("deploy", "run-all", "--skip", "sped")
+    assert (done.returncode, done.stderr.count("skip names 'sped'")) == (2, 1)
+    for words, setting in ((("--skip", "only"), ""), ((), 'skip = ["only"]\n')):
+        boards_toml(f"[local]\n{setting}")
+        done = fab("deploy", "run-all", *words)
+        assert "skipped, as boards.toml or --skip says: only" in done.stdout
+        assert "one only" not in done.stdout
 
 
 def test_a_board_that_runs_nothing_has_nothing_to_compare(fab, odroid, boards_toml):

@@ -274,7 +274,7 @@ def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeyp
 )
 def test_an_end_that_makes_no_sense_costs_one_board(bad):
     board = Board()
-    board.view, board.running = progress.Brief(board, [("s", "c")], "results"), True
+    board.view, board.running = progress.View(board, [("s", "c")], "results"), True
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
     with pytest.raises(runs.BoardError, match="it sends invalid data") as caught:
         runs._Talk(board, session, False, [("s", "c")], "run").follow()
@@ -324,7 +324,7 @@ def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsy
     assert item.status == "built"
     assert home._misprinted([item], "a line that is not printed", None) == []
     bad = Record("s", "k", "failed", "it does not compile")
-    table.brief([runs.Row("g52", "c", each) for each in (item, item, bad)], {}, [])
+    table.brief([runs.Row("g52", "c", each) for each in (item, item, bad)], {})
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == "2 of 3 built, 1 failed (1 case)"
     assert not any(line.startswith("built") for line in said)
@@ -333,13 +333,14 @@ def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsy
 
 
 def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path):
-    view = progress.Brief(Board(), [("s", "c")], tmp_path)
+    view = progress.View(Board(), [("s", "c")], tmp_path)
     view.end(event(), [Record("s", "k", "passed")])
-    log = tmp_path / "c.log"
-    log.write_text("what it printed\n")
-    view.came("s", "c", [Record("s", "k", "passed")], 1.0, log)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "c.log").write_text("what it printed\n")
+    view.home([home.Case("s", "c", [Record("s", "k", "passed")], 1.0)], tmp_path)
     assert capsys.readouterr().out == "s c passed        1.0 s  1 kernel passed\n"
-    view.came("s", "c", [Record("s", "k", "failed", "not the same")], 1.0, log)
+    failed = Record("s", "k", "failed", "not the same")
+    view.home([home.Case("s", "c", [failed], 1.0), home.Case("s", "d", [], None)], tmp_path)
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "s c failed        1.0 s  1 kernel failed"
     assert said[1:3] == ["    k: not the same", "    | what it printed"]
@@ -347,16 +348,16 @@ def test_a_case_is_shown_again_only_if_it_was_judged_otherwise(capsys, tmp_path)
 
 def test_what_a_board_calls_a_sample_never_gets_into_a_command(capsys):
     rows = [runs.Row("odroid", "c", Record("x; rm -rf ~ #", "k", "failed", "it is wrong"))]
-    table.brief(rows, {}, [])
+    table.brief(rows, {})
     assert "fab run" not in capsys.readouterr().out
     rows = [runs.Row("odroid", "c", Record("x", "k", "failed", "it is wrong"))]
-    table.brief(rows, {}, [])
+    table.brief(rows, {})
     assert "`fab run x --case c --host odroid --verbose`" in capsys.readouterr().out
 
 
 def test_off_a_terminal_a_long_case_says_that_it_is_alive(monkeypatch):
     board = Board()
-    view = progress.Brief(board, [("s", "c")], "results")
+    view = progress.View(board, [("s", "c")], "results")
     view.start({"sample": "s", "case": "c"})
     view.beat()
     assert board.said == ["running 1 case"]
@@ -365,3 +366,7 @@ def test_off_a_terminal_a_long_case_says_that_it_is_alive(monkeypatch):
     view.beat()
     view.beat()
     assert board.said[1:] == ["s c: still running after 65 s"]
+    view.end(event(), [Record("s", "k", "passed")])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now + 3 * progress.ALIVE)
+    view.beat()
+    assert len(board.said) == 2

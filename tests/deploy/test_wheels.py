@@ -10,22 +10,22 @@ from deploy.provision import make_plan
 
 
 def test_the_tags_of_wheels():
-    tags = wheels.tags(FOUND)
+    tags = wheels.target(FOUND).tags
     assert tags[0] == "manylinux_2_31_aarch64"
     assert "manylinux_2_28_aarch64" in tags
     assert "manylinux2014_aarch64" in tags
     assert "manylinux_2_32_aarch64" not in tags
-    assert wheels.tags({**FOUND, "libc": ["musl", 1, 2]})[0] == "musllinux_1_2_aarch64"
+    assert wheels.target({**FOUND, "libc": ["musl", 1, 2]}).tags[0] == "musllinux_1_2_aarch64"
     # 32-bit programs on a 64-bit kernel, as on many a Raspberry Pi.
-    assert wheels.tags({**FOUND, "bits": 32})[-1] == "linux_armv7l"
+    assert wheels.target({**FOUND, "bits": 32}).tags[-1] == "linux_armv7l"
 
 
 @pytest.mark.parametrize("libc", ["glibc", "musl"])
 def test_a_c_library_of_an_absurd_version(libc):
-    tags = wheels.tags({**FOUND, "libc": [libc, 2, 200_000_000]})
+    tags = wheels.target({**FOUND, "libc": [libc, 2, 200_000_000]}).tags
     assert len(tags) < 110
     assert tags[0].endswith("linux_2_99_aarch64")
-    assert wheels.target({**FOUND, "libc": [libc, 2, 10**9]}).endswith(f"{libc} 2.99")
+    assert str(wheels.target({**FOUND, "libc": [libc, 2, 10**9]})).endswith(f"{libc} 2.99")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,23 @@ def test_a_kernel_that_was_not_built_misses_its_bar(built, monkeypatch, capsys):
     assert "killed by SIGSEGV" in capsys.readouterr().out
 
 
+def test_a_gpu_without_bars_is_named(capsys):
+    assert bars.main(["mali-g31,mali-t760"]) == 0
+    assert "no bars: mali-g31, mali-t760" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "status", "said"), [
+    (["mali-g99"], 2, "mali-g99: no such GPU; there are: mali-t760"),
+    (["--gpu"], 2, "unrecognized arguments: --gpu"),
+    (["--help"], 0, "The exit status is 1"),
+])
+def test_its_command_line(words, status, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        bars.main(words)
+    assert ended.value.code == status
+    assert said in "".join(capsys.readouterr())
+
+
 def test_every_bar_names_a_kernel_that_is_there():
     for bar in bars.BARS:
         names = [path.stem for path in (bars.manifest.ROOT / "samples" / bar.sample).rglob("*.cl")]

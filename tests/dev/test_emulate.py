@@ -11,7 +11,7 @@ from test_deploy_ssh import processes_with, until
 
 from common.errors import UsageError
 from common.profiles import PROFILES
-from deploy import boards, ssh
+from deploy import boards, samples, ssh
 from deploy.errors import BoardError
 from dev.emulate import inside, root
 from dev.emulate.__main__ import main
@@ -246,6 +246,14 @@ def test_each_gpu_has_its_settings_in_boards_toml():
         assert known[name].limits in (None, name)
         assert name in PROFILES or not name.startswith("mali")
     assert all(Emulated(name).alias in known for name in root.BOARDS)
+
+
+def test_make_mali_takes_every_mali_and_skips_cases_that_there_are():
+    show = ["make", "--eval", "show: ; @echo $(GPUS) $(BUILT_ELSEWHERE)", "show"]
+    said = subprocess.run(show, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    gpus, skipped = (text.split(",") for text in said.split())
+    assert gpus == [name for name in root.GPUS if name.startswith("mali")]
+    samples.every(samples.load(), skipped)  # raises for a name that no case has
 
 
 def test_stopping_what_does_not_run(tmp_path):

@@ -84,7 +84,7 @@ def test_every_command_but_the_last(emulated, walk_through, home):
     if ARCH == "arm64":
         assert "FAIL  pyopencl" in said["doctor"]
         assert "wheels numpy, pyopencl, Pillow for CPython 3.11, aarch64" in said["provision"]
-        assert "/envs/1/bin/python, provisioned" in said["provision"]
+        assert "/envs/1: of `fab provision`" in said["provision"]
     else:
         assert "FAIL" not in said["doctor"]
         assert "nothing to do" in said["provision"]

@@ -1,5 +1,7 @@
 """The section of kernels that were only built."""
 
+import re
+
 from report_data import item, make_run, program
 
 FIGURES = {"by": "Mesa", "instructions": 331, "registers": 24, "threads": 2, "arithmetic": 10.2,
@@ -36,3 +38,15 @@ def test_a_page_of_kernels_that_ran_has_no_such_section(tmp_path, capsys):
     make_run(tmp_path / "results", item())
     program(capsys, tmp_path / "results", "--output", tmp_path / "page.html")
     assert 'id="builds"' not in (tmp_path / "page.html").read_text()
+
+
+def test_parameters_that_differ_on_a_board_name_its_kernels(tmp_path, capsys):
+    results, page = tmp_path / "results", tmp_path / "page.html"
+    tiles = [built(params={"size": "512", "M0": n}, compiler=FIGURES) for n in (4, 8)]
+    make_run(results, *tiles, board="mali-g52")
+    make_run(results, tiles[1], built("row4", params={"size": "512", "M0": 2}), board="mali-g610")
+    assert program(capsys, results, "--output", page).returncode == 0
+    section = page.read_text().partition('id="builds"')[2].partition("</section>")[0]
+    names = re.findall(r'<th scope="row">([^<]*)</th>', section)
+    assert names == ["sgemm speed dot4 M0=4", "sgemm speed dot4 M0=8", "sgemm speed row4"]
+    assert section.count('<span class="badge memory">') == 3

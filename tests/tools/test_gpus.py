@@ -1,12 +1,18 @@
 """inspect --gpu, with a board that gives what Mesa would."""
 
+import json
+from dataclasses import asdict
+from itertools import pairwise
+
 import pytest
 from test_mali import VALHALL
 
 from common import manifest
+from common.constraints import Space
 from common.errors import UsageError
 from common.record import Record
 from tools import child, inspect
+from tools.__main__ import run as tools_run
 
 FIGURES = {
     "by": "Mesa", "instructions": 7, "registers": 30, "threads": 2, "spills": 0, "fills": 0,
@@ -24,8 +30,9 @@ def asked(monkeypatch):
         seen.append((board, options))
         keep = manifest.ROOT / options[options.index("--keep") + 1]
         (keep / FIGURES["listing"]).write_text(VALHALL)
+        figures = {"compiler": FIGURES} if "mali" in board else {}
         return child.Outcome(1, [
-            Record(sample, "dot4", "built", metrics={"compiler": FIGURES}, device=DEVICE),
+            Record(sample, "dot4", "built", metrics=figures, device=DEVICE),
             Record(sample, "row4", "failed", "killed by SIGSEGV while building"),
         ])
 
@@ -45,15 +52,86 @@ def test_a_table_of_kernels_and_gpus(asked, tmp_path, capsys):
     assert "row4: mali-g610: failed: killed by SIGSEGV while building" in out
     assert "BRANCHZ" not in out
     for board, options in asked:
-        assert options[:4] == ("--limits", board, "--kernel", "all")
-        assert "--build-only" in options
+        assert options[:5] == ("--limits", board, "--build-only", "--kernel", "all")
         assert (tmp_path / board / FIGURES["listing"]).read_text() == VALHALL
+
+
+def test_a_gpu_without_limits_and_figures(asked, tmp_path, capsys):
+    """Those of an Adreno are not known, and Mesa says nothing of its kernels."""
+    words = ["sgemm", "--gpu", "adreno-630", "--folder", str(tmp_path)]
+    inspect.main([*words, "--axis", "--kernel", "dot4", "row4"])
+    assert [options[:3] for _, options in asked] == [
+        ("--build-only", "--kernel", "dot4"), ("--build-only", "--kernel", "row4")]
+    note = "adreno-630: Mesa gives no figures for this GPU: a kernel builds, or not\n"
+    assert capsys.readouterr().out.count(note) == 1
+
+
+def test_a_listing_needs_a_gpu(asked):
+    with pytest.raises(UsageError, match="--listing prints the disassembly"):
+        inspect.main(["sgemm", "--listing"])
+
+
+SPACE = Space({"M0": 4, "N0": 4}, {"M0": (4, 8), "N0": (4, 8)}, ("N0 <= M0",), ("M0", "N0"))
+LIMITS = {"max_work_group_size": 256, "max_work_item_sizes": [256] * 3, "local_mem_size": 32768}
+
+
+@pytest.fixture
+def tuned(monkeypatch, tmp_path, capsys):
+    """Tune a kernel with tiles M0 x N0; `spills` are those tiles that do. Gives (status, out)."""
+
+    def tune(*words, spills=()):
+        def run(sample, options, limit_s, env=None, board=None):
+            if "--describe" in options:
+                kernel = {"name": "24_mali_images", "options": ["--kernel", "24"],
+                          "space": asdict(SPACE)}
+                about = {**DEVICE, "platform": "rusticl", "vendor": "ARM", "driver": "26.1.6",
+                         "limits": LIMITS}
+                return child.Outcome(0, [Record(sample, "describe", "passed", device=about,
+                                                params={"kernels": [kernel]})])
+            given = dict(pairwise(options))
+            tile = int(given["--M0"]), int(given["--N0"])
+            keep = manifest.ROOT / given["--keep"]
+            loads = "   LOAD.i128\n" * (64 // tile[0])
+            text = VALHALL.replace("offset:-6", f"offset:-{6 + 64 // tile[0]}")
+            (keep / "l").write_text(text.replace("   IMUL", loads + "   IMUL"))
+            figures = {**FIGURES, "listing": "l", "spills": int(tile in spills),
+                       "load_store": 1.0 + 64 // tile[0]}
+            return child.Outcome(0, [Record(sample, "24_mali_images", "built",
+                                            params={"size": "8x8x8"},
+                                            metrics={"compiler": figures})])
+
+        monkeypatch.setattr(child, "run", run)
+        folder = str(tmp_path / "tuned")
+        return tools_run(["tune", "mygemm", "--gpu", "mali-g57", "--tuned", folder, *words])
+
+    return tune
+
+
+def test_the_tile_that_takes_fewest_cycles_is_stored(tuned, tmp_path, capsys):
+    """The 8 x 4 spills; of the others the 8 x 8 takes less than the 4 x 4."""
+    assert tuned(spills=[(8, 4)]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if line.startswith("--M0")]
+    assert [(row[1], row[3]) for row in rows] == [("8", "8"), ("4", "4"), ("8", "4")]
+    assert [row[8] for row in rows] == ["0", "0", "1"]
+    assert "3 of 3 combinations can be compared" in out
+    (path,) = (tmp_path / "tuned").glob("*.json")
+    device, (entry,) = json.loads(path.read_text()).values()
+    assert (device["name"], device["family"]) == ("Mali-G57", "Mali Valhall")
+    assert (entry["params"], entry["gflops"]) == ({"M0": 8, "N0": 8}, None)
+    assert entry["driver"] == "26.1.6"
+
+
+def test_a_kernel_that_spills_with_every_tile(tuned, tmp_path, capsys):
+    assert tuned("--", "--M0", "4", spills=[(4, 4)]) == 0
+    assert "each combination spills registers\nbest: --N0 4\n" in capsys.readouterr().out
+    assert len(list((tmp_path / "tuned").glob("*.json"))) == 1
 
 
 def test_the_disassembly_of_points_on_an_axis(asked, tmp_path, capsys):
     words = ["sgemm", "--gpu", "mali-g57", "--folder", str(tmp_path), "--listing"]
     inspect.main([*words, "--axis", "--kernel", "dot4", "row4"])
-    assert [options[2:4] for _, options in asked] == [("--kernel", "dot4"), ("--kernel", "row4")]
+    assert [options[3:5] for _, options in asked] == [("--kernel", "dot4"), ("--kernel", "row4")]
     assert capsys.readouterr().out.count("BRANCHZ") == 2
 
 
@@ -82,6 +160,6 @@ def test_a_sample_starts_in_the_board(monkeypatch, tmp_path):
 
 
 def test_a_gpu_that_cannot_be_emulated(asked):
-    with pytest.raises(UsageError, match="--gpu g52: no such GPU; there are: mali-t760"):
+    with pytest.raises(UsageError, match="g52: no such GPU; there are: mali-t760"):
         inspect.main(["sgemm", "--gpu", "g52"])
     assert asked == []

@@ -1,5 +1,7 @@
 """The hot loop in Mesa's disassembly, and what a multiply-add of it costs."""
 
+import math
+
 import pytest
 
 from tools import mali
@@ -62,8 +64,37 @@ def test_bifrost():
     )
     assert (cost.binds, cost.most) == ("load_store", 1 / 3)
     assert cost.memory_over_arithmetic == pytest.approx(8)
-    assert "16-byte loads" in cost.advice(figures)
+    assert cost.advice(figures) == "larger tiles"  # it has loads of 16 bytes, and an image
     assert "registers" in cost.advice({"spills": 1})
+
+
+@pytest.mark.parametrize(
+    ("listing", "figures", "advice"),
+    [
+        (BIFROST.replace("i128", "i32"), {"load_store": 1.0, "texture": 0.5},
+         "larger tiles, 16-byte loads"),
+        (BIFROST.replace("TEXC", "IADD"), {"load_store": 1.0}, "larger tiles, an image"),
+        (BIFROST.replace("LOAD", "IADD"), {"texture": 1.0},
+         "larger tiles, a buffer beside the image"),
+        (VALHALL.replace("i128", "i64"), {"fma": 1 / 32, "load_store": 1.0},
+         "larger tiles, 16-byte loads, an image"),
+        (VALHALL, {"fma": 1 / 32, "special": 9.0}, "addresses that advance by constants"),
+    ],
+)
+def test_advice_follows_what_the_loop_has(listing, figures, advice):
+    figures = {"arithmetic": 6 / 24, **figures} if listing.startswith("clause") else figures
+    assert mali.cost(listing, figures).advice(figures) == advice
+
+
+def test_midgard_counts_narrow_loads():
+    assert mali.cost(MIDGARD, {}).narrow == 0
+    assert mali.cost(MIDGARD.replace("LD.128 R8", "LD.32 R8"), {}).narrow == 1
+
+
+def test_a_loop_without_a_cycle_of_arithmetic():
+    cost = mali.cost(BIFROST, {"arithmetic": 0.0, "load_store": 1.0})
+    assert cost.memory_over_arithmetic == math.inf
+    assert cost.binds == "load_store"
 
 
 def test_valhall_has_an_instruction_that_is_not_printed():
@@ -85,4 +116,6 @@ def test_midgard_has_cycles_of_its_own():
 def test_products_of_integers_count_where_there_is_nothing_else():
     text = VALHALL.replace("FMA.f32", "IDP.v4s8")
     assert mali.cost(text, {"fma": 1 / 32, "special": 1 / 4, "load_store": 1.0}).count == 5
+    midgard = mali.cost(MIDGARD.replace("FMUL.f32 TMP0.xy~~", "MUL.i32 R5.yzw"), {})
+    assert (midgard.count, midgard.cycles["load_store"]) == (3, 2 / 3)
     assert mali.cost("   NOP.end\n", {"fma": 0.0}) is None

@@ -75,11 +75,10 @@ def test_bad_input(stub, args, message, tmp_path):
 def test_what_is_not_there(stub):
     assert "argument SAMPLE: invalid choice: 'nonesuch'" in stub("inspect", "nonesuch")[2]
     assert stub("nonesuch")[2] == (
-        "tools: error: 'nonesuch' is not a tool: choose from replay, inspect, check\n"
+        "tools: error: 'nonesuch' is not a tool: choose from tune, replay, inspect, check\n"
     )
-    assert stub("tune", "stub")[2] == (
-        "tools: error: tune is a task of fab now: fab sweep SAMPLE --kernel NAME; see "
-        "docs/experiments.md\n"
+    assert stub("sweep", "stub")[2] == (
+        "tools: error: sweep is a task of fab now: fab sweep SAMPLE; see docs/experiments.md\n"
     )
     assert stub()[0] == 0
 

@@ -6,10 +6,11 @@ from statistics import median
 import pytest
 from stub_board import Bench
 
+from common.errors import UsageError
 from common.record import Record
-from deploy.experiments import file, space, study
+from deploy.experiments import file, study
 from deploy.experiments.records import Records
-from tools import engine
+from tools import engine, space
 from tools.child import Outcome
 
 
@@ -96,6 +97,13 @@ def test_so_does_another_value(opened):
     for pair in every(small):
         small.end(*pair)
     assert len(every(opened())) == 6 - small.total
+
+
+def test_an_axis_of_a_parameter_has_its_values(opened):
+    labels = [point.label for _, point in every(opened('kernel = "1"\n[axes]\n"--TS" = [4, 8]\n'))]
+    assert sorted(labels) == [f"--TS {ts} --WPT {wpt}" for ts in (4, 8) for wpt in (1, 2)]
+    with pytest.raises(UsageError, match="--TS 4 x: give whole numbers"):
+        opened('kernel = "1"\n[axes]\n"--TS" = [4, "x"]\n')
 
 
 def test_more_time_is_for_points_that_had_too_little(opened):

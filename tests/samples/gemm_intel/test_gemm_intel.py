@@ -193,13 +193,13 @@ MUTANTS = {
     "nn reads beyond A": ("nn", "k < K; k += TILE_SIZE_K", "k < K + 1; k += TILE_SIZE_K"),
     "nt forgets beta": ("nt", "alpha * sums[j][i] + beta * *c", "alpha * sums[j][i]"),
     "nt leaves out a step of k": ("nt", "int k = 0; k < K", "int k = 1; k < K"),
-    "nt packs the tile": ("nt", "A[i * TILE_GROUP_M]", "A[i]"),
+    "nt packs the tile": ("nt", "i * TILE_GROUP_M]", "i]"),
     "nt drops the last column": ("nt", "int j = 0; j < TILE_SIZE_N", "int j = 1; j < TILE_SIZE_N"),
 }
 
 
-def mutate(project, kernel, right, wrong):
-    path = project / FOLDER / f"gemm_{kernel}.cl"
+def mutate(project, right, wrong):
+    path = project / FOLDER / "gemm.cl"
     text = path.read_text()
     before, mark, body = text.partition("__kernel")
     assert right in body
@@ -218,7 +218,7 @@ SMALL = ("-s", 40, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, 
 )
 def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
     kernel, right, wrong = MUTANTS[mutant]
-    mutate(project, kernel, right, wrong)
+    mutate(project, right, wrong)
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1, done.stdout
     assert "Validate output... FAILED" in done.stdout
@@ -229,7 +229,7 @@ def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
 
 @pytest.mark.parametrize("kernel", ["nn", "nt"])
 def test_an_over_read_shows_as_nan(sample, project, kernel):
-    mutate(project, kernel, "k < K;", "k < K + 1;")
+    mutate(project, "k < K;", "k < K + 1;")
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1
     assert "nan instead of" in item.reason
@@ -240,7 +240,7 @@ def test_an_over_read_shows_as_nan(sample, project, kernel):
 def test_an_over_write_is_named(sample, project, kernel, place):
     # Beyond the rows of a column, before the first element, and behind the last column.
     write = f"    if (row + column == 0) {place} = 1;\n    T sums"
-    mutate(project, kernel, "    T sums", write)
+    mutate(project, "    T sums", write)
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1, done.stdout
     assert item.reason == "the kernel wrote outside of its buffers"
@@ -254,7 +254,7 @@ def test_an_over_write_is_named(sample, project, kernel, place):
 
 
 def test_c_is_not_zero_and_beta_is_tested(sample, project):
-    mutate(project, "nn", "beta * *c", "0 * *c")
+    mutate(project, "beta * *c", "0 * *c")
     assert sample("-s", 16, "--validation", "-i", 1, root=project)[0].returncode == 1
 
 
@@ -290,10 +290,10 @@ def test_offsets_beyond_32_bits(kernel):
     if not wanted:
         pytest.skip("no device here allocates more than 2 GiB at once")
     queue = device.open_queue(wanted[0])
-    source = (ROOT / FOLDER / f"gemm_{kernel}.cl").read_text()
-    options = ["-DT=char", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2", "-DTILE_SIZE_K=1"]
-    program = cl.Program(queue.context, source).build(options)
-    kernel = cl.Kernel(program, f"gemm_{kernel}")
+    source = (ROOT / FOLDER / "gemm.cl").read_text()
+    options = ["-DT=char", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2"]
+    options += ["-DNT"] if kernel == "nt" else ["-DTILE_SIZE_K=1"]
+    kernel = cl.Kernel(cl.Program(queue.context, source).build(options), "gemm")
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     a = cl.Buffer(queue.context, flags, hostbuf=np.array([3], np.int8))
     b = cl.Buffer(queue.context, flags, hostbuf=np.array([5, 7], np.int8))

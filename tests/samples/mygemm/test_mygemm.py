@@ -13,7 +13,9 @@ from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, icd, interleaved, isolation
 from common.errors import UsageError
+from common.expected import Expected
 from common.gemm import Size
+from common.stream import Stream
 from deploy import samples
 
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
@@ -332,7 +334,7 @@ def test_what_users_typed_before_means_the_same(sample):
 
 
 def test_kernels_are_described_with_parameters_of_one_of_them(sample):
-    """tools tune names the kernel later."""
+    """A search names the kernel later."""
     args = sample.run.options().parse_args(["--describe", "--KC", "64"])
     assert sample.kernels.named(args) == []
 
@@ -367,9 +369,9 @@ def test_a_library_that_spins_on_is_followed_by_a_pause(sample, queue, monkeypat
     args = sample.run.options().parse_args(["--size", "4x5x6", "--libraries", "numpy"])
     args.progress = isolation.Progress()
     (problem,) = gemm.problems(args, device.limits(queue.device))
-    expected = gemm.Expected(*problem[:2], "sdk", 1, 1.0, 0.0)
+    expected = Expected(*problem[:2], "sdk", 1, 1.0, 0.0)
     results = [sample.compare.Result(problem, "01_naive", args.progress)]
-    stream = sample.plans.Stream(queue, problem)
+    stream = Stream(queue, problem)
     assert sample.compare.beside(args, results, expected, stream, None) == {}
     library = results[1]
     assert (library.status, slept) == ("passed", [0.25])

@@ -13,6 +13,7 @@ from common import device
 from common.errors import UsageError
 from common.gemm import Problem, Size
 from common.machine import blocking
+from common.stream import Stream
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 MIB = 2**20
@@ -113,7 +114,7 @@ def test_nan_stays_in_its_row_and_column(sample_modules, queue):
     built = plans.build_kernel(queue, limits, kernel, {}, problem)
     A, B = np.ones((M, K), np.float32), np.ones((K, N), np.float32)
     A[M - 1, K - 1], B[K - 1, N - 1] = np.nan, np.inf
-    stream = plans.Stream(queue, problem)
+    stream = Stream(queue, problem)
     stream.write(A, B, 0)
     sample_modules.run.enqueuer(built, 1, 0, stream)()[-1].wait()
     with np.errstate(invalid="ignore"):

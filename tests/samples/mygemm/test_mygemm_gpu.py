@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import split_model as split
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.program import build
-from dev import split
+from common.stream import Stream
 
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -51,7 +52,7 @@ def multiply(sample, queue, tmp_path):
         problem = gemm.Problem(size, C.dtype, *strides)
         plan = sample.plans.plan(kernel, params, problem, limits, chip)
         program = build(queue.context, path, plan.defines)
-        stream = sample.plans.Stream(queue, problem)  # whose room is full of NaN
+        stream = Stream(queue, problem)  # whose room is full of NaN
         stream.write(A, B, C)
         built = sample.plans.Built(plan, program, 16)
         sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()

@@ -13,7 +13,9 @@ from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, tuned
 from common.errors import UsageError
+from common.expected import Expected
 from common.interleaved import finish
+from common.stream import Stream
 
 FOLDER = ROOT / "samples" / "mygemm"
 
@@ -35,8 +37,8 @@ def run(sample, queue):
         problem = gemm.Problem(size, np.dtype(dtype), *(strides or (size.K, size.N, size.N)))
         kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
         built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
-        expected = gemm.Expected(size, problem.dtype, data, 1, alpha, beta)
-        stream = sample.plans.Stream(queue, problem)
+        expected = Expected(size, problem.dtype, data, 1, alpha, beta)
+        stream = Stream(queue, problem)
         return sample.run.check(built, alpha, stream, expected)[0], built
 
     return run_kernel
@@ -270,13 +272,14 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
     problem = gemm.Problem(size, np.dtype(np.float32), 33, 45, 45)
     kernel = sample.kernels.KERNELS[number - 1]
     built = sample.plans.build_kernel(queue, limits, kernel, {}, problem)
-    expected = gemm.Expected(size, problem.dtype, "integer", 1, 1.0, 0.0)
-    first = sample.plans.Stream(queue, problem)
+    expected = Expected(size, problem.dtype, "integer", 1, 1.0, 0.0)
+    first = Stream(queue, problem)
     second = first.beside()
     assert (first.A, first.B) == (second.A, second.B)
     A, B, C = expected.inputs
     first.write(A, B, 7)
-    for beta, wanted, bound in expected.cases:
+    for case in expected.cases:
+        beta = case.beta
         second.C.write(C if beta else np.nan)
         enqueue = [
             sample.run.enqueuer(built, alpha, beta, stream)
@@ -288,8 +291,8 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
         for each in enqueue * 5 if beta == 0 else enqueue:
             each()
         finish([first, second])
-        assert gemm.check(second.C.read(), wanted, bound, second.intact()).reason is None
-    product, _ = expected.product()
+        assert case.check(second.C.read(), size.K, second.intact()).reason is None
+    product = expected.product().result
     assert (first.C.read() == 2 * product + 2 * product).all()  # once with beta 0, once with 1
 
 

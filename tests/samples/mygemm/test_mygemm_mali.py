@@ -12,7 +12,9 @@ from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.errors import Unsupported, UsageError
+from common.expected import Expected
 from common.program import build
+from common.stream import Stream
 
 FOLDER = ROOT / "samples" / "mygemm"
 SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130, 66)]
@@ -57,8 +59,8 @@ def run(sample, queue):
             programs[key] = build(queue.context, kernel.file, plan.defines, options)
         built = sample.plans.Built(plan, programs[key], 16)
         data = "integer" if precision == "int8" else "sdk"
-        expected = gemm.Expected(size, dtype, data, 1, alpha, beta)
-        return sample.run.check(built, alpha, sample.plans.Stream(queue, problem), expected)
+        expected = Expected(size, dtype, data, 1, alpha, beta)
+        return sample.run.check(built, alpha, Stream(queue, problem), expected)
 
     return run_kernel
 

@@ -207,9 +207,9 @@ def test_a_write_outside_of_c_is_named(sgemm, project):
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 19, 18), (20, 68, 12)], ids=str)
 @pytest.mark.parametrize(("name", "rows"), [("row4", 1), ("tile4x4", 4)])
 def test_work_groups_whose_size_is_stated(queue, size, name, rows):
-    """As on GPUs, for which the sample states it."""
+    """As on GPUs, for which the sample states it; and on those with few registers."""
     size, local = gemm.Size(*size), (16, 4)
-    defines = {"GROUP_X": local[0], "GROUP_Y": local[1]}
+    defines = {"GROUP_X": local[0], "GROUP_Y": local[1], "FEW_REGISTERS": 1}
     kernel = getattr(
         build(queue.context, ROOT / "samples/sgemm/sgemm.cl", defines), f"sgemm_{name}"
     )

@@ -1,16 +1,23 @@
-/* C = alpha * A * B + beta * C with A, B and C column-major ("NN": neither is transposed):
+/* C = alpha * A * B + beta * C with A and C column-major. B is column-major as well ("NN": neither is
+ * transposed) or, with -DNT, row-major ("NT": as a column-major matrix, what is stored is B
+ * transposed):
  *
- *                     N                      element (row, column) of a matrix with the leading
- *                +---------+                 dimension ld is at [row + column * ld]
- *              K |  B  |   |
- *                |     v   |  k              A: M x K    B: K x N    C: M x N
- *        K       +---------+
- *     +------+   +---------+                 The sum over k runs along a row of A, with lda
- *     |      |   |         |                 elements between neighbours, and down a column of B,
- *   M | A -> |   |  o   C  |                 where they are neighbours in memory.
- *     |      |   |         |
- *     +------+   +---------+
- *        k
+ *           NN        N                    NT        N
+ *                +---------+                    +---------+    A: M x K    B: K x N    C: M x N
+ *              K |  B  |   |                  K |  B  -> k|
+ *                |     v   |  k                 |         |    Element (row, column) is at
+ *        K       +---------+            K       +---------+    [row + column * ld], of a row-major
+ *     +------+   +---------+         +------+   +---------+    B at [row * ldb + column].
+ *     |      |   |         |         |  |   |   |         |
+ *   M | A -> |   |  o   C  |       M |A v   |   |  o   C  |
+ *     |      |   |         |         |      |   |         |
+ *     +------+   +---------+         +------+   +---------+
+ *        k                              k
+ *
+ * In NN the sum over k runs along a row of A, with lda elements between neighbours, and down a column
+ * of B, where they are neighbours in memory. In NT, for one k, the elements that are needed of A lie
+ * next to each other, and so do those of B: a column of A times a row of B adds to every element of
+ * the tile.
  *
  * NDRange: (M / TILE_SIZE_M, N / TILE_SIZE_N) work-items in work-groups of TILE_GROUP_M x
  * TILE_GROUP_N. Each work-item makes a tile of TILE_SIZE_M x TILE_SIZE_N elements of C, and the
@@ -28,7 +35,7 @@
  * TILE_GROUP_M = 1 the rows of one tile are neighbours.
  *
  * Must divide: TILE_GROUP_M * TILE_SIZE_M the rows M, TILE_GROUP_N * TILE_SIZE_N the columns N, and
- * TILE_SIZE_K the depth K. Nothing is tested here: the host pads the matrices.
+ * TILE_SIZE_K the depth K; NT goes in steps of 1. Nothing is tested here: the host pads the matrices.
  */
 
 #ifdef cl_khr_fp64
@@ -50,20 +57,28 @@
 #ifndef TILE_GROUP_N
 #define TILE_GROUP_N 1
 #endif
+#ifdef NT
+#define TILE_SIZE_K 1
+#define B_ROW (size_t)ldb /* elements from a row of B to the next, and from a column */
+#define B_COLUMN 1
+#else
+#define B_ROW 1
+#define B_COLUMN (size_t)ldb
+#endif
 #ifndef TILE_SIZE_K
 #define TILE_SIZE_K 8
 #endif
 
 __kernel __attribute__((reqd_work_group_size(TILE_GROUP_M, TILE_GROUP_N, 1)))
-void gemm_nn(int K, T alpha, __global const T *restrict A, ulong lda,
-             __global const T *restrict B, ulong ldb, T beta, __global T *restrict C, ulong ldc)
+void gemm(int K, T alpha, __global const T *restrict A, ulong lda,
+          __global const T *restrict B, ulong ldb, T beta, __global T *restrict C, ulong ldc)
 {
     /* The first row and column of this work-item's tile. Offsets are size_t: from order 46341 on, a
      * matrix has more elements than an int can count. */
     const size_t row = get_group_id(0) * (TILE_GROUP_M * TILE_SIZE_M) + get_local_id(0);
     const size_t column = get_group_id(1) * (TILE_GROUP_N * TILE_SIZE_N) + get_local_id(1);
     A += row;
-    B += column * (size_t)ldb;
+    B += column * B_COLUMN;
     C += row + column * (size_t)ldc;
 
     T sums[TILE_SIZE_N][TILE_SIZE_M];
@@ -75,7 +90,8 @@ void gemm_nn(int K, T alpha, __global const T *restrict A, ulong lda,
     /* TILE_SIZE_K columns of A at a time: they stay in registers while j runs over the columns of
      * the tile, and a sum is fetched and put back once for TILE_SIZE_K products. The loops over j
      * and l are unrolled, so that no sum is indexed by a variable and each can live in a register;
-     * the loop over i is left to the compiler as a loop that it may vectorise. */
+     * the loop over i is left to the compiler as a loop that it may vectorise. With steps of 1, a
+     * tile that is too large for the registers fetches and puts back each sum for every product. */
     for (int k = 0; k < K; k += TILE_SIZE_K) {
 #pragma unroll
         for (int j = 0; j < TILE_SIZE_N; j++) {
@@ -84,12 +100,12 @@ void gemm_nn(int K, T alpha, __global const T *restrict A, ulong lda,
 #pragma unroll
                 for (int l = 0; l < TILE_SIZE_K; l++)
                     sum += A[l * (size_t)lda + i * TILE_GROUP_M]
-                           * B[j * TILE_GROUP_N * (size_t)ldb + l];
+                           * B[j * TILE_GROUP_N * B_COLUMN + l * B_ROW];
                 sums[j][i] = sum;
             }
         }
         A += TILE_SIZE_K * (size_t)lda;
-        B += TILE_SIZE_K;
+        B += TILE_SIZE_K * B_ROW;
     }
 
 #pragma unroll

@@ -1,13 +1,37 @@
 """The points of an experiment on one kind of device: its axes, and the parameters of a kernel."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
-from common import constraints
+from common import constraints, manifest, record, tuned
 from common.errors import UsageError
-from deploy.experiments.file import MOST
 from tools import command, points
+
+MOST = 10**6  # points
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment's file says; each key is explained in docs/experiments.md.
+
+    `axes` has values (text) by option, `parameters` has values (whole numbers) by the name of a
+    parameter of `kernel`. `budget` None is every point. `limit` is in seconds.
+    """
+
+    name: str
+    found: manifest.Manifest
+    options: tuple = ()
+    axes: dict = field(default_factory=dict)
+    kernel: str | None = None
+    parameters: dict = field(default_factory=dict)
+    search: str = "all"
+    budget: int | None = None
+    seed: int = 0
+    objectives: tuple = ()
+    sensors: tuple = ()
+    limit: int = 60
+    rounds: int = 5
 
 
 class Space:
@@ -28,7 +52,7 @@ class Space:
         parameters = {}
         if experiment.kernel is not None:
             self.kernel = _pick(described.params.get("kernels"), experiment.kernel)
-            parameters, choices, first = self._choices()
+            parameters, choices, first = self._choices(axes)
         self.names = (*axes, *parameters)
         self.values = {**axes, **parameters}
         default = (*(values[0] for values in axes.values()), *first)
@@ -38,10 +62,18 @@ class Space:
             raise UsageError(f"{experiment.name} has more than {MOST} points: fix a parameter")
         self.candidates = [default, *(each for each in found if each != default)]
 
-    def _choices(self):
-        """Return the open parameters with their values, the legal choices, and the default."""
-        kernel, wanted = self.kernel, self.experiment.parameters
+    def _choices(self, axes):
+        """Return the open parameters with their values, the legal choices, and the default.
+
+        An axis of a parameter's option has the values to try: it is taken out of `axes`.
+        """
+        kernel = self.kernel
         space, self._flags, known = command.described_space(kernel, self.described)
+        wanted = {name: axes.pop(flag) for name, flag in self._flags.items() if flag in axes}
+        for name, values in wanted.items():
+            if not all(isinstance(value, int) for value in values):
+                raise UsageError(f"{self._flags[name]} {' '.join(values)}: give whole numbers")
+        wanted = {**self.experiment.parameters, **wanted}
         if unknown := set(wanted) - set(space.defaults):
             raise UsageError(f"{kernel['name']} has no parameter {min(unknown)}")
         self.fixed = self._given()
@@ -66,6 +98,21 @@ class Space:
                     raise UsageError(f"{flag} {value}: give a whole number")
                 fixed[by_flag[flag]] = int(value)
         return fixed
+
+    def store(self, candidate, params, folder=None, **judged):
+        """Store a candidate where the sample looks for it, or in a folder; return the path, or None
+        for a sample that looks nowhere.
+
+        `params` are those of its record, `judged` is what the entry says beside them. Raises
+        UsageError.
+        """
+        found, device = self.experiment.found, self.described.device
+        folder = folder or (found.tools.tuned and found.folder / found.tools.tuned)
+        return folder and tuned.store(folder, tuned.identity(device), {
+            "kernel": self.kernel["name"], "precision": params.get("precision", "single"),
+            "size": str(params.get("size")), "params": self.params(candidate),
+            "driver": device["driver"], "when": record.now(), **judged,
+        })
 
     def params(self, candidate):
         """Return the parameters of the kernel in a candidate."""
@@ -101,10 +148,13 @@ def _numbers(values):
 
 
 def _pick(kernels, wanted):
-    """Return the described kernel that a name or an option's value means. Raises UsageError."""
+    """Return the described kernel that a name or an option's value means; "" is the only one.
+
+    Raises UsageError.
+    """
     tunable = [k for k in kernels if k.get("space")] if isinstance(kernels, list) else []
-    named = [k for k in tunable if wanted in (k["name"], *k["options"][1:])]
+    named = [k for k in tunable if wanted in ("", k["name"], *k["options"][1:])]
     if len(named) != 1:
         have = ", ".join(kernel["name"] for kernel in tunable) or "none"
-        raise UsageError(f"kernel {wanted}: name one that has parameters: {have}")
+        raise UsageError(f"kernel {wanted or 'NAME'}: name one that has parameters: {have}")
     return named[0]

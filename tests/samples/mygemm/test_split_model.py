@@ -4,9 +4,8 @@ import re
 
 import numpy as np
 import pytest
+import split_model as split
 from conftest import ROOT
-
-from dev import split
 
 KERNELS = ROOT / "samples" / "mygemm" / "kernels"
 

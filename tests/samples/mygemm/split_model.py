@@ -1,6 +1,6 @@
 """Simulate the arithmetic of kernel 14 on the host, to measure how exact its products are.
 
-python dev/split.py                errors for elements of many magnitudes
+python tests/samples/mygemm/split_model.py        errors for elements of many magnitudes
 
 A float32 becomes two parts of 11 bits, after a power of 2 has scaled its line, a row of A or a
 column of B. Three products of parts make one: H. Ootomo and R. Yokota, Recovering single precision

@@ -1,6 +1,6 @@
 """Write input.bmp: a house with a tree by a lake, at sunset. Whole numbers and a seed only.
 
-python samples/64_bit_integer/assets/make_input.py [FILE]
+python tests/samples/64_bit_integer/draw_input.py FILE
 """
 
 import sys
@@ -93,5 +93,4 @@ def inside(x, y, left, top, right, bottom):
 
 
 if __name__ == "__main__":
-    target = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_name("input.bmp")
-    Image.fromarray(draw(), "RGB").save(target)
+    Image.fromarray(draw(), "RGB").save(sys.argv[1])

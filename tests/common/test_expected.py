@@ -1,0 +1,90 @@
+"""What a GEMM must make, and the bounds in half precision: honest sums pass, mutants do not."""
+
+import numpy as np
+import pytest
+
+from common.expected import Expected
+from common.gemm import Size
+
+ORDER = 1024
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Inputs and Case of order 1024 in half precision."""
+    expected = Expected(Size(ORDER, ORDER, ORDER), np.float16, "sdk", 1, 1.0, 0.5)
+    return expected.inputs, expected.cases[0]
+
+
+def without(inputs, first, count):
+    """Return C without the products of `count` k's, in float64."""
+    A, B, C = (matrix.astype(float) for matrix in inputs)
+    A[:, first : first + count] = 0
+    return A @ B + 0.5 * C
+
+
+MUTANTS = {
+    "zeros": lambda inputs, right: 0 * right,
+    "a block of k left out": lambda inputs, right: without(inputs, 512, 8),
+    "the last k left out": lambda inputs, right: without(inputs, ORDER - 1, 1),
+    "two rows swapped": lambda inputs, right: right[[7, *range(1, 7), 0, *range(8, ORDER)]],
+    "one element of a neighbour": lambda inputs, right: np.where(
+        np.arange(ORDER**2).reshape(right.shape) == 5, np.roll(right, 1), right),
+    "beta forgotten": lambda inputs, right: right - 0.5 * inputs[2],
+}
+
+
+@pytest.mark.parametrize("chain", [ORDER, 64])
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_half_precision_fails_mutants_at_order_1024(large, mutant, chain):
+    inputs, case = large
+    wrong = MUTANTS[mutant](inputs, case.result).astype(np.float16)
+    assert case.check(wrong, chain).reason
+    assert case.check(case.result.astype(np.float16), chain).reason is None
+
+
+def in_half(inputs, alpha, beta, chain):
+    """Return C of sums in float16 over `chain` products each, one after the other."""
+    A, B, C = inputs
+    sums = np.zeros(C.shape, np.float32)
+    for first in range(0, A.shape[1], chain):
+        part = np.zeros_like(C)
+        for k in range(first, min(first + chain, A.shape[1])):
+            part = part + A[:, k : k + 1] * B[k]
+        sums += part
+    return np.float16(alpha) * sums.astype(np.float16) + np.float16(beta) * C
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (1, 1, 300), (3, 5, 2), (40, 1, 999), (96, 96, 1024)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (1.5, -0.3), (1e-4, 2), (1e-7, 1), (0, 3)])
+def test_honest_sums_in_half_precision_pass(size, alpha, beta):
+    expected = Expected(Size(*size), np.float16, "sdk", 2, alpha, beta)
+    for chain in (1, 16, size[2]):
+        for case in expected.cases:
+            found = case.check(in_half(expected.inputs, alpha, case.beta, chain), chain)
+            assert found.reason is None, (chain, case.beta)
+
+
+def test_sums_that_are_truncated_need_the_wide_bound():
+    """A device may round half precision towards zero: its errors do not cancel."""
+    size = Size(20, 20, 1024)
+    made = (size, np.float16, "sdk", 1, 1.0, 1.0)
+    closer, wide = (
+        Expected(*made, nearest).cases[0] for nearest in (True, False)
+    )
+    off = closer.result * (1 - 0.5 * size.K * np.finfo(np.float16).eps)
+    assert closer.check(off, size.K).reason
+    assert wide.check(off, size.K).reason is None
+
+
+def test_what_libraries_make_is_the_product_alone():
+    expected = Expected(Size(4, 5, 6), np.float32, "integer", 1, 2.0, 3.0)
+    A, B, _ = expected.inputs
+    product = expected.product()
+    assert (product.result == A @ B).all()
+    assert not product.bound.any()
+
+
+def test_no_integer_may_be_read_as_nan():
+    assert np.isnan(Expected(Size(2, 2, 2), np.float16, "sdk", 1, 1.0, 0.0).unread)
+    assert Expected(Size(2, 2, 2), np.int8, "integer", 1, 1, 0).unread == 77

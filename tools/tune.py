@@ -1,0 +1,64 @@
+"""Search for a kernel's parameters for a GPU that is not here, and store them for the sample.
+
+python -m tools tune mygemm --kernel 24 --gpu mali-g52
+python -m tools tune mygemm --kernel 24 --gpu mali-g52 --axis --M0 4 8 -- --N0 4     these values
+
+Each combination is built for a Mali GPU by Mesa's compiler, on an emulated board. The one wins that
+takes the fewest cycles for a multiply-add, by the compiler's static model. On a device that is
+there, `fab sweep mygemm --kernel 24` searches: see docs/experiments.md.
+"""
+
+import random
+from pathlib import Path
+
+from common import manifest
+from common.arguments import count
+from common.errors import PASSED, OpenCLFailure
+from tools import child, command, gpus
+from tools.space import Experiment, Space
+
+
+def options():
+    """Return the parser."""
+    result = command.parser("tune", __doc__)
+    command.add_sample(result)
+    command.add_axis(result, "each parameter of the kernel, and the values that it names")
+    add = result.add_argument
+    add("--kernel", metavar="NAME", default="",
+        help="name of the kernel, or the value that its option takes; default: the only one")
+    add("--gpu", metavar="GPU", required=True, help="the GPU: mali-g52, ...")
+    add("--budget", type=count(1), metavar="N",
+        help="number of combinations to try, drawn by --seed (default: all)")
+    add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
+    add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
+        "sample looks for it)")
+    command.add_limit(result, gpus.LIMIT)
+    return result
+
+
+def main(argv):
+    """Build each combination, store the cheapest; return the exit status."""
+    line = command.parse(options(), argv)
+    args, found = line.args, manifest.read(line.args.sample)
+    gpus.require([args.gpu])
+    asked = *gpus.options(args.gpu), *line.options
+    described = child.describe(found.name, asked, args.limit, board=args.gpu)
+    space = Space(Experiment(found.name, found, line.options, dict(line.axes), args.kernel),
+                  described)
+    default, *rest = space.candidates
+    if args.budget and args.budget <= len(rest):
+        rest = random.Random(args.seed).sample(rest, args.budget - 1)
+    plan = {space.point(candidate): candidate for candidate in (default, *rest)}
+    name = space.kernel["name"]
+    print(f"{name} for {args.gpu}: {len(plan)} combinations of its parameters", flush=True)
+    built, lines = gpus.search(found, args.gpu, list(plan), args.limit)
+    print(*lines, f"{len(built)} of {len(plan)} combinations can be compared", sep="\n")
+    if not built:
+        raise OpenCLFailure(f"{name}: no combination has figures of the compiler")
+    winner, item, _ = built[0]
+    if gpus.spilled(item.metrics["compiler"]):
+        print("each combination spills registers")
+    print(f"best: {winner.label}")
+    if path := space.store(plan[winner], item.params, args.tuned, gflops=None, slower_than=None):
+        print(f"stored in {path}")
+    return PASSED
