@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common import manifest
 from common.arguments import count
-from common.errors import PASSED, OpenCLFailure
+from common.errors import PASSED, OpenCLFailure, UsageError
 from tools import child, command, gpus
 from tools.space import Experiment, Space
 
@@ -26,7 +26,7 @@ def options():
     add = result.add_argument
     add("--kernel", metavar="NAME", default="",
         help="name of the kernel, or the value that its option takes; default: the only one")
-    add("--gpu", metavar="GPU", required=True, help="the GPU: mali-g52, ...")
+    add("--gpu", metavar="GPU", help="the GPU: mali-g52, ...")
     add("--budget", type=count(1), metavar="N",
         help="number of combinations to try, drawn by --seed (default: all)")
     add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
@@ -40,6 +40,9 @@ def main(argv):
     """Build each combination, store the cheapest; return the exit status."""
     line = command.parse(options(), argv)
     args, found = line.args, manifest.read(line.args.sample)
+    if not args.gpu:
+        raise UsageError(f"give --gpu; on a device search with: fab sweep {found.name} --kernel "
+                         f"{args.kernel or 'NAME'}")
     gpus.require([args.gpu])
     asked = *gpus.options(args.gpu), *line.options
     described = child.describe(found.name, asked, args.limit, board=args.gpu)

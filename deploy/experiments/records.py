@@ -58,7 +58,7 @@ class Records:
         """Read how each point ended. Raises UsageError."""
         self._experiment, self._run = experiment, run
         self.plans, self._files, self._written = {}, {}, set()
-        self._pool = ThreadPoolExecutor(8)
+        self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
         self._states, self._values = {}, {}
         # Where the only objective is the sample's metric, the State of a point has its value.
         self._whole = experiment.objectives != (experiment.found.tools.metric,)

@@ -80,6 +80,9 @@ def test_what_is_not_there(stub):
     assert stub("sweep", "stub")[2] == (
         "tools: error: sweep is a task of fab now: fab sweep SAMPLE; see docs/experiments.md\n"
     )
+    assert stub("tune", "stub", "--kernel", "1")[2] == (
+        "tools: error: give --gpu; on a device search with: fab sweep stub --kernel 1\n"
+    )
     assert stub()[0] == 0
 
 
