@@ -25,7 +25,7 @@ from common.errors import (
     SampleError,
     UsageError,
 )
-from common.machine import state
+from common.machine import identity, state
 from common.machine.sysfs import SYSFS
 from common.text import one_line, open_streams, printable
 
@@ -78,6 +78,14 @@ def add_device(result):
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
     add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
+    add("--cores", type=_cores, metavar="N-N,N", help="run on these cores of the CPU only")
+
+
+def _cores(text):
+    try:
+        return identity.parsed_cores(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_records(group):
@@ -137,6 +145,8 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
+            if getattr(args, "cores", None):
+                identity.use_cores(args.cores)
             program.ask(args.keep, args.build_only)
             buffers.guard_with(args.guards)
             if not args.debug:

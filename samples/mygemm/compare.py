@@ -45,8 +45,9 @@ def add_options(parser):
 
 def _moved(word):
     """Refuse a word; those that were commands here are tools now."""
-    if word in ("inspect", "tune"):
-        raise UsageError(f"{word} is a tool now: python -m tools {word} mygemm --help")
+    tools = {"inspect": "python -m tools inspect mygemm", "tune": "fab sweep mygemm --kernel N"}
+    if word in tools:
+        raise UsageError(f"{word} is a tool now: {tools[word]}")
     raise UsageError(f"unrecognized argument: {word}; see --help")
 
 
