@@ -90,7 +90,10 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
     const bool whole = j + WIDTH <= N && (ROWS == 1 || i + ROWS <= M);
     __global const STORED *Ai = A + (size_t)i * lda, *Bj = B + j;
 
-    VECTOR sums[ROWS] = {(VECTOR)(0)}, a[ROWS];
+    VECTOR sums[ROWS], a[ROWS]; /* Mesa's compilers abort at an initializer of an array of vectors */
+    #pragma unroll
+    for (uint r = 0; r < ROWS; r++)
+        sums[r] = (VECTOR)(0);
     for (size_t start = 0; start < K; start += CHUNK) {
         const size_t end = min(start + CHUNK, (size_t)K);
         size_t k = start;

@@ -94,7 +94,15 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
     const bool whole = j + WIDTH <= N && (ROWS == 1 || i + ROWS <= M);
     __global const STORED *Ai = A + (size_t)i * lda, *Bj = B + (size_t)j * ldb;
 
-    VECTOR sums[ROWS][WIDTH] = {{(VECTOR)(0)}}, totals[ROWS] = {(VECTOR)(0)}, a[ROWS];
+    /* Mesa's compilers abort at an initializer of an array of vectors. */
+    VECTOR sums[ROWS][WIDTH], totals[ROWS], a[ROWS];
+    #pragma unroll
+    for (uint r = 0; r < ROWS; r++) {
+        totals[r] = (VECTOR)(0);
+        #pragma unroll
+        for (uint c = 0; c < WIDTH; c++)
+            sums[r][c] = (VECTOR)(0);
+    }
     for (size_t start = 0; start < K; start += CHUNK) {
         const size_t end = min(start + CHUNK, (size_t)K);
         size_t k = start;
