@@ -1,9 +1,10 @@
 """The best parameters found by tuning, for each device. Standard library only.
 
 <folder>/<device>-<platform>.json holds {"device": {...}, "entries": [...]}. An entry says which
-kernel and parameters won at which size and precision, how fast they were, and with which driver;
-`slower_than` names another kernel that was faster in the same rounds, or is null. `gflops` is null
-where nothing was measured: a compiler's static model chose.
+kernel and parameters won at which size and precision, how fast they were (`spread` has the 10th and
+the 90th percentile), and with which driver; `slower_than` names another kernel that was faster in
+the same rounds, or is null. `gflops` is null where nothing was measured: a compiler's static model
+chose.
 """
 
 import json
@@ -18,7 +19,7 @@ from common.files import replace
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
-    "kernel", "precision", "size", "params", "gflops", "driver", "when", "slower_than",
+    "kernel", "precision", "size", "params", "gflops", "spread", "driver", "when", "slower_than",
 }
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
@@ -131,7 +132,10 @@ def _read(path):
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         device, entries = data["device"], data["entries"]
-        if set(device) != _DEVICE_KEYS or any(set(entry) != _ENTRY_KEYS for entry in entries):
+        # Older entries have no spread, nor has one that a compiler's model chose.
+        if set(device) != _DEVICE_KEYS or any(
+            set(entry) | {"spread"} != _ENTRY_KEYS for entry in entries
+        ):
             raise ValueError("unknown or missing keys")
         for entry in entries:
             _flop(entry["size"])

@@ -51,6 +51,7 @@ DOUBLE = _tiles(
     WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.8, 40), ((64, 64, 8, 8, 8, 2), 2, 0.62, 60)
 )
 MODEST = _tiles(WARP_NAMES, ((64, 64, 16, 4, 4, 1), 2, 0.5, 60))
+SPLIT_ITEMS = 256
 UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES")
 UNITS = _tiles(
     UNIT_NAMES,
@@ -97,6 +98,24 @@ def best(size, tiles, units, itemsize, before=0):
                 params = {**alone, "SPLITS": splits}
                 found.append((seconds(size, tile, params, units, itemsize, before), params))
     return min(found, key=lambda pair: pair[0])
+
+
+def best_units(size, units):
+    """Return best() of UNITS, with the time of split(), which kernel 14 launches first."""
+    before = 9e-6 + (size.M + size.N) * size.K / 3e11
+    return best(size, UNITS, units, 4, before)
+
+
+def split(size, params, units):
+    """Return by name in how many PARTS split() takes K, and the work-items of a work-group.
+
+    It takes 8 lines, and has as many work-items as those have chunks, up to SPLIT_ITEMS.
+    """
+    parts = params["SPLITS"] if shared(size, params, units) == count(size, params) else 1
+    slabs = -(-size.K * params["PART_BITS"] // 512)
+    chunks = 4 * -(-slabs // parts)
+    items = min(SPLIT_ITEMS, 8 << (chunks - 1).bit_length())
+    return {"PARTS": parts, "SPLIT_ITEMS": items}
 
 
 def seconds(size, tile, params, units, itemsize, before=0):

@@ -7,73 +7,38 @@ beside their parameters is below the table.
 """
 
 from contextlib import suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import plans
-from plans import Kernel, Pass
+from plans import Pass, define, over, up
 
 from common import constraints, selection, subgroups
-from common.constraints import VECTORS, Space
+from common.constraints import VECTORS
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
 from common.machine import blocking, tiles
 from common.tuned import find
 
-# What a search tries for a parameter; where a kernel has others, they stand there.
-_SIDES, _TILES, _PER_ITEM = (16, 32, 64, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16)
-_VALUES = {
-    **dict.fromkeys(("TS", "TSDK"), _TILES),
-    **dict.fromkeys(("TSM", "TSN"), _SIDES),
-    **dict.fromkeys(("WPT", "WPTM", "WPTN", "RY", "THREADSX", "THREADSY"), _PER_ITEM),
-    **dict.fromkeys(("WIDTH", "RX", "RK", "M0", "N0", "UNROLL", "LANES", "ROWS"), VECTORS),
-    "TSK": (4, 8, 16, 32),
-    "PAD": (0, 1, 2),
-    "CHAIN": (0, 16, 32, 64, 128),
-}
-_MAY_BE_0 = ("PAD", "CHAIN")
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
-
-
-def _kernel(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
-    """Return a Kernel; a parameter for which VECTORS are tried must be one of them."""
-    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
-    own = [
-        f"{name} in {VECTORS}" if tried[name] is VECTORS else f"{name} >= 1"
-        for name in defaults
-        if name not in _MAY_BE_0
-    ]
-    return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
-
-
-def _over(count, unit):
-    """Return an expression: how many units `count` needs."""
-    return f"(({count} + {unit} - 1) // ({unit}))"
-
-
-def _up(count, unit):
-    """Return an expression: `count`, rounded up to whole units."""
-    return f"({_over(count, unit)} * ({unit}))"
-
 
 # 01 to 05: a work-group makes a tile of TS x TS. Some work-items make WPT rows, or WIDTH columns.
 
 _TS, _TS_BYTES = ("TS", "TS", "TS"), "2 * TS * TS * itemsize"
 _WIDE = ("WIDTH", "WIDTH", "WIDTH")
 
-NAIVE = _kernel(1, "naive", {"TS": 32}, (), ("TS", "TS"))
-TILES = _kernel(2, "tiles", {"TS": 32}, (), ("TS", "TS"), _TS_BYTES, multiple=_TS)
-MORE_WORK = _kernel(
-    *(3, "more_work", {"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES),
+NAIVE = define(1, "naive", {"TS": 32}, (), ("TS", "TS"))
+TILES = define(2, "tiles", {"TS": 32}, (), ("TS", "TS"), _TS_BYTES, multiple=_TS)
+MORE_WORK = define(
+    3, "more_work", {"TS": 32, "WPT": 8}, ("TS % WPT == 0",), ("TS", "TS // WPT"), _TS_BYTES,
     per_item=("1", "WPT"), multiple=_TS,
 )
-WIDE = _kernel(
-    *(4, "wide", {"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES),
+WIDE = define(
+    4, "wide", {"TS": 32, "WIDTH": 4}, ("TS % WIDTH == 0",), ("TS // WIDTH", "TS"), _TS_BYTES,
     per_item=("WIDTH", "1"), multiple=_TS, align=_WIDE,
 )
-TRANSPOSED = _kernel(
-    *(5, "transposed", {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2}),
+TRANSPOSED = define(
+    5, "transposed", {"TS": 32, "WPT": 8, "TSDK": 16, "PAD": 2},
     ("TS % WPT == 0", "TSDK % (TS // WPT) == 0"), ("TS", "TS // WPT"),
     "(TS * (TSDK + PAD) + TSDK * TS) * itemsize",
     per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
@@ -82,6 +47,7 @@ TRANSPOSED = _kernel(
 # 06 to 10: a work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
 _BLOCK = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8}
+_WIDE_BLOCK = {**_BLOCK, "WIDTH": 4}
 _BLOCK_RULES = ("TSM % WPTM == 0", "TSN % WPTN == 0", _UNROLLED.format("TSK * WPTM * WPTN"))
 _BLOCK_LOCAL = ("TSN // WPTN", "TSM // WPTM")
 _BLOCK_BYTES = "TSK * (TSM + TSN) * itemsize"
@@ -105,33 +71,32 @@ def _shuffles(problem, params, limits, device):
     return {"SHUFFLE": found.how}, found.options
 
 
-REGISTERS = _kernel(
-    *(6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_EACH_LOADS), _BLOCK_LOCAL),
+REGISTERS = define(
+    6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_EACH_LOADS), _BLOCK_LOCAL,
     "(TSM * (TSK + PAD) + TSK * TSN) * itemsize", **_BLOCKED,
 )
-WIDE_REGISTERS = _kernel(
-    *(7, "wide_registers", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES),
-    **_WIDE_BLOCKED,
+WIDE_REGISTERS = define(
+    7, "wide_registers", _WIDE_BLOCK, _VECTOR_RULES, _BLOCK_LOCAL, _BLOCK_BYTES, **_WIDE_BLOCKED,
 )
-SHUFFLES = _kernel(
-    *(8, "shuffles", {**_BLOCK, "WIDTH": 4}),
+SHUFFLES = define(
+    8, "shuffles", _WIDE_BLOCK,
     (*_VECTOR_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"),
-    *(_BLOCK_LOCAL, _BLOCK_BYTES), more=_shuffles, **_WIDE_BLOCKED,
+    _BLOCK_LOCAL, _BLOCK_BYTES, more=_shuffles, **_WIDE_BLOCKED,
 )
-PREFETCH = _kernel(
-    *(9, "prefetch", {**_BLOCK, "WIDTH": 4}, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}"),
+PREFETCH = define(
+    9, "prefetch", _WIDE_BLOCK, _VECTOR_RULES, _BLOCK_LOCAL, f"2 * {_BLOCK_BYTES}",
     **_WIDE_BLOCKED,
 )
-ANY_SIZE = _kernel(  # it takes the matrices as they are, and reads A along K
-    *(10, "any_size", {**_BLOCK, "WIDTH": 4, "PAD": 2}),
-    tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES),
-    *(_BLOCK_LOCAL, "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize"), per_item=("WPTN", "WPTM"),
+ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
+    10, "any_size", {**_WIDE_BLOCK, "PAD": 2},
+    tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES), _BLOCK_LOCAL,
+    "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize", per_item=("WPTN", "WPTM"),
 )
 
 # 11: registers only.
 
-REGISTERS_ONLY = _kernel(
-    *(11, "registers_only", {"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, ()),
+REGISTERS_ONLY = define(
+    11, "registers_only", {"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8}, (),
     ("THREADSX", "THREADSY"), per_item=("RX", "RY"),
     multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
 )
@@ -158,10 +123,10 @@ def _packed_more(problem, params, limits, device):
     return {"PREFETCH": 1} if type_of(device) == "cpu" else {}, ()
 
 
-PACKED = _kernel(
-    *(12, "packed", {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1}),
-    ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"),
-    *(("1", "1"), "(KC * NC + MR * (KC + WIDTH)) * itemsize"),
+PACKED = define(
+    12, "packed", {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1},
+    ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"), ("1", "1"),
+    "(KC * NC + MR * (KC + WIDTH)) * itemsize",
     {"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
      "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4)},
     start=_packed_start, more=_packed_more, groups=_packed_groups,
@@ -195,13 +160,13 @@ def _groups(problem, params, device):
     return (tiles.groups(problem.size, params, device.max_compute_units),)
 
 
-WARPS = _kernel(
-    *(13, "warps", {**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8}),
+WARPS = define(
+    13, "warps", {**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8},
     (
-        *("WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0"),
-        *("TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0"),
-        *(f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0"),
-        *(f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0"),
+        "WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0",
+        "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
+        f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
+        f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
         _UNROLLED.format("TSK * WPTM * WPTN"),
     ),
     (f"{_SLICE} * SLICES",),
@@ -217,50 +182,38 @@ WARPS = _kernel(
 # waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
 # leave a work-item too few registers.
 
-_SPLIT_ITEMS = 256  # of a work-group of split(), at most
 _ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
 _CAPABILITY = 8
 
 
-def _units(problem, device):
-    """Return (seconds, parameters) of the fastest tile."""
-    M, N, K = problem.size
-    split = 9e-6 + (M + N) * K / 3e11  # seconds of split()
-    return tiles.best(problem.size, tiles.UNITS, device.max_compute_units, 4, split)
-
-
 def _units_start(given, problem, limits, device):
-    return {"PART_BITS": 16, **_units(problem, device)[1], "BAND": 8}
+    params = tiles.best_units(problem.size, device.max_compute_units)[1]
+    return {"PART_BITS": 16, **params, "BAND": 8}
 
 
 def _units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     if NVIDIA not in limits.extensions:
-        lacking = f"the device has no {NVIDIA}"
-        raise Unsupported(f"14_matrix_units needs inline PTX, by NVIDIA's compiler: {lacking}")
+        raise Unsupported("14_matrix_units needs inline PTX, by NVIDIA's compiler: the device has "
+                          f"no {NVIDIA}")
     capability = device.compute_capability_major_nv, device.compute_capability_minor_nv
     if capability[0] < _CAPABILITY:
         has = ".".join(map(str, capability))
         raise Unsupported(f"14_matrix_units needs compute capability {_CAPABILITY}.0, it is {has}")
-    shared = tiles.shared(problem.size, params, device.max_compute_units)
-    parts = params["SPLITS"] if shared == tiles.count(problem.size, params) else 1
-    slabs = -(-problem.size.K * params["PART_BITS"] // 512)
-    chunks = 4 * -(-slabs // parts)  # for 8 lines a work-group, as many work-items as chunks
-    items = min(_SPLIT_ITEMS, 8 << (chunks - 1).bit_length())
-    return {"PARTS": parts, "SPLIT_ITEMS": items}, ()
+    return tiles.split(problem.size, params, device.max_compute_units), ()
 
 
-_LINES = f"({_up('M', 'TSM')} + {_up('N', 'TSN')})"  # rows of A and columns of B
-_SLABS = _over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
+_LINES = f"({up('M', 'TSM')} + {up('N', 'TSN')})"  # rows of A and columns of B
+_SLABS = over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
-MATRIX_UNITS = _kernel(
-    *(14, "matrix_units"),
+MATRIX_UNITS = define(
+    14, "matrix_units",
     {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8},
     (
-        *("PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0"),
-        *("TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N")),
-        *(f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0"),
-        *(f"{most} >= {_SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
+        "PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0",
+        "TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N"),
+        f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0",
+        *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ),
     (_ITEMS,),
     "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
@@ -275,23 +228,76 @@ MATRIX_UNITS = _kernel(
     local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
 )
 
+# 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
+
+_DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64}
+_SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32}
+_WORTH = 2**18  # elements that are worth waking another core for
+_IN_L1 = 2048  # sums
+
+
+def _cores(problem, device):
+    """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
+    M, N, K = problem.size
+    width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
+    return min(device.max_compute_units, 1 + max(M, N) * K // _WORTH), max(width, 1)
+
+
+def _dots_start(given, problem, limits, device):
+    if type_of(device) != "cpu":
+        return _DOTS
+    return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+
+
+def _dots_groups(problem, params, device):
+    shares = -(-problem.size.M // params["ROWS"])
+    cpu = type_of(device) == "cpu"
+    return problem.size.N, min(shares, _cores(problem, device)[0]) if cpu else shares
+
+
+def _sums_start(given, problem, limits, device):
+    if type_of(device) != "cpu":
+        return _SUMS
+    cores, width = _cores(problem, device)
+    columns = -(-problem.size.N // (cores * width)) * width  # of each core
+    return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": min(columns, _IN_L1)}
+
+
+def _sums_groups(problem, params, device):
+    return -(-problem.size.N // params["NC"]), problem.size.M
+
+
+DOT_PRODUCTS = define(
+    16, "dot_products", _DOTS, ("LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)",),
+    ("LANES", "1"), "ROWS * LANES * itemsize",
+    values={"LANES": (1, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8)},
+    start=_dots_start, groups=_dots_groups,
+)
+ROW_SUMS = define(
+    17, "row_sums", _SUMS, ("NC % (LANES * WIDTH) == 0",), ("LANES", "SLICES"),
+    "SLICES * NC * itemsize",
+    values={"LANES": (1, 16, 32, 64), "SLICES": (1, 2, 4, 8, 16, 32),
+            "NC": (16, 32, 64, 128, 256, 512, 1024, 2048)},
+    start=_sums_start, groups=_sums_groups,
+)
+
 # 21 to 26: for Mali. A work-item makes M0 x N0 elements of C, or 4 where a parameter is missing. 22
 # to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _TILE, _VECTORS = {"M0": 4, "N0": 4, "UNROLL": 4}, ("M0 % 4 == 0", "N0 % 4 == 0")
 _GROUP, _LOCAL, _ITEM = {"LANES": 16, "ROWS": 4}, ("LANES", "ROWS"), {"per_item": ("N0", "M0")}
-_ROWS, _COLUMNS, _DEPTH = _up("M", "M0"), _up("N", "LANES * N0"), _up("K", "UNROLL")
-_PANELS = Pass("pack_a", (_DEPTH, _over("M", "M0")))
+_ROWS, _COLUMNS, _DEPTH = up("M", "M0"), up("N", "LANES * N0"), up("K", "UNROLL")
+_PANELS = Pass("pack_a", (_DEPTH, over("M", "M0")))
 _IMAGE_A = Pass("pack_a", (f"{_ROWS} // 4", _DEPTH), "FLOAT")
 _IMAGE_B = Pass("pack_b", (f"{_COLUMNS} // 4", _DEPTH), "FLOAT")
 _HALVES = [
-    Pass(entry, (_over(side, "4"), f"{_DEPTH} // 2"), "UNSIGNED_INT32")
+    Pass(entry, (over(side, "4"), f"{_DEPTH} // 2"), "UNSIGNED_INT32")
     for entry, side in (("pack_a", "M"), ("pack_b", "N"))
 ]
-_QUADS = f"{_up('K', '4 * UNROLL')} // 4"  # bytes
+_QUADS = f"{up('K', '4 * UNROLL')} // 4"  # bytes
 _BYTES = (
     Pass("pack_a", (_QUADS, f"{_ROWS} // 4")),
-    Pass("pack_b", (_over("N", "4"), _QUADS), "UNSIGNED_INT32"),
+    Pass("pack_b", (over("N", "4"), _QUADS), "UNSIGNED_INT32"),
 )
 
 
@@ -300,39 +306,39 @@ def _dot_products(problem, params, limits, device):
     return {}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
 
 
-MALI_REGISTERS = _kernel(
-    *(21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, ("N0 % 4 == 0", "M0 <= 8"), _LOCAL),
+MALI_REGISTERS = define(
+    21, "mali_registers", {"M0": 4, "N0": 4, **_GROUP}, ("N0 % 4 == 0", "M0 <= 8"), _LOCAL,
     **_ITEM, values={"M0": (1, 2, 3, 4, 6, 8)},
     multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
 )
-MALI_PACKED = _kernel(
-    *(22, "mali_packed", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+MALI_PACKED = define(
+    22, "mali_packed", {**_TILE, **_GROUP}, _VECTORS, _LOCAL, **_ITEM,
     passes=(_PANELS, _IMAGE_B._replace(channel=None)),
     work=f"({_ROWS} + {_COLUMNS}) * {_DEPTH} * itemsize",
 )
-MALI_IMAGE = _kernel(
-    *(23, "mali_image", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+MALI_IMAGE = define(
+    23, "mali_image", {**_TILE, **_GROUP}, _VECTORS, _LOCAL, **_ITEM,
     passes=(_PANELS, _IMAGE_B), work=f"{_ROWS} * {_DEPTH} * 4", precisions=("single",),
 )
-MALI_IMAGES = _kernel(
-    *(24, "mali_images", {**_TILE, **_GROUP}, _VECTORS, _LOCAL), **_ITEM,
+MALI_IMAGES = define(
+    24, "mali_images", {**_TILE, **_GROUP}, _VECTORS, _LOCAL, **_ITEM,
     passes=(_IMAGE_A, _IMAGE_B), precisions=("single",),
 )
-MALI_HALF = _kernel(
-    *(25, "mali_half", {"UNROLL": 8, "CHAIN": 64, **_GROUP}),
-    *(("UNROLL >= 2", "CHAIN % UNROLL == 0"), _LOCAL),
+MALI_HALF = define(
+    25, "mali_half", {"UNROLL": 8, "CHAIN": 64, **_GROUP}, ("UNROLL >= 2", "CHAIN % UNROLL == 0"),
+    _LOCAL,
     per_item=("4", "4"), passes=_HALVES, precisions=("half",), chain="max(CHAIN, 1)",
 )
-MALI_INT8 = _kernel(
-    *(26, "mali_int8", {"M0": 4, "UNROLL": 4, **_GROUP}, _VECTORS[:1], _LOCAL),
+MALI_INT8 = define(
+    26, "mali_int8", {"M0": 4, "UNROLL": 4, **_GROUP}, _VECTORS[:1], _LOCAL,
     per_item=("4", "M0"), passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
     more=_dot_products, precisions=("int8",),
 )
 
 KERNELS = (
     NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
-    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, MALI_REGISTERS, MALI_PACKED, MALI_IMAGE,
-    MALI_IMAGES, MALI_HALF, MALI_INT8,
+    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, DOT_PRODUCTS, ROW_SUMS,
+    MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
 _BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
@@ -343,6 +349,11 @@ def add_options(parser):
     selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
                         help="folder in which best finds tuned parameters")
+
+
+def of(precision):
+    """Return the kernels for one precision."""
+    return [kernel for kernel in KERNELS if precision in kernel.precisions]
 
 
 def named(args):
@@ -365,10 +376,15 @@ def best(args, problem, about, limits, device):
     untuned = "no tuned parameters are stored"
     stored = find(args.tuned, about, args.precision, str(problem.size))
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
+    vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
+    if vector:  # what is stored may be for matrices
+        candidates = [each for each in candidates if each[0] is vector]
+        candidates.append((vector, {}, f"the default for a vector; {untuned}"))
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
-        warps, units = _warps(problem, limits, device)[0], _units(problem, device)[0]
+        warps = _warps(problem, limits, device)[0]
+        units = tiles.best_units(problem.size, device.max_compute_units)[0]
         fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
         candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
     every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
@@ -380,21 +396,3 @@ def best(args, problem, about, limits, device):
                 print(f"best: {kernel.label} ({why})", flush=True)
                 return [(kernel, params)]
     raise Unsupported("no kernel suits this device")
-
-
-def described(named, problem, limits, device):
-    """Return what cli.describe() tells of the kernels that are named, or of the precision's."""
-    found = []
-    ours = [kernel for kernel in KERNELS if problem.precision in kernel.precisions]
-    for kernel in [kernel for kernel, _ in named] or ours:
-        space = plans.space_of(kernel, {}, problem, limits, device)
-        if kernel.local_least:  # more than a reader of the device's limits would know of
-            most = plans.facts_of(kernel, problem, limits)["local_mem_size"]
-            fits = f"{space.local_bytes} <= {most}"
-            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
-        found.append({
-            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
-            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
-            "itemsize": problem.dtype.itemsize,
-        })
-    return found

@@ -5,7 +5,7 @@ make them before it, and take C out of its copy again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import constraints
-from common.constraints import Space
+from common.constraints import VECTORS, Space
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
 from common.machine import tiles
@@ -82,6 +82,41 @@ class Kernel:
     def file(self):
         """The path of its source."""
         return FOLDER / f"{self.label}.cl"
+
+
+# What a search tries for a parameter; where a kernel has others, they stand there.
+_SIDES, _TILES, _PER_ITEM = (16, 32, 64, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16)
+_VALUES = {
+    **dict.fromkeys(("TS", "TSDK"), _TILES),
+    **dict.fromkeys(("TSM", "TSN"), _SIDES),
+    **dict.fromkeys(("WPT", "WPTM", "WPTN", "RY", "THREADSX", "THREADSY"), _PER_ITEM),
+    **dict.fromkeys(("WIDTH", "RX", "RK", "M0", "N0", "UNROLL", "LANES", "ROWS"), VECTORS),
+    "TSK": (4, 8, 16, 32),
+    "PAD": (0, 1, 2),
+    "CHAIN": (0, 16, 32, 64, 128),
+}
+_MAY_BE_0 = ("PAD", "CHAIN")
+
+
+def define(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
+    """Return a Kernel; a parameter for which VECTORS are tried must be one of them."""
+    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
+    own = [
+        f"{name} in {VECTORS}" if tried[name] is VECTORS else f"{name} >= 1"
+        for name in defaults
+        if name not in _MAY_BE_0
+    ]
+    return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
+
+
+def over(count, unit):
+    """Return an expression: how many units `count` needs."""
+    return f"(({count} + {unit} - 1) // ({unit}))"
+
+
+def up(count, unit):
+    """Return an expression: `count`, rounded up to whole units."""
+    return f"({over(count, unit)} * ({unit}))"
 
 
 class Plan(NamedTuple):
@@ -204,6 +239,22 @@ def facts_of(kernel, problem, limits):
     return constraints.facts(limits, problem.dtype.itemsize)
 
 
+def described(kernels, problem, limits, device):
+    """Return what cli.describe() tells of the kernels."""
+    found = []
+    for kernel in kernels:
+        space = space_of(kernel, {}, problem, limits, device)
+        if kernel.local_least:  # more than a reader of the device's limits would know of
+            fits = f"{space.local_bytes} <= {facts_of(kernel, problem, limits)['local_mem_size']}"
+            space = replace(space, constraints=(*space.constraints, fits), local_bytes="0")
+        found.append({
+            "name": kernel.label, "options": ["--kernel", str(kernel.number)],
+            "space": asdict(space), "flags": {name: f"--{name}" for name in space.defaults},
+            "itemsize": problem.dtype.itemsize,
+        })
+    return found
+
+
 @dataclass
 class Built:
     """A kernel, built as its Plan says. `steps` names the launches of a GEMM, copies included."""
@@ -303,21 +354,20 @@ def added(built, arguments):
     plan, items = built.plan, built.side**2
     if not plan.shared:
         return []
-    adders = min(items, next(n for n in (16, 4, 1) if n <= plan.params["SPLITS"]))
-    defines = {"REAL": REAL[plan.problem.dtype], "ADDERS": adders, "ITEMS": items}
-    defines |= {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
-    kernel = _beside(built, "add", (*defines.items(),))
+    kernel = _beside(built, "add")
     of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
     kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
     vectors = plan.shared * plan.params["TSM"] * plan.params["TSN"] // 4
-    return [Step("add", kernel, _whole((vectors * adders,), (items,)), (items,))]
+    return [Step("add", kernel, _whole((vectors * _adders(built),), (items,)), (items,))]
+
+
+def _adders(built):
+    return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
 
 
 def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
-    entry = "transpose" if what.startswith("transpose") else "pad"
-    side, defines = built.side, (("REAL", REAL[built.plan.problem.dtype]), ("TILE", built.side))
-    kernel = _beside(built, entry, defines)
+    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
@@ -325,9 +375,24 @@ def _step(built, what, source, target):
     return Step(what, kernel, _whole((target.columns, target.rows), (side, side)), (side, side))
 
 
-def _beside(built, entry, defines):
-    path = built.plan.kernel.file.with_name(f"{entry}.cl")
-    return cl.Kernel(_program(built.program.context, path, defines), entry)
+def others(built):
+    """Return {name: kernel} of what is launched before and after gemm()."""
+    plan, transposed = built.plan, built.plan.kernel.transpose_a
+    found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
+    names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
+    names += ["add"] if plan.shared else []
+    return found | {name: _beside(built, name) for name in names}
+
+
+def _beside(built, entry):
+    """Return a kernel of another file: `pad`, `transpose` or `add`."""
+    plan, defines = built.plan, {"TILE": built.side}
+    if entry == "add":
+        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
+    defines |= {"REAL": REAL[plan.problem.dtype]}
+    path = plan.kernel.file.with_name(f"{entry}.cl")
+    return cl.Kernel(_program(built.program.context, path, (*defines.items(),)), entry)
 
 
 _program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))

@@ -22,7 +22,7 @@ try:
     import pyopencl as cl
 
     from common import cli, device, gemm, roofline
-    from common.expected import Expected
+    from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
 except ImportError as missing:
@@ -48,7 +48,8 @@ def main(args):
     about = device.describe(chosen, limits)
     problems, named = gemm.problems(args, limits), kernels.named(args)
     if args.describe:
-        return cli.describe(args, about, kernels.described(named, problems[0], limits, chosen))
+        ours = [kernel for kernel, _ in named] or kernels.of(args.precision)
+        return cli.describe(args, about, plans.described(ours, problems[0], limits, chosen))
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)

@@ -126,7 +126,11 @@ def test_golden_cases_give_what_expected_json_says(point):
 def test_every_file_ships():
     shipped = {path.relative_to(FOLDER).as_posix() for path in samples.load()["gemmbench"].files}
     here = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
-    kept = {name for name in here if "__pycache__" in name or name.startswith("expected/")}
+    kept = {
+        name
+        for name in here
+        if "__pycache__" in name or name.startswith(("expected/", "experiments/"))
+    }
     assert shipped == here - kept - {"sample.toml"}
 
 

@@ -12,17 +12,17 @@ import pytest
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, icd, interleaved, isolation
+from common.bounds import Expected
 from common.errors import UsageError
-from common.expected import Expected
 from common.gemm import Size
 from common.stream import Stream
 from deploy import samples
 
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
           "07_wide_registers", "08_shuffles", "09_prefetch", "10_any_size",
-          "11_registers_only", "12_packed", "13_warps", "14_matrix_units", "21_mali_registers",
-          "22_mali_packed", "23_mali_image", "24_mali_images"]
-IN_HALF = [*LABELS[:13], "21_mali_registers", "22_mali_packed", "25_mali_half"]
+          "11_registers_only", "12_packed", "13_warps", "14_matrix_units", "16_dot_products",
+          "17_row_sums", "21_mali_registers", "22_mali_packed", "23_mali_image", "24_mali_images"]
+IN_HALF = [*LABELS[:13], *LABELS[14:16], "21_mali_registers", "22_mali_packed", "25_mali_half"]
 MAY_LACK = ("08_shuffles", "14_matrix_units")  # what they need, some devices do not have
 QUICK = ("--check-only",)
 # Little to unroll for the kernels 6 to 10: compilers take long for their defaults.
@@ -334,7 +334,7 @@ def test_what_users_typed_before_means_the_same(sample):
 
 
 def test_kernels_are_described_with_parameters_of_one_of_them(sample):
-    """tools tune names the kernel later."""
+    """A search names the kernel later."""
     args = sample.run.options().parse_args(["--describe", "--KC", "64"])
     assert sample.kernels.named(args) == []
 

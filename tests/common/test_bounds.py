@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.expected import Expected
+from common.bounds import Expected
 from common.gemm import Size
 
 ORDER = 1024

@@ -1,0 +1,137 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ * For a B of one column: the product of a matrix and a vector.
+ *
+ *                              j
+ *                            +---+
+ *                            | b |
+ *              K             | b |     LANES work-items read ROWS rows of A together, WIDTH elements
+ *     +------------------+   | b |     each at a time: neighbours read neighbours. An element of B is
+ *     |                  |   | b |     loaded once for ROWS products.
+ *     |0011223300112233..|   +---+
+ *     |0011223300112233..|   | o |     Each work-item has a sum of its own for each row, of which
+ *     |                  |   | o |     each element of a vector is a part. These parts are added up
+ *     +------------------+   +---+     at the end, always in the same order.
+ *
+ * NDRange: work-groups of (LANES, 1). Dimension 0 has one for each column of C, dimension 1 any
+ * number of them: each takes an even share of the rows. LANES must be a power of two. M, N and K may
+ * be any number from 1 up.
+ *
+ * The idea: a matrix by a vector uses each element of A once, so nothing that the other kernels do to
+ * use it again helps. The memory sets the pace, and all that counts is to read A once, in long runs,
+ * with much on its way at a time.
+ *
+ * The cost it removes: tiles. A tile of C that is one column wide leaves most of a work-group without
+ * work, and packing A for a single use is a second journey through memory. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef WIDTH
+#define WIDTH 4 /* elements of a vector */
+#endif
+#ifndef ROWS
+#define ROWS 4 /* rows of A that are read side by side */
+#endif
+#ifndef LANES
+#define LANES 32 /* work-items of a work-group; 1 on a CPU */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#define VLOAD(n, from) (from)[n]
+#define VSTORE(vector, n, to) ((to)[n] = (vector))
+#else
+#define VEC JOIN(REAL, WIDTH)
+#define VLOAD JOIN(vload, WIDTH)
+#define VSTORE JOIN(vstore, WIDTH)
+#endif
+
+/* Return the sum of the elements of a vector. */
+REAL total(VEC sums)
+{
+    REAL each[WIDTH];
+    VSTORE(sums, 0, each);
+    for (int width = WIDTH / 2; width > 0; width /= 2)
+        for (int n = 0; n < width; n++)
+            each[n] += each[n + width];
+    return each[0];
+}
+
+/* Return WIDTH elements of a column of B. */
+VEC column(__global const REAL *B, const int ldb)
+{
+    if (ldb == 1)
+        return VLOAD(0, B);
+    REAL each[WIDTH];
+    for (int n = 0; n < WIDTH; n++)
+        each[n] = B[n * (size_t)ldb];
+    return VLOAD(0, each);
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    const int lane = get_local_id(0), j = get_group_id(0), whole = K - K % WIDTH;
+    __local REAL parts[ROWS][LANES];
+
+    /* This group's share: rows i0 .. i1 - 1. It may be empty. */
+    const int units = (M + ROWS - 1) / ROWS, groups = get_num_groups(1);
+    const int height = (units + groups - 1) / groups * ROWS;
+    const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
+    B += j;
+
+    for (int i = i0; i < i1; i += ROWS) {
+        __global const REAL *rows[ROWS]; /* what is missing at the end is the last row again */
+        VEC sums[ROWS];
+        REAL rest[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            rows[r] = A + min(i + r, M - 1) * (size_t)lda;
+            sums[r] = 0;
+            rest[r] = 0;
+        }
+
+        for (int k = lane * WIDTH; k < whole; k += LANES * WIDTH) {
+            const VEC b = column(B + k * (size_t)ldb, ldb);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                sums[r] = fma(VLOAD(0, rows[r] + k), b, sums[r]);
+        }
+        for (int k = whole + lane; k < K; k += LANES)
+            for (int r = 0; r < ROWS; r++)
+                rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            rest[r] += total(sums[r]);
+
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            parts[r][lane] = rest[r];
+        for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE); /* what is added was written by another work-item */
+            if (lane < lanes)
+                for (int r = 0; r < ROWS; r++)
+                    parts[r][lane] += parts[r][lane + lanes];
+        }
+        for (int r = 0; r < ROWS; r++)
+            rest[r] = parts[r][0];
+        if (lane == 0)
+            for (int r = 0; r < min(ROWS, i1 - i); r++) {
+                __global REAL *c = C + (i + r) * (size_t)ldc + j;
+                *c = beta == 0 ? alpha * rest[r] : alpha * rest[r] + beta * *c;
+            }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the parts have been read before the next ones come */
+    }
+}

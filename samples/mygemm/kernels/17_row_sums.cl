@@ -1,0 +1,135 @@
+/* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
+ *
+ * For an A of one row: the product of a vector and a matrix.
+ *
+ *                                 NC columns
+ *                             +-----+-----+-----+
+ *                      slice 0|00112233...|     |     A row of C is a sum of rows of B, each times an
+ *                             |00112233...|     |     element of A. LANES work-items read NC columns
+ *            K         slice 1|00112233...|     |     of UNROLL rows of B together, WIDTH elements
+ *     +-------------+         |00112233...|     |     each at a time: neighbours read neighbours.
+ *   i | a a a a a a |         +-----+-----+-----+
+ *     +-------------+         |o o o|     |     |     SLICES such teams share the rows of B, and add
+ *                             +-----+-----+-----+     up their sums at the end, in the same order.
+ *
+ * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 one for
+ * each row of C. WIDTH * LANES must divide NC. M, N and K may be any number from 1 up.
+ *
+ * The idea: B is read once, and along its rows, where dot products would go down its columns. A CPU
+ * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
+ * that a sum is loaded and stored once for UNROLL products. A GPU keeps a sum in a register of each
+ * work-item. It needs more work-items than C has columns, and takes them from K: the slices.
+ *
+ * The cost it removes: steps from page to page. A column of B has each of its elements in a row of
+ * its own. */
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef WIDTH
+#define WIDTH 1 /* elements of a vector */
+#endif
+#ifndef LANES
+#define LANES 32 /* work-items side by side; 1 on a CPU */
+#endif
+#ifndef SLICES
+#define SLICES 8 /* of K; 1 on a CPU */
+#endif
+#ifndef NC
+#define NC 32 /* columns of a work-group: their sums fit in the L1 cache, or in registers */
+#endif
+#ifndef UNROLL
+#define UNROLL 8 /* rows of B that are read side by side */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#define VLOAD(n, from) (from)[n]
+#define VSTORE(vector, n, to) ((to)[n] = (vector))
+#else
+#define VEC JOIN(REAL, WIDTH)
+#define VLOAD JOIN(vload, WIDTH)
+#define VSTORE JOIN(vstore, WIDTH)
+#endif
+#define STEP (LANES * WIDTH)  /* columns that the lanes read at a time */
+#define VECTORS (NC / STEP)   /* of a work-item */
+
+/* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
+VEC load(__global const REAL *from, int count)
+{
+    if (count >= WIDTH)
+        return VLOAD(0, from);
+    REAL filled[WIDTH];
+    for (int n = 0; n < WIDTH; n++)
+        filled[n] = n < count ? from[n] : 0;
+    return VLOAD(0, filled);
+}
+
+/* Add `rows` rows of B, each times its element of A, to the sums of `columns` columns from B on. It
+ * is called with a constant number of rows, so that the loops over them are unrolled. */
+void add_rows(const int rows, __global const REAL *A, __global const REAL *B, const int ldb,
+              const int columns, VEC sums[VECTORS])
+{
+    VEC a[UNROLL];
+    for (int r = 0; r < rows; r++)
+        a[r] = A[r]; /* the same element in all lanes */
+    for (int v = 0; v * STEP < columns; v++) {
+        VEC sum = sums[v];
+        for (int r = 0; r < rows; r++)
+            sum = fma(a[r], load(B + r * (size_t)ldb + v * STEP, columns - v * STEP), sum);
+        sums[v] = sum;
+    }
+}
+
+/* C = alpha * sum + beta * C for one vector, of which only `count` elements are in C. */
+void update(REAL alpha, VEC sum, REAL beta, __global REAL *C, int count)
+{
+    REAL each[WIDTH];
+    VSTORE(alpha * sum, 0, each);
+    for (int n = 0; n < min(count, WIDTH); n++)
+        C[n] = beta == 0 ? each[n] : each[n] + beta * C[n];
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
+void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+          __global REAL *restrict C, const int ldc)
+{
+    const int lane = get_local_id(0), slice = get_local_id(1), i = get_group_id(1);
+    __local VEC parts[SLICES][VECTORS][LANES];
+
+    /* This work-item's vectors begin at column j; it may have none. */
+    const int j = get_group_id(0) * NC + lane * WIDTH, columns = min(N - j, NC - lane * WIDTH);
+    VEC sums[VECTORS];
+    for (int v = 0; v < VECTORS; v++)
+        sums[v] = 0;
+
+    A += i * (size_t)lda;
+    B += j;
+    int k = slice * UNROLL;
+    for (; k + UNROLL <= K; k += SLICES * UNROLL)
+        add_rows(UNROLL, A + k, B + k * (size_t)ldb, ldb, columns, sums);
+    for (; k < K; k++) /* the rest of K, which is in one slice */
+        add_rows(1, A + k, B + k * (size_t)ldb, ldb, columns, sums);
+
+    for (int v = 0; v < VECTORS; v++)
+        parts[slice][v][lane] = sums[v];
+    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their parts */
+    if (slice > 0)
+        return;
+    for (int s = 1; s < SLICES; s++)
+        for (int v = 0; v < VECTORS; v++)
+            sums[v] += parts[s][v][lane];
+    C += i * (size_t)ldc + j;
+    for (int v = 0; v * STEP < columns; v++)
+        update(alpha, sums[v], beta, C + v * STEP, columns - v * STEP);
+}

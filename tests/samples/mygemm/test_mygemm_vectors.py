@@ -1,0 +1,136 @@
+"""samples/mygemm: kernels 16 and 17, for one column of B or one row of A."""
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import ROOT, exhaustive_but, sample_module
+
+from common import device, gemm
+from common.bounds import Expected
+from common.errors import Unsupported, UsageError
+from common.stream import Stream
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules."""
+    return SimpleNamespace(**{n: sample_module("mygemm", n) for n in ("kernels", "plans", "run")})
+
+
+@pytest.fixture(scope="module", params=["portable", "intel"])
+def queue(request):
+    """A queue on the device of that platform."""
+    try:
+        return device.open_queue(device.choose(platform=request.param))
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def run(sample, queue):
+    """Run a kernel at several sizes, and check it; gives the reasons of those that are wrong."""
+
+    def run_kernel(number, sizes, precision="single", alpha=1.5, beta=-0.5, gaps=(3, 2, 1),
+                   data="sdk", **params):
+        kernel = next(each for each in sample.kernels.KERNELS if each.number == number)
+        limits, dtype, wrong = device.limits(queue.device), gemm.PRECISIONS[precision], []
+        try:
+            gemm.require_precision(precision, limits)
+        except Unsupported as error:
+            pytest.skip(f"the device has no such precision: {error}")
+        for size in (gemm.Size(*each) for each in sizes):
+            strides = (least + gap for least, gap in zip((size.K, size.N, size.N), gaps))
+            problem = gemm.Problem(size, np.dtype(dtype), *strides)
+            built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
+            expected = Expected(size, dtype, data, 1, alpha, beta)
+            check, C = sample.run.check(built, alpha, Stream(queue, problem), expected)
+            again = sample.run.check(built, alpha, Stream(queue, problem), expected)[1]
+            if check.reason or (again != C).any():
+                wrong.append((size, check.reason))
+        return wrong
+
+    return run_kernel
+
+
+SIZES = [(1, 1, 1), (1, 1, 300), (2, 3, 5), (70, 1, 33), (1, 70, 33), (5, 1, 64), (1, 64, 5),
+         (9, 10, 21), (1, 300, 1), (300, 1, 1), (67, 1, 129), (1, 131, 67)]
+# As on a GPU, and what only a given parameter makes.
+CHOICES = [
+    *((16, each) for each in ({}, {"LANES": 16, "WIDTH": 4}, {"LANES": 64, "WIDTH": 1, "ROWS": 3},
+                              {"LANES": 2, "WIDTH": 16, "ROWS": 1})),
+    *((17, each) for each in ({}, {"LANES": 8, "SLICES": 4, "WIDTH": 1, "NC": 8},
+                              {"LANES": 4, "SLICES": 3, "WIDTH": 2, "NC": 32, "UNROLL": 2},
+                              {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16})),
+]
+
+
+@pytest.mark.parametrize("choice", exhaustive_but(CHOICES[1::4], CHOICES), ids=str)
+def test_any_size_and_parameters(run, choice):
+    number, given = choice
+    assert run(number, SIZES, **given) == []
+
+
+@pytest.mark.parametrize("number", [16, 17])
+@pytest.mark.parametrize("precision", exhaustive_but(["half"], ["double", "half"]))
+def test_other_precisions(run, number, precision):
+    assert run(number, [(70, 1, 33), (1, 70, 33), (9, 10, 21)], precision) == []
+
+
+@pytest.mark.parametrize("number", [16, 17])
+@pytest.mark.parametrize(
+    "factors", exhaustive_but([(1, 0)], [(1, 0), (0, 2), (-2, 1)]), ids=str
+)
+def test_rows_without_gaps_and_any_factors(run, number, factors):
+    alpha, beta = factors
+    sizes = [(70, 1, 33), (1, 70, 33), (9, 10, 21)]
+    assert run(number, sizes, gaps=(0, 0, 0), data="integer", alpha=alpha, beta=beta) == []
+
+
+def test_more_columns_than_a_block_and_more_rows_than_a_group(run):
+    assert run(17, [(1, 4500, 9), (2, 2100, 3)]) == []
+    assert run(16, [(4500, 1, 9), (700, 2, 1030)]) == []
+
+
+MUTANTS = {
+    "16 leaves out the end of K": (16, "k = whole + lane", "k = K + lane"),
+    "16 takes b as if in a row": (16, "if (ldb == 1)", "if (ldb > 0)"),
+    "16 stores beyond the share": (16, "min(ROWS, i1 - i)", "ROWS"),
+    "16 loses a lane": (16, "lanes > 0; lanes /= 2) {", "lanes > 1; lanes /= 2) {"),
+    "16 reads C at beta 0": (16, "beta == 0 ? alpha * rest[r] : ", ""),
+    "17 leaves out the end of K": (17, "k < K; k++", "k < K - 1; k++"),
+    "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
+    "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
+    "17 reads beyond the row": (17, "n < count ? from[n] : 0", "from[n + 1]"),
+    "17 forgets a group": (17, "get_group_id(0) * NC", "get_group_id(0) / 2 * NC"),
+}
+
+
+@pytest.mark.parametrize("queue", ["portable"], indirect=True)
+@pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
+def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mutant):
+    number, right, wrong = MUTANTS[mutant]
+    kernels = tmp_path / "kernels"
+    shutil.copytree(ROOT / "samples/mygemm/kernels", kernels)
+    (path,) = kernels.glob(f"{number}_*.cl")
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
+    given = {"LANES": 4, "WIDTH": 4} if number == 16 else {
+        "LANES": 4, "SLICES": 2, "WIDTH": 4, "NC": 16}
+    sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
+    assert run(number, sizes, beta=beta, **given)
+
+
+@pytest.mark.parametrize(("size", "label"), [
+    ("64x1x64", "16_dot_products"), ("1x64x64", "17_row_sums"), ("1x1x64", "16_dot_products"),
+    ("2x64x64", "12_packed")])
+def test_the_best_for_a_vector(sample, queue, tmp_path, size, label):
+    limits, size = device.limits(queue.device), gemm.parse_size(size)
+    about = device.describe(queue.device, limits)
+    args = SimpleNamespace(tuned=tmp_path, precision="single")
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+    ((kernel, given),) = sample.kernels.best(args, problem, about, limits, queue.device)
+    assert (kernel.label, given) == (label, {})
