@@ -25,7 +25,7 @@ from common.errors import (
     SampleError,
     UsageError,
 )
-from common.machine import state
+from common.machine import identity, state
 from common.machine.sysfs import SYSFS
 from common.text import one_line, open_streams, printable
 
@@ -78,6 +78,14 @@ def add_device(result):
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
     add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
+    add("--cores", type=_cores, metavar="N-N,N", help="run on these cores of the CPU only")
+
+
+def _cores(text):
+    try:
+        return identity.parsed_cores(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_records(group):
@@ -94,10 +102,7 @@ def add_tools(result):
     """Add the options by which tools ask a sample for something else than its times."""
     group = result.add_argument_group("for tools, and to inspect a kernel")
     group.add_argument("--check-only", action="store_true", help="check the result, without timing")
-    group.add_argument(
-        "--build-only", action="store_true",
-        help="build, and show what the driver made of each kernel; enqueue nothing",
-    )
+    add_build_only(group)
     group.add_argument(
         "--describe", action="store_true",
         help="build nothing; write the kernels and their parameters",
@@ -109,6 +114,12 @@ def add_tools(result):
         "--guards", choices=buffers.GUARDS, default="bands",
         help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
     )
+
+
+def add_build_only(result):
+    """Add the option with which nothing is enqueued."""
+    what = "build, and show what the driver made of each kernel; enqueue nothing"
+    result.add_argument("--build-only", action="store_true", help=what)
 
 
 def run(main, options, argv=None):
@@ -134,6 +145,8 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
+            if getattr(args, "cores", None):
+                identity.use_cores(args.cores)
             program.ask(args.keep, args.build_only)
             buffers.guard_with(args.guards)
             if not args.debug:

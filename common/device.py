@@ -226,15 +226,7 @@ def describe(device, limit):
         "preferred_vector_widths": _vector_widths(device),
         "extensions": sorted(limit.extensions),
         "skipped": skipped(),
-        "limits": {
-            "profile": limit.profile,
-            "max_work_group_size": limit.max_work_group_size,
-            "max_work_item_sizes": list(limit.max_work_item_sizes),
-            "local_mem_size": limit.local_mem_size,
-            "local_mem_type": limit.local_mem_type,
-            "max_mem_alloc_size": limit.max_mem_alloc_size,
-            "global_mem_size": limit.global_mem_size,
-        },
+        "limits": {name: value for name, value in vars(limit).items() if name != "extensions"},
         **_compute_capability(device, limit),
     }
 

@@ -2,7 +2,7 @@
 
 A driver may crash the process, hang, or compute nonsense. None is chosen by default before
 common/probe.py has run on it. The verdicts are kept in the user's cache (XDG_CACHE_HOME, else
-~/.cache, below opencl-samples/drivers), by the driver's libraries and versions, and the CPU.
+~/.cache, below opencl-samples/drivers), by the driver's libraries and versions, and the machine.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import icd
+from common import files, icd
 from common.errors import OpenCLFailure
 from common.text import signal_name
 
@@ -134,7 +134,9 @@ def _verdict(what, job, anew=False):
     known = None if anew else _read(file)
     if known is None:
         known = _ask({"without": [], **job})
-        _write(file, {**key, "problem": known, "seconds": _limit()})
+        with contextlib.suppress(OSError):  # then the next start costs a probe again, no more
+            text = json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1)
+            files.replace(file, text)
     return known
 
 
@@ -181,46 +183,23 @@ def _read(file):
     return None if problem and (impatient or not 0 <= age <= _BAD_FOR) else problem
 
 
-def _write(file, verdict):
-    # A home that cannot be written costs the next start a probe, no more.
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(f".{os.getpid()}.new")
-        try:
-            new.write_text(json.dumps(verdict, indent=1), encoding="utf-8")
-            new.replace(file)
-        except OSError:
-            new.unlink(missing_ok=True)
-
-
 @lru_cache(maxsize=1)
 def _machine():
-    """Return what a verdict holds for: the libraries, the CPU, the kernel, variables of drivers."""
-    about = [[file, library, *_stamp(library)] for file, library in icd.libraries().items()]
+    """Return what a verdict holds for: libraries, the machine, its kernel, drivers' variables."""
     settings = {n: v for n, v in os.environ.items() if n.startswith(("POCL_", "RUSTICL_", "CL_"))}
     for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
         settings.pop(varying, None)
-    return {"libraries": about, "cpu": _cpu(), "kernel": platform.release(), "settings": settings}
+    about = [[file, *_stamp(library)] for file, library in icd.libraries().items()]
+    machine = [platform.node(), platform.machine(), platform.release()]
+    return {"libraries": about, "machine": machine, "settings": settings}
 
 
 def _stamp(library):
-    try:
+    """Return what tells a library from a later one of the same name."""
+    with contextlib.suppress(OSError):
         about = os.stat(library)
-    except OSError:
-        return [None, None]
-    return [about.st_size, about.st_mtime_ns]
-
-
-def _cpu():
-    """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = file.read(65536).splitlines()
-    except OSError:
-        return platform.machine()
-    names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
-    kept = sorted({line for line in lines if line.startswith(names)})
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+        return library, about.st_size, about.st_mtime_ns
+    return (library,)
 
 
 def _ask(job):

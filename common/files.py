@@ -111,6 +111,17 @@ def toml(text):
     return tomllib.loads(text)
 
 
+def replace(path, text):
+    """Write a text file in one step, and its folder before it. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def lock(file, seconds):
     """Lock an open file or folder against other processes; wait for it at most so many seconds.
 

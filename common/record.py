@@ -34,7 +34,8 @@ _KNOWN = {
     "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT,
                 "peak_gflops": _NUMBER, "peak_gbytes_per_s": _NUMBER, "near_gbytes_per_s": _NUMBER,
                 "ceiling_gflops": _NUMBER, "ratios": _TABLE,
-                "statistics": _TABLE, "energy": _TABLE, "kernel": _TABLE, "compiler": _TABLE},
+                "statistics": _TABLE, "energy": _TABLE, "kernel": _TABLE, "compiler": _TABLE,
+                "others": _TABLE},
     "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
               "output_sha256": _TEXT},
 }

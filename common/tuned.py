@@ -1,13 +1,13 @@
 """The best parameters found by tuning, for each device. Standard library only.
 
 <folder>/<device>-<platform>.json holds {"device": {...}, "entries": [...]}. An entry says which
-kernel and parameters won at which size and precision, how fast they were, and with which driver;
-`slower_than` names another kernel that was faster in the same rounds, or is null. `gflops` is null
-where nothing was measured: a compiler's static model chose.
+kernel and parameters won at which size and precision, how fast they were (`spread` has the 10th and
+the 90th percentile), and with which driver; `slower_than` names another kernel that was faster in
+the same rounds, or is null. `gflops` is null where nothing was measured: a compiler's static model
+chose.
 """
 
 import json
-import os
 import platform
 import re
 from math import log2
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UsageError
+from common.files import replace
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
-    "kernel", "precision", "size", "params", "gflops", "driver", "when", "slower_than",
+    "kernel", "precision", "size", "params", "gflops", "spread", "driver", "when", "slower_than",
 }
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
@@ -113,14 +114,10 @@ def store(folder, identity, entry):
     path = Path(folder, f"{slug}.json")
     same = ("kernel", "precision", "size")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         entries = _read(path)[1] if path.exists() else []
         entries = [e for e in entries if any(e[key] != entry[key] for key in same)]
         entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
-        text = json.dumps({"device": identity, "entries": entries}, indent=2) + "\n"
-        new = path.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, path)
+        replace(path, json.dumps({"device": identity, "entries": entries}, indent=2) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path
@@ -135,7 +132,10 @@ def _read(path):
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         device, entries = data["device"], data["entries"]
-        if set(device) != _DEVICE_KEYS or any(set(entry) != _ENTRY_KEYS for entry in entries):
+        # Older entries have no spread, nor has one that a compiler's model chose.
+        if set(device) != _DEVICE_KEYS or any(
+            set(entry) | {"spread"} != _ENTRY_KEYS for entry in entries
+        ):
             raise ValueError("unknown or missing keys")
         for entry in entries:
             _flop(entry["size"])

@@ -21,6 +21,7 @@ from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
+_TAKES_WORDS = ("run", "sweep", "replay")
 
 
 class Board:
@@ -66,6 +67,7 @@ class Fleet:
 
     def __init__(self):
         self.named = []  # by -H, for every task
+        self.words = ()  # after --, for each task that takes options of a sample
         self.ssh_file = None
         self.case_failed = False
         self.last = [boards.LOCAL]  # names of the boards of the task before
@@ -130,6 +132,7 @@ class Executor(fabric.executor.Executor):
     """Runs each task once, for all boards together: fabric would go through -H one by one."""
 
     def expand_calls(self, calls, apply_hosts=True):
+        self.core.remainder = ""  # fabric would run it as a shell command
         return super().expand_calls(calls, apply_hosts=False)
 
     def execute(self, *tasks):
@@ -147,6 +150,10 @@ class Executor(fabric.executor.Executor):
         if options.hosts.value is not None:
             FLEET.named = [name.strip() for name in options.hosts.value.split(",")]
         try:
+            if "--" in sys.argv:
+                FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
+                if not any(task.name in _TAKES_WORDS for task in tasks):
+                    raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             incoming.sweep(RESULTS)
@@ -157,6 +164,9 @@ class Executor(fabric.executor.Executor):
         except UsageError as error:
             SCREEN.complain(str(error))
             return WRONG_USAGE
+        except BoardError as error:
+            SCREEN.complain(str(error))
+            return OPENCL_FAILURE
         except Stopped as stop:
             SCREEN.complain("stopped; `fab collect` fetches what a board has done, if not here")
             return stop.exit_status

@@ -141,11 +141,8 @@ def _nearest(line, printed, start, end):
 def _score(line, other):
     """Return how near a line comes: 2 for each word that agrees, 1 for a number that differs."""
     pairs = zip(line.words(), other.words())
-    return sum(2 if _same(a, b) else _number(a) is not None and _may_be_number(b) for a, b in pairs)
-
-
-def _may_be_number(word):
-    return _number(word) is not None or word in _NO_NUMBER
+    return sum(2 if _same(a, b) else _number(a) is not None and (b in _NO_NUMBER or _alike(a, b))
+               for a, b in pairs)
 
 
 def _alike(word, printed):

@@ -165,9 +165,10 @@ class _Talk:
             self.board.say(f"{was}: the new run of that name is in {shown(place)}")
         if left:
             self.board.say(f"too large, stays on the board: {left}")
-        self.board.view.home([each for each in cases if each.sample != home.NONE], place)
-        done = sum(each.seconds is not None for each in cases)
-        going_on = f"still running: {done} of {len(cases)} cases in {shown(place)}; collect again"
+        known = [each for each in cases if each.sample != home.NONE]
+        self.board.view.home(known, place)
+        done = sum(each.seconds is not None for each in known)
+        going_on = f"still running: {done} of {len(known)} cases in {shown(place)}; collect again"
         if not (complete or done):
             self.board.say(going_on)
         self.rows += [

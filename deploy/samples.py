@@ -52,6 +52,17 @@ def pick(samples, name, case=None):
     return cases
 
 
+def asked(name, words):
+    """Return a Case with the options that a user gave. Raises UsageError for one that the sample
+    does not have, and for one that names a file: the board would look for it."""
+    if wrong := manifest.more_than_choice(name, words):
+        raise UsageError(f"{name}: {wrong!r} cannot be run on a board: see [options] in its "
+                         "sample.toml")
+    return Case(
+        name, "asked", tuple(words), max(case.timeout for case in manifest.read(name).cases)
+    )
+
+
 def _load(name, root):
     found = manifest.read(name, root)
     expected = _expected(found.folder / "expected.json")

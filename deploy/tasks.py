@@ -1,11 +1,13 @@
 """The tasks of fab. Without --host they work on the built-in board `local`, a folder here."""
 
+import threading
 from functools import partial
 
 import fabric
-from invoke import Collection
+from invoke import Collection, Exit
 
-from deploy import boards, doctor, expected, progress, reports, runs, samples, ship, table
+from common.errors import UsageError
+from deploy import boards, doctor, progress, reports, runs, samples, ship, table, update
 from deploy import parity as compare
 from deploy import provision as provisioning
 from deploy.fleet import FLEET
@@ -40,8 +42,10 @@ def run_all(c, host=None, verbose=False, skip=""):
 
 @task(help={**HOST, **VERBOSE, "sample": "a name from `fab list`", "case": "only this case"})
 def run(c, sample, case=None, host=None, verbose=False):
-    """Run the cases of one sample, and fetch the records."""
+    """Run the cases of one sample, or the options after --, and fetch the records."""
     cases = samples.pick(samples.load(), sample, case)
+    if FLEET.words:
+        cases = [samples.asked(sample, FLEET.words)]
     _run(c, host, lambda board: cases, verbose)
 
 
@@ -50,6 +54,58 @@ def _run(c, host, cases_of, verbose):
         return runs.run(board, cases_of(board), runs.name_run(), verbose=verbose)
 
     _show(c, host, work, verbose)
+
+
+@task(help={
+    **HOST, "experiment": "a .toml file, SAMPLE/NAME in samples/, or a sample; see "
+    "docs/experiments.md", "kernel": "the kernel whose parameters are tried",
+    "budget": "number of points; this and the next three stand in place of the file's",
+    "seed": "of a search that is random or learns", "limit": "seconds for a point",
+    "rounds": "of the best at the end",
+    "scheduler": "tls://... of Dask: its workers run the points",
+    "wait": "seconds to wait for a board where all are away",
+})
+def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=None, rounds=None,
+          scheduler=None, wait="300"):
+    """Run the points of an experiment on the boards; options after -- are for each point."""
+    from deploy.experiments import command, file  # Dask takes half a second to import
+
+    FLEET.carry_out()
+    there = [] if scheduler else FLEET.select(c.config, host)
+    numbers = {"budget": budget, "seed": seed, "limit": limit, "rounds": rounds}
+    numbers = {name: text and _count(f"--{name}", text) for name, text in numbers.items()}
+    wait = _count("--wait", wait)
+    asked = file.read(experiment, FLEET.words, kernel, **numbers)
+    status = command.sweep(there, asked, scheduler, wait)
+    if status:
+        raise Exit(code=status)
+
+
+def _count(option, text):
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise UsageError(f"{option} {text}: give a whole number of at most 7 digits")
+    return int(text)
+
+
+@task(help={**HOST, "scheduler": "tls://... of Dask: gives it the boards as workers"})
+def worker(c, scheduler, host=None):
+    """Let the sweeps of a scheduler elsewhere use the boards, until you stop it."""
+    from deploy.experiments import command
+
+    FLEET.carry_out()
+    command.work(FLEET.select(c.config, host), scheduler, threading.Event())
+
+
+@task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
+def replay(c, record, host=None, trust=False):
+    """Repeat the run of a record on the board, and compare; options after -- are added."""
+    from deploy.experiments import command
+
+    FLEET.carry_out()
+    argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
+    there = FLEET.select(c.config, host)
+    if status := max(command.replay(board, argv) for board in there):
+        raise Exit(code=status)
 
 
 @task(help={**HOST, **VERBOSE})
@@ -152,10 +208,10 @@ def update_expected(c, sample=None):
     """Write expected.json from a run on `local`, after a change of a sample's inputs."""
     FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
-    FLEET.plan(c.config, boards.LOCAL, lambda board: expected.update(board, sample))
+    FLEET.plan(c.config, boards.LOCAL, lambda board: update.expected(board, sample))
 
 
 namespace = Collection(
-    deploy, run_all, run, collect, report, export, list_samples, clean, see_doctor, provision,
-    parity, update_expected,
+    deploy, run_all, run, sweep, replay, worker, collect, report, export, list_samples, clean,
+    see_doctor, provision, parity, update_expected,
 )

@@ -20,7 +20,6 @@ STOPPED = "report: error: stopped, nothing was written"
 if __name__ == "__main__":
     stopping.end_at_once(STOPPED)  # before all that takes long to import
 
-import argparse
 import gc
 import tempfile
 from collections import Counter
@@ -28,30 +27,22 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from common.arguments import Parser
 from common.errors import OPENCL_FAILURE as BROKEN
 from common.errors import WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import one_line, open_streams, printable
 from report import archive, compare, disk
-from report.errors import ReportError
 from report.reading import collect
 from report.replay import shown
 
 ROOT = Path(ROOT)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise ReportError(f"{message}; see --help")
+_EPILOG = """\
+exit status: 0 made, 1 with --fail-on-regression if something is worse than the baseline, 2 wrong
+usage or nothing to read, 3 any other failure, 130 stopped by Ctrl-C, 143 by SIGTERM."""
 
 
 def options():
-    parser = _Parser(
-        prog="report", description=__doc__, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit status: 0 made, 1 with --fail-on-regression if something is worse than "
-               "the baseline, 2 wrong usage or nothing to read, 3 any other failure, "
-               "130 stopped by Ctrl-C, 143 by SIGTERM.",
-    )
+    parser = Parser("report", __doc__, _EPILOG)
     add = parser.add_argument
     add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
         "default: results/")
@@ -74,7 +65,7 @@ def main(argv=None, loaded=lambda: None):
     try:
         args = options().parse_args(argv)
         if args.fail_on_regression and not args.baseline:
-            raise ReportError("--fail-on-regression needs --baseline DIR")
+            raise UsageError("--fail-on-regression needs --baseline DIR")
         if not args.export:
             from report import page, timeline  # noqa: F401
         loaded()
@@ -122,7 +113,7 @@ def make(args):
 
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
-        raise ReportError("there are no results yet: `fab deploy run-all` makes some")
+        raise UsageError("there are no results yet: `fab deploy run-all` makes some")
     output = args.output or ROOT / "results" / "report.html"
     with tempfile.TemporaryDirectory() as unpacked:
         sides = [paths, [args.baseline]] if args.baseline else [paths]
@@ -132,7 +123,7 @@ def make(args):
         comparisons = compare.compare(points, read[1].points) if args.baseline else None
         notices = [line for each in read for line in each.notices]
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
-        timelines = [timeline.plot(line) for line in timeline.timelines(read[0].phases)]
+        timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
         stream = page.stream(
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
@@ -178,7 +169,7 @@ def write_figures(plots, folder):
 def export(args):
     """Pack one run; return the exit status."""
     if len(args.results) != 1 or not args.results[0].is_dir():
-        raise ReportError("--export packs one run: name its folder, results/<board>/<run>")
+        raise UsageError("--export packs one run: name its folder, results/<board>/<run>")
     folder = args.results[0].resolve()
     digest = archive.pack(folder, folder.parent.name, args.export)
     say(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")

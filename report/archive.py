@@ -17,14 +17,12 @@ import json
 import os
 import re
 import zipfile
-import zlib
 from pathlib import Path
 
 from common import files
 from common.errors import UsageError
-from common.text import printable
+from common.text import one_line, printable
 from report.disk import LARGEST_OBJECT, object_in, scan, whole
-from report.errors import ReportError
 from report.replay import arguments, plain_argv, plain_params
 
 FORMAT, VERSION = "opencl-samples run", 1
@@ -62,26 +60,26 @@ far as the law allows. https://creativecommons.org/publicdomain/zero/1.0/
 def pack(folder, board, path):
     """Write the run in `folder` into the archive `path`; return its SHA-256.
 
-    Raises ReportError where the folder holds no whole run, or one too large to be shared.
+    Raises UsageError where the folder holds no whole run, or one too large to be shared.
     """
     plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
-        raise ReportError(f"{folder} has no run that has ended: `fab collect` fetches it")
+        raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
     with whole(path) as unfinished:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             _Packing(archive).run(folder, printable(board), plan)
         if (size := unfinished.stat().st_size) > LARGEST_FILE:
-            raise ReportError(f"the run is too large to share: {size} bytes as an archive")
+            raise UsageError(f"the run is too large to share: {size} bytes as an archive")
         with open(unfinished, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Packing:
-    """An archive that is written, and what its manifest says: each command and machine once."""
+    """An archive that is written: its files, and each command once."""
 
     def __init__(self, archive):
         self.archive, self.left = archive, LARGEST_RUN
-        self.files, self.commands, self.machines = {}, {}, {}
+        self.files, self.commands = {}, {}
 
     def run(self, folder, board, plan):
         """Write a run, then its README and the manifest."""
@@ -97,12 +95,11 @@ class _Packing:
         self.add("README.txt", [readme.encode(errors="replace")])
         self.add("manifest.json", [_json({
             "format": FORMAT, "version": VERSION, "board": board, "run": name, "licence": LICENCE,
-            "machine": list(self.machines.values()), "code": plan.get("deployed", {}),
-            "replay": list(self.commands), "files": self.files,
+            "files": self.files,
         })])
 
     def add(self, name, parts):
-        """Write a file, part by part. Raises ReportError where the run becomes too large."""
+        """Write a file, part by part. Raises UsageError where the run becomes too large."""
         # A fixed date: the same run gives the same archive.
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         info.compress_type = zipfile.ZIP_DEFLATED
@@ -112,7 +109,7 @@ class _Packing:
                 size += len(part)
                 if size > self.left:
                     most = f"more than {LARGEST_RUN >> 20} MiB"
-                    raise ReportError(f"the run is too large to share: {most}")
+                    raise UsageError(f"the run is too large to share: {most}")
                 digest.update(part)
                 file.write(part)
         self.left -= size
@@ -125,7 +122,9 @@ class _Packing:
                 if not isinstance(item, str):
                     item.argv = plain_argv(item.argv, item.sample)
                     item.params = plain_params(item.params, item.sample)
-                    self._note(item)
+                    words = arguments(item.sample, item.argv)
+                    if words is not None and len(self.commands) < MOST_COMMANDS:
+                        self.commands[f"python {words}"] = None
                     yield item.to_line().encode() + b"\n"
         elif file.name.endswith(".outcome.json"):
             outcome = object_in(file)
@@ -134,15 +133,6 @@ class _Packing:
             yield _json(outcome | {"argv": argv})
         else:
             yield files.read_bytes(file, LARGEST_RUN)
-
-    def _note(self, item):
-        words = arguments(item.sample, item.argv)
-        if words is not None and len(self.commands) < MOST_COMMANDS:
-            self.commands[f"python {words}"] = None
-        if item.device:
-            machine = json.dumps([item.device, item.environment.get("host")])
-            about = {"device": item.device, "environment": item.environment}
-            self.machines.setdefault(machine, about)
 
 
 def is_one(path):
@@ -155,7 +145,7 @@ def unpack(path, folder):
     """Unpack an archive's run into `folder`, which is made.
 
     Returns its manifest, with the archive's own SHA-256 as `sha256`. Nothing is written before
-    all of it was checked. Raises ReportError for what is no archive of ours, or was changed since
+    all of it was checked. Raises UsageError for what is no archive of ours, or was changed since
     it was packed.
     """
     try:
@@ -168,15 +158,10 @@ def unpack(path, folder):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with open(target, "wb") as file:
                     file.writelines(_inflated(archive, name))
-    except (_Refused, UsageError, OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError,
-            NotImplementedError, RuntimeError, RecursionError) as error:
-        why = printable(" ".join(str(error).split()) or type(error).__name__)
-        raise ReportError(f"{printable(str(path))} is refused: {why}") from error
+    except Exception as error:  # zipfile has many, for what is hostile or broken
+        why = one_line(error) or type(error).__name__
+        raise UsageError(f"{printable(str(path))} is refused: {why}") from error
     return about | {"sha256": hashlib.sha256(packed).hexdigest()}
-
-
-class _Refused(Exception):
-    """Why an archive is not taken."""
 
 
 def _checked(archive):
@@ -184,24 +169,24 @@ def _checked(archive):
     infos = archive.infolist()
     names = {info.filename for info in infos}
     if len(infos) > MOST_FILES or sum(info.file_size for info in infos) > LARGEST_RUN:
-        raise _Refused("it holds more than a run can have")
+        raise UsageError("it holds more than a run can have")
     if len(names) < len(infos):
-        raise _Refused("it holds two files of the same name")
+        raise UsageError("it holds two files of the same name")
     for info in infos:
         _require_plain(info)
     if "manifest.json" not in names:
-        raise _Refused("it has no manifest.json: it is not an archive of `fab export`")
+        raise UsageError("it has no manifest.json: it is not an archive of `fab export`")
     if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
-        raise _Refused("its manifest.json is larger than that of a run can be")
+        raise UsageError("its manifest.json is larger than that of a run can be")
     about = _manifest(b"".join(_inflated(archive, "manifest.json")))
     if names != {"manifest.json", *about["files"]}:
-        raise _Refused("its files differ from its manifest")
+        raise UsageError("its files differ from its manifest")
     for name, expected in about["files"].items():
         digest = hashlib.sha256()
         for part in _inflated(archive, name):
             digest.update(part)
         if digest.hexdigest() != expected["sha256"]:
-            raise _Refused(f"{name} is not what was packed: its SHA-256 differs")
+            raise UsageError(f"{name} is not what was packed: its SHA-256 differs")
     return about
 
 
@@ -214,35 +199,35 @@ def _inflated(archive, name):
             left -= len(part)
             yield part
     if left:
-        raise _Refused(f"{name} does not have the size in its header")
+        raise UsageError(f"{name} does not have the size in its header")
 
 
 def _require_plain(info):
     """Refuse a member that is a link, is encrypted, or has a name that is none of ours."""
     if info.external_attr >> 16 & 0o170000 not in (0, 0o100000):
-        raise _Refused(f"{info.filename} is not a plain file")
+        raise UsageError(f"{info.filename} is not a plain file")
     if info.flag_bits & 1:
-        raise _Refused(f"{info.filename} is encrypted")
+        raise UsageError(f"{info.filename} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise _Refused(f"{info.filename} has an unsupported compression")
+        raise UsageError(f"{info.filename} has an unsupported compression")
     if info.filename != "manifest.json" and not _MEMBER.fullmatch(info.filename):
-        raise _Refused(f"{info.filename!r} is not the name of a file in a run")
+        raise UsageError(f"{info.filename!r} is not the name of a file in a run")
 
 
 def _manifest(data):
     about = json.loads(data)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise _Refused("it is not an archive of `fab export`")
+        raise UsageError("it is not an archive of `fab export`")
     if about.get("version") != VERSION:
-        raise _Refused(f"its version is {about.get('version')!r}, this reader knows {VERSION}")
+        raise UsageError(f"its version is {about.get('version')!r}, this reader knows {VERSION}")
     listed = about.get("files")
     if not isinstance(listed, dict) or not {"README.txt", "run/plan.json"} <= listed.keys() or any(
         not isinstance(each, dict) or "sha256" not in each for each in listed.values()
     ):
-        raise _Refused("its manifest lists no files of a run")
+        raise UsageError("its manifest lists no files of a run")
     for key in ("board", "run", "licence"):
         if not isinstance(about.get(key), str):
-            raise _Refused(f"its manifest has no {key}")
+            raise UsageError(f"its manifest has no {key}")
         about[key] = printable(about[key])[:80]
     return about
 

@@ -9,11 +9,11 @@ several runs were pooled.
 from collections import Counter
 from typing import NamedTuple
 
+from common.errors import UsageError
 from common.manifest import as_asked
 from common.record import GOOD
 from common.stats import Spread
 from report import gemm
-from report.errors import ReportError
 from report.points import NO_KERNEL, SEVERITY, Point
 from report.values import case_of, grouped
 
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
 
 
 def compare(points, baseline):
-    """Return the Comparisons of two lists of points, the worst first. Raises ReportError."""
+    """Return the Comparisons of two lists of points, the worst first. Raises UsageError."""
     pairs, new, old = _paired(points, baseline, _boards(points, baseline))
     found = [_judged(*pair) for pair in pairs]
     # What ended early does not say which points are missing for it.
@@ -63,7 +63,7 @@ def compare(points, baseline):
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
     lost = [_judged_gone(point, broken) for point in old]
     if not pairs and not any(each.verdict == "worse" for each in lost):
-        raise ReportError("nothing to compare: the baseline has no case in common with the results")
+        raise UsageError("nothing to compare: the baseline has no case in common with the results")
     found += lost + [Comparison(point, None, "new") for point in new]
     return sorted(found, key=lambda c: (VERDICTS.index(c.verdict), -abs(c.change or 0)))
 
@@ -101,7 +101,7 @@ def _boards(points, baseline):
         return {name: name for name in theirs}
     if len(ours) == len(theirs) == 1:
         return {min(theirs): min(ours)}
-    raise ReportError(
+    raise UsageError(
         f"the baseline has {', '.join(sorted(theirs))} and the results have "
         f"{', '.join(sorted(ours))}: name the folder of one board on each side"
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from common import files, record
 from common.errors import UsageError
 from common.text import printable
-from report.errors import ReportError
 
 LONGEST_LINE = 16 * 1024**2  # characters of a record: a hundred thousand launches
 LARGEST_OBJECT = 16 * 1024**2  # bytes of a JSON file
@@ -49,7 +48,7 @@ def require_object(path):
 def whole(path):
     """Give a path to write to: what is written takes the place of `path`, or there is nothing.
 
-    Raises ReportError where it cannot be written, or something else than a file is there.
+    Raises UsageError where it cannot be written, or something else than a file is there.
     """
     try:
         # A file would take the place of a folder, or of what stands for a device.
@@ -61,4 +60,4 @@ def whole(path):
             yield unfinished
             unfinished.replace(path)
     except OSError as error:
-        raise ReportError(f"cannot write {printable(str(path))}: {error.strerror}") from error
+        raise UsageError(f"cannot write {printable(str(path))}: {error.strerror}") from error

@@ -16,7 +16,6 @@ from common.errors import UsageError
 from common.text import printable
 from report import archive
 from report.disk import object_in, require_object
-from report.errors import ReportError
 
 NO_CASE = ""
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -85,7 +84,7 @@ def find(paths, unpack_into, notices, all_runs=False):
             of_a_run = (path / "plan.json").is_file()
             found = _below(path, notices)
         elif not path.exists():
-            raise ReportError(f"{path} does not exist")
+            raise UsageError(f"{path} does not exist")
         else:
             of_a_run = True
             found = [Source(path)]

@@ -14,7 +14,6 @@ from common.stats import number
 from common.text import printable
 from report import inputs
 from report.disk import scan
-from report.errors import ReportError
 from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
 from report.values import interned, text, unmeasured
@@ -31,7 +30,7 @@ def collect(paths, unpack_into, all_runs=False):
         notices = read.notices
         why = f", and {len(notices)} lines or files cannot be read: {notices[0]}" if notices else ""
         where = ", ".join(map(str, paths))
-        raise ReportError(f"no records in {where}{why}; `fab deploy run-all` makes some")
+        raise UsageError(f"no records in {where}{why}; `fab deploy run-all` makes some")
     return read
 
 
@@ -84,6 +83,8 @@ class Reader:
         about = self._one("environment", unmeasured(settings(item.environment)))
         board = run.board if run else text(item.environment.get("host") or "")
         params = plain_params(item.params, item.sample)
+        if isinstance(params.get("local"), (int, list)):  # of older records
+            params["local"] = text(params["local"])
         code = item.code or (run and run.name)  # older records do not tell their code
         same = [board, source.case, item.sample, item.variant, id(device), id(about), code]
         key = blake2b(_encoded([*same, asked(params)]).encode(), digest_size=16).digest()

@@ -23,7 +23,8 @@ COLUMNS = (
     ("device", "Device", "text"), ("started", "Started", "text"), ("reason", "Reason", "text"),
     ("others", "Other parameters", "text"),
 )
-MACHINE = ("host", "machine", "kernel", "python", "cpus", "numpy", "pyopencl")  # no state of it
+# No state of it.
+MACHINE = ("host", "machine", "kernel", "python", "cpus", "numpy", "pyopencl", "board")
 
 
 def packed(points):

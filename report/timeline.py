@@ -38,38 +38,18 @@ class Case(NamedTuple):
         return start_up, self.wall - start_up - self.launches, self.launches
 
 
-class Timeline(NamedTuple):
-    """The cases of one run in their order."""
-
-    run: object
-    cases: list
-
-    @property
-    def wall(self):
-        return max(case.at + case.wall for case in self.cases)
-
-    @property
-    def launches(self):
-        return sum(case.launches for case in self.cases)
-
-    @property
-    def set_up_share(self):
-        """The share of the wall time that was not spent in timed launches."""
-        return 1 - self.launches / self.wall
-
-
 def timelines(phases):
-    """Return a Timeline for each board: of its run with the most cases, the newest of these.
+    """Return (run, its Cases in their order) for each board: the newest run with the most cases.
 
     `phases` are the Reader's, by Source.
     """
     runs = grouped(phases, lambda source: source.run)
     best = {run.board: run for run in sorted(runs, key=lambda run: (len(runs[run]), run.name))}
     newest = sorted(best.values(), key=lambda run: run.name, reverse=True)[:MOST_TIMELINES]
-    return list(filter(None, (_timeline(run, runs[run], phases) for run in newest)))
+    return [(run, cases) for run in newest if (cases := _cases(runs[run], phases))]
 
 
-def _timeline(run, sources, phases):
+def _cases(sources, phases):
     outcomes = [(source, outcome) for source in sources if (outcome := _outcome(source))]
     clock = "clock" if all("clock" in outcome for _, outcome in outcomes) else "started"
     first = min((outcome[clock] for _, outcome in outcomes), default=0)
@@ -83,7 +63,7 @@ def _timeline(run, sources, phases):
         stages = {name: seen.stages[f"{name}_s"] for name in _STAGES}
         name, at = f"{source.sample} {source.case}", outcome[clock] - first
         cases.append(Case(name, at, wall, start_up, launches, stages))
-    return Timeline(run, sorted(cases, key=lambda case: case.at)) if cases else None
+    return sorted(cases, key=lambda case: case.at)
 
 
 def _outcome(source):
@@ -101,10 +81,11 @@ def _seconds_between(epoch, iso):
         return None
 
 
-def plot(line):
-    """Return the Plot of a Timeline: a bar for each case, and what its launches consist of."""
-    names = [case.name for case in line.cases]
-    stages = _STAGES if line.launches else {}  # --build-only enqueues nothing
+def plot(run, cases):
+    """Return the Plot of the Cases of a run: a bar for each, and what its launches consist of."""
+    names = [case.name for case in cases]
+    wall, launches = max(c.at + c.wall for c in cases), sum(c.launches for c in cases)
+    stages = _STAGES if launches else {}  # --build-only enqueues nothing
 
     def paint():
         figure, grid = draw.canvas(
@@ -112,7 +93,7 @@ def plot(line):
             width_ratios=(3, 1) if stages else None, squeeze=False,
         )
         left, right = grid[0, 0], grid[0, -1]
-        for at, case in enumerate(line.cases):
+        for at, case in enumerate(cases):
             _bar(left, at, case.at, case.phases, _PHASES)
             total = sum(case.stages.values()) or 1
             if stages:
@@ -131,16 +112,16 @@ def plot(line):
         (case.name, case.at, case.wall, case.start_up, *case.phases[1:],
          *(1e3 * seconds for seconds in case.stages.values()),
          100 * (1 - case.launches / case.wall))
-        for case in line.cases
+        for case in cases
     ]
     columns = (("case", ""), ("starts at", "s"), ("wall", "s"), *((name, "s") for name in _PHASES),
                *((name, "ms") for name in _STAGES), ("set-up", "%"))
-    note = f"{line.wall:.1f} s of wall time"
+    note = f"{wall:.1f} s of wall time"
     note += (
-        f", of which {line.set_up_share:.1%} was set-up. The timed launches took "
-        f"{line.launches:.3g} s. Right: the time of the launches, by the device's events."
+        f", of which {1 - launches / wall:.1%} was set-up. The timed launches took "
+        f"{launches:.3g} s. Right: the time of the launches, by the device's events."
     ) if stages else "; nothing was timed."
-    return Plot("", f"Timeline of {line.run.label}", note, columns, rows, paint, wide=True)
+    return Plot("", f"Timeline of {run.label}", note, columns, rows, paint, wide=True)
 
 
 def _bar(axes, at, start, lengths, colours):

@@ -7,6 +7,7 @@ import sys
 from conftest import ROOT
 
 from common import manifest, record
+from tools import engine, points
 from tools.__main__ import run
 
 TOML = """\
@@ -40,7 +41,7 @@ class Stub:
 
     def __init__(self, folder, monkeypatch, capsys):
         self.root, self.folder, self._capsys = folder, folder / "samples" / "stub", capsys
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / "stub_sample.py", self.folder / "run.py")
         (self.folder / "sample.toml").write_text(TOML)
         self.journal, self._runs = folder / "journal.jsonl", folder / "runs"
@@ -54,9 +55,12 @@ class Stub:
         said = self._capsys.readouterr()
         return status, said.out, said.err
 
-    def sweep(self, *argv):
-        """Sweep into the journal; return (exit status, stdout, stderr)."""
-        return self("sweep", "stub", "--journal", self.journal, *argv)
+    def point(self, *options):
+        """Run a point into the journal."""
+        point = points.Point(tuple(map(str, options)), "0" * 32, "a point")
+        ((_, result),) = engine.run(manifest.read("stub"), [point], 60)
+        for item in result.records:
+            record.append(self.journal, item)
 
     def command(self, *argv):
         """Return the command that runs a tool as a process of its own, in the folder ROOT."""

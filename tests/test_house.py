@@ -15,15 +15,16 @@ SOURCES = [
     and not {".venv", ".board", ".emulated", "results", "__pycache__"}
     & set(path.relative_to(ROOT).parts)
 ]
-# Imports go one way: samples -> common; tools, deploy, report -> common; dev -> all of these.
+# Imports go one way: samples -> common; tools, report -> common; deploy -> both; dev -> all.
 MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
     "samples": {"common", "numpy", "pyopencl", "PIL"},
     "tools": {"common", "tools", "rich"},
-    "deploy": {"common", "deploy", "fabric", "invoke", "paramiko", "rich"},
+    "deploy": {"common", "deploy", "tools", "fabric", "invoke", "paramiko", "rich"}
+    | {"dask", "distributed", "numpy", "optuna"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "dev": {"common", "deploy", "dev", "report", "tools"}
-    | {"PIL", "fabric", "hypothesis", "numpy", "pyopencl", "selenium"},
+    | {"PIL", "distributed", "fabric", "hypothesis", "numpy", "optuna", "pyopencl", "selenium"},
 }
 
 

@@ -1,7 +1,6 @@
 """Tools for every sample. Each starts a sample as a program, and reads its records.
 
-python -m tools sweep SAMPLE     run every point of options x values, with a journal
-python -m tools tune SAMPLE      search for the best parameters of a kernel
+python -m tools tune SAMPLE      search for parameters of a kernel for a GPU that is not here
 python -m tools replay FILE:LINE repeat the run of a record, and compare
 python -m tools inspect SAMPLE   show each kernel's registers and instructions
 python -m tools check SAMPLE     look for data races and out-of-bounds accesses, with Oclgrind
@@ -26,7 +25,7 @@ from common.errors import (
 )
 from common.text import one_line
 
-COMMANDS = ("sweep", "tune", "replay", "inspect", "check")
+COMMANDS = ("tune", "replay", "inspect", "check")
 
 
 class _Stopped(BaseException):
@@ -39,6 +38,8 @@ def main(argv):
         print(__doc__.strip())
         return PASSED
     name = argv[0]
+    if name == "sweep":
+        raise UsageError("sweep is a task of fab now: fab sweep SAMPLE; see docs/experiments.md")
     if name not in COMMANDS:
         raise UsageError(f"'{name}' is not a tool: choose from {', '.join(COMMANDS)}")
     return importlib.import_module(f"tools.{name}").main(argv[1:])

@@ -138,10 +138,17 @@ def _reason(status, limit_s, said, records, errors):
 def describe(sample, options, limit_s, env=None, board=None):
     """Return the record of --describe, with the options that choose the device and more: see run().
 
+    Raises what described() does.
+    """
+    return described(sample, run(sample, [*options, "--describe"], limit_s, env, board))
+
+
+def described(sample, done):
+    """Return the record of --describe in the Outcome of such a run.
+
     Raises UsageError where the sample takes the options for none of its own, OpenCLFailure for any
     other failure.
     """
-    done = run(sample, [*options, "--describe"], limit_s, env, board)
     found = [item for item in done.records if item.variant == "describe"]
     if found and done.status == 0:
         return found[-1]

@@ -1,26 +1,38 @@
-"""Run points, each in a process of its own: the one engine of sweep, tune, check and inspect."""
+"""Run points, each in a process of its own, and judge what came of them."""
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from common.errors import OPENCL_FAILURE, PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE
 from common.record import Record
 from common.text import figures
 from tools import child
-from tools.journal import State
 
-_GRAVITY = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
+ENDS = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
 _STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED, "built": PASSED,
            "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}
 
 
+class State(NamedTuple):
+    """How a point ended: one of ENDS, its best metric or None, and the seconds that it was given
+    where they did not suffice, else None."""
+
+    ended: str
+    metric: float | None
+    late_s: float | None
+
+    def settled(self, limit_s):
+        """Tell whether the point need not run again: more time may help one that had too little."""
+        return self.late_s is None or self.late_s >= limit_s
+
+
 @dataclass
 class Result:
-    """What came of a point. `records` are empty where the journal had it already."""
+    """What came of a point."""
 
     state: State
     records: list = field(default_factory=list)
-    new: bool = True
 
     @property
     def reason(self):
@@ -31,11 +43,11 @@ class Result:
     @property
     def worst(self):
         """Return the worst status of the records."""
-        return max((item.status for item in self.records), key=_GRAVITY.index, default=None)
+        return max((item.status for item in self.records), key=ENDS.index, default=None)
 
 
-def run(manifest, points, limit_s, journal=None, env=None, workers=1, board=None):
-    """Run the points that the journal does not have; yield (Point, Result) for each, in order.
+def run(manifest, points, limit_s, env=None, workers=1, board=None):
+    """Run the points; yield (Point, Result) for each, in order.
 
     `limit_s` is the time limit of each. `env` is called with a point, and returns variables of its
     process. With several `workers` as many points run at a time: not where times are taken. They
@@ -43,31 +55,20 @@ def run(manifest, points, limit_s, journal=None, env=None, workers=1, board=None
     """
 
     def one(point):
-        state = journal and journal.state(point.key)
-        if state and state.settled(limit_s):
-            return point, Result(state, new=False)
         done = child.run(manifest.name, point.options, limit_s, env and env(point), board)
-        return point, _result(manifest, point, done, limit_s)
+        return point, result(manifest, point, done, limit_s)
 
-    def kept(pair):
-        if journal and pair[1].new:
-            journal.add(pair[1].records)
-        return pair
-
-    if workers == 1:
-        yield from (kept(one(point)) for point in points)
-        return
     with child.pool(workers) as pool:
-        yield from map(kept, pool.map(one, points))
+        yield from pool.map(one, points)
 
 
-def _result(manifest, point, done, limit_s):
+def result(manifest, point, done, limit_s):
     """Return the Result of an Outcome: its last record says how the point ended."""
     records = list(done.records)
     if done.reason:
         records.append(Record(manifest.name, None, "error", done.reason, argv=list(point.options)))
-    result = Result(None, records)
-    ended = "refused" if done.status == WRONG_USAGE else result.worst
+    made = Result(None, records)
+    ended = "refused" if done.status == WRONG_USAGE else made.worst
     rates = [rate(manifest, item) for item in records]
     best = max((r for r in rates if r is not None), default=None)
     table = {
@@ -79,8 +80,8 @@ def _result(manifest, point, done, limit_s):
         item.params["point"] = {"options": table["options"], "of": point.key}
     records[-1].params["point"] = table
     late = float(limit_s) if done.status is None else None
-    result.state = State(ended, table["metric"], late)
-    return result
+    made.state = State(ended, table["metric"], late)
+    return made
 
 
 def rate(manifest, item):
@@ -119,7 +120,7 @@ class Summary:
 
     def lines(self):
         """Return how many points ended how, and which one was the fastest."""
-        shown = ", ".join(f"{self._counts[n]} {n}" for n in _GRAVITY if self._counts[n])
+        shown = ", ".join(f"{self._counts[n]} {n}" for n in ENDS if self._counts[n])
         if not self._best:
             return [shown]
         metric, label = self._best

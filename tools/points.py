@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import random
 from math import prod
 from typing import NamedTuple
 
@@ -41,14 +40,6 @@ class Identity:
 def size(axes):
     """Return how many combinations of the axes, values by option, there are."""
     return prod(len(values) for values in axes.values())
-
-
-def chosen(axes, number=None, seed=0):
-    """Return the numbers of the combinations: all, or as many as a seed draws, in their order."""
-    total = size(axes)
-    if number is None or number >= total:
-        return range(total)
-    return sorted(random.Random(seed).sample(range(total), number))
 
 
 def pair(axes, index):

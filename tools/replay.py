@@ -37,16 +37,16 @@ def options():
     return result
 
 
-def main(argv):
-    """Run it again and compare; return the exit status."""
+def main(argv, run=child.run):
+    """Run it again and compare; return the exit status. `run` does so elsewhere, as child.run()."""
     line = command.parse(options(), argv)
     args, old = line.args, load(line.args.record)
     found = _manifest(old)
     words = _options(old, args.trust, found)
     own, _ = points.apart(line.options)
     words = points.apart(words)[1] if own or old.device else words
-    device = () if own else _device(found.name, words, old, args.limit)
-    done = child.run(found.name, [*words, *line.options, *device], args.limit)
+    device = () if own else _device(found.name, words, old, args.limit, run)
+    done = run(found.name, [*words, *line.options, *device], args.limit)
     if args.json is not None:
         _write(args.json, done.records)
     new = counterpart(old, done)
@@ -80,7 +80,7 @@ def _options(old, trust, found):
     return words
 
 
-def _device(sample, words, old, limit_s):
+def _device(sample, words, old, limit_s, run):
     """Return the options that choose the record's device. Raises Unsupported if it is not here."""
     about = old.device
     if not about:
@@ -91,7 +91,8 @@ def _device(sample, words, old, limit_s):
     try:
         if not isinstance(platform, str) or not (platform + name).isprintable():
             raise UsageError("no name")
-        now = child.describe(sample, [*words, *chosen], limit_s).device
+        done = run(sample, [*words, *chosen, "--describe"], limit_s)
+        now = child.described(sample, done).device
         if (now["platform"], now["name"]) != (platform, name):
             raise UsageError("another one")
     except UsageError as error:

@@ -1,16 +1,27 @@
-"""The sizes of the caches of this machine's cores, from Linux; OpenCL does not give them."""
+"""The sizes of the caches of the cores that this process runs on, from Linux; OpenCL does not give
+them.
+"""
 
+import os
+from functools import cache
 from pathlib import Path
 
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+CPUS = Path("/sys/devices/system/cpu")
 _UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where Linux does not tell
 
 
-def cache_bytes(level, caches=CACHES):
+@cache
+def cache_bytes(level, cpus=CPUS):
     """Return how many bytes of data cache of that level, 1 or 2, a core has for itself.
 
-    A cache that cores share counts in equal parts. `caches` is the folder where Linux tells.
+    A cache that cores share counts in equal parts. Where cores differ, as big and little ones do,
+    it is the least: work goes to any of them. `cpus` is the folder where Linux tells.
     """
+    told = [_of(level, cpus / f"cpu{core}" / "cache") for core in os.sched_getaffinity(0)]
+    return min(filter(None, told), default=_UNTOLD[level])
+
+
+def _of(level, caches):
     for index in caches.glob("index*"):
         try:
             names = ("level", "type", "size", "shared_cpu_map")
@@ -20,4 +31,4 @@ def cache_bytes(level, caches=CACHES):
                 return int(size[:-1]) * 2**10 // max(cores, 1)
         except (OSError, ValueError):
             continue
-    return _UNTOLD[level]
+    return None

@@ -7,7 +7,7 @@ no measurement.
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from common.machine.settings import change, changed
@@ -15,18 +15,6 @@ from common.machine.settings import change, changed
 FRESH = 20  # new readings of each sensor that a mean needs at least
 _PERIOD = 0.005  # seconds between two looks at the sensors
 _SETTLE = 2.0  # seconds until a sensor that was switched on measures
-
-
-@contextmanager
-def switched_on(sensors):
-    """Run a block with every sensor on; those that were off are switched off again."""
-    off = [sensor for sensor in sensors if sensor.off()]
-    if not off:
-        yield
-        return
-    with changed([change(sensor.enable, "1") for sensor in off], "--energy"):
-        time.sleep(_SETTLE)
-        yield
 
 
 @dataclass
@@ -79,10 +67,13 @@ def measure(sensors, work, limit_s):
 
     `work` runs over and over until every sensor gave FRESH new values, at most `limit_s` seconds;
     so long the machine idles before. Joules are (active - idle power) * seconds of one `work`, or
-    None with a `reason`.
+    None with a `reason`. Sensors that were off are switched off again.
     """
-    idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)
-    active, runs, seconds = _watch(sensors, work, limit_s)
+    off = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
+    with changed(off, "--energy") if off else nullcontext():
+        time.sleep(_SETTLE * bool(off))
+        idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)
+        active, runs, seconds = _watch(sensors, work, limit_s)
     return {s.name: _energy(idle[s.name], active[s.name], seconds / runs) for s in sensors}
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,14 +97,10 @@ def _write(change, why):
 
 def _restore(guard, back):
     """Let the keeper restore, and do it here where the keeper is gone."""
-    with suppress(BrokenPipeError):
-        guard.stdin.close()
     try:
-        done = guard.wait(_PATIENCE) == 0
+        guard.communicate(timeout=_PATIENCE)  # it closes the pipe
     except subprocess.TimeoutExpired:
         guard.kill()
-        guard.wait()
-        done = False
-    guard.stdout.close()
-    if not done and (failures := keeper.restore(back)):
+        guard.communicate()
+    if guard.returncode and (failures := keeper.restore(back)):
         raise SampleError("cannot restore " + ", ".join(failures))

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 
-from common.machine import sysfs
+from common.machine import identity, sysfs
 from common.machine.sysfs import SYSFS
 
 # What a reading may differ by before the machine counts as changed. Clocks that are locked still
@@ -28,6 +28,8 @@ def environment(tree=SYSFS):
         "kernel": f"{machine.sysname} {machine.release}",
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
+        "cores": identity.cores(),
+        "board": identity.board(),
         "governors": sysfs.governors(tree),
         "variables": settings(os.environ),
     }
@@ -67,8 +69,12 @@ class Watch:
             self._looked = time.monotonic()
 
     def end(self):
-        """Return the states: before the measurement, during it, and now."""
-        return [*self._states, now(self._tree)]
+        """Return what a record keeps: the states `before`, `during` and `after`, and `throttled`,
+        what changed between them."""
+        before, *during = self._states
+        after = now(self._tree)
+        changes = moved([before, *during, after])
+        return {"before": before, "during": during, "after": after, "throttled": changes}
 
 
 def moved(states):

@@ -47,14 +47,10 @@ def switch(folder, env):
     """Let later runs use these variables, and delete the packages that no run uses then."""
     write_json(place(folder, RECORD + ".new"), {"base": sys.executable, "env": env})
     os.replace(place(folder, RECORD + ".new"), place(folder, RECORD))
-    for path in packages(folder):
-        if path != env.get("PYTHONPATH"):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def packages(folder):
     envs = place(folder, "envs")
-    return [os.path.join(envs, name) for name in os.listdir(envs)] if os.path.isdir(envs) else []
+    for name in os.listdir(envs) if os.path.isdir(envs) else []:
+        if os.path.join(envs, name) != env.get("PYTHONPATH"):
+            shutil.rmtree(os.path.join(envs, name), ignore_errors=True)
 
 
 def make(folder, payload):

@@ -5,6 +5,7 @@ lock                 held while a deploy, a run or a clean is going on; says by 
 current -> trees/N   the deployed files; switched in one step when a copy is whole
 results/RUN/         records and logs that the host has not fetched yet
 results/RUN.left/    what of a run was too large to be fetched
+points/KEY/          results of a sweep that the host has not stored yet
 cache/               compiled Python
 environment.json, envs/, vendors/    what `fab provision` made: see environment.py
 """

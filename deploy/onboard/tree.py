@@ -72,7 +72,7 @@ def clean(wire, request):
         names = kept(folder)
         if names and not request["discard"]:
             raise Refused("not collected: %s. Collect them, or add --discard" % ", ".join(names))
-        for name in ("trees", "results", "cache", "envs", "vendors"):
+        for name in ("trees", "results", "points", "cache", "envs", "vendors"):
             if os.path.isdir(place(folder, name)):
                 shutil.rmtree(place(folder, name))
         # The mark goes last: what is left of a clean that broke off is still ours.

@@ -88,7 +88,7 @@ def main(args):
             shape = launch.per_pixels(chosen, limits, image.size, 8)
         kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
-            cli.built(args, about, params | shape._asdict(), {name: kernel})
+            cli.built(args, about, params | shape.params(), {name: kernel})
             continue
 
         # Make room for the sums: two numbers; without atomics, two for each work-group.
@@ -123,7 +123,7 @@ def main(args):
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params | shape._asdict(), about, cli.environment(),
+            params | shape.params(), about, cli.environment(),
             check=found.values(expected, image), **timed,
         ), found.array())
     if args.kernel == "all" and passes:

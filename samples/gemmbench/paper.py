@@ -80,6 +80,7 @@ def parser():
     result = cli.bare_parser("gemmbench", __doc__)
     cli.add_device(result)
     cli.add_records(result)
+    cli.add_build_only(result)
     result.add_argument("--orders", type=_orders, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")
     result.set_defaults(seed=12345)
@@ -103,6 +104,8 @@ def main(args):
         gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)
     pairs = list(supported(limits))
+    if args.build_only:
+        return build_only(args, queue, about, [wrong for wrong, *_ in pairs])
     print("\n" + "  ".join(f"{name:<{width}}" for name, width in _COLUMNS), flush=True)
     rows, inputs = [], []
     for size in args.orders:
@@ -122,6 +125,16 @@ def main(args):
     cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
         about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))
     return WRONG_RESULT if reason else PASSED
+
+
+def build_only(args, queue, about, kernels):
+    """Build the wrong kernels, and record what the driver made of each; return the exit status."""
+    by_name = {meta.name: meta for meta in kernels}
+    for name in args.progress.each(by_name):
+        args.progress.at(name, "building")
+        kernel = metadata.build(queue.context, by_name[name])
+        cli.built(args, about, {"seed": args.seed}, {name: kernel})
+    return PASSED
 
 
 def supported(limits):

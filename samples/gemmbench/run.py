@@ -7,7 +7,6 @@ python samples/gemmbench/run.py --kernels DIR -f NAME.json        a kernel writt
 python samples/gemmbench/run.py paper                             why the paper's validation failed
 """
 
-import argparse
 import sys
 import time
 from contextlib import nullcontext
@@ -30,7 +29,6 @@ try:
     from common.machine.pin import pinned
     from common.program import report
     from common.record import Record
-    from common.text import printable
     from common.timing import figures
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
@@ -39,8 +37,6 @@ except ImportError as missing:
 except KeyboardInterrupt:
     sys.exit(130)
 
-# What the sample did itself before there were tools for all samples.
-MOVED = {"explore": "sweep gemmbench", "replay": "replay FILE:LINE", "check": "check gemmbench"}
 ENERGY_LIMIT = 15.0  # seconds that a power sensor has for its readings
 
 
@@ -49,7 +45,6 @@ def options():
     parser = cli.parser("gemmbench", __doc__)
     parser.set_defaults(seed=12345, repeat=4)
     add = parser.add_argument
-    add("command", nargs="?", type=command, metavar="COMMAND", help="paper: see paper --help")
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
         help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
@@ -64,8 +59,7 @@ def options():
     add("--pin", nargs="?", const="max", type=frequency, metavar="MHZ", help="hold all clocks at "
         "their maximum, the device's at MHZ if given; restored at the end")
     add("--energy", action="store_true", help="measure the energy of a launch as well")
-    add("--sysfs", type=folder, metavar="DIR", default=sysfs.SYSFS, help="used in place of /sys")
-    add("--no-fence", action="store_true", help="no effect: replaced by --guards")
+    add("--sysfs", type=Path, metavar="DIR", default=sysfs.SYSFS, help="used in place of /sys")
     return parser
 
 
@@ -133,7 +127,8 @@ def point(args, queue, limits, about, meta):
                            *map(np.uint32, orders))
     rule = matrices.tolerance(meta, args.data, args.eps)
     alpha, beta = matrices.text(drawn.alpha), matrices.text(drawn.beta)
-    chosen = {"global": total, "local": local, "alpha": alpha, "beta": beta, "tolerance": rule}
+    chosen = {"global": total, "local": local and "x".join(map(str, local)), "alpha": alpha,
+              "beta": beta, "tolerance": rule}
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
     kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
     print(f"\n{meta.name}")
@@ -164,14 +159,17 @@ def point(args, queue, limits, about, meta):
         timing.settle()
         watch = state.Watch(args.sysfs)
         times = timing.measure(enqueue, args.repeat, args.warmup, watch.look)
-        states = watch.end()
-        energy = measure_energy(enqueue, args) if args.energy else {}
+        machine = watch.end()
+        energy = {}
+        if args.energy:
+            sensors = sysfs.sensors(args.sysfs)
+            energy = power.measure(sensors, lambda: enqueue().wait(), ENERGY_LIMIT)
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
         rates = times.statistics(flop / 1e9)
-        print("\n".join(measured(args, times, flop / 1e9, copies, states, energy)))
+        print("\n".join(measured(args, times, flop / 1e9, copies, machine, energy)))
         checked |= {
-            "states": states, "timing": asdict(times) | copies,
+            "machine": machine, "timing": asdict(times) | copies,
             "metrics": {"gflops": rates["median"], "statistics": rates, "energy": energy,
                         "flop_convention": convention},
         }
@@ -186,15 +184,11 @@ def point(args, queue, limits, about, meta):
     return WRONG_RESULT if reason else PASSED
 
 
-def save(args, about, meta, status, reason, chosen=None, output=None, states=(), **groups):
+def save(args, about, meta, status, reason, chosen=None, output=None, machine=(), **groups):
     """Append the record of a point to the file of --json; `chosen` are parameters of a run."""
     params = meta.params() | cli.parameters(args, "size", "seed", "data", "guards")
     params |= {"pin": args.pin, "transfers": "not counted", **(chosen or {})}
-    environment = cli.environment(args.sysfs)
-    if states:
-        before, *during, after = states
-        environment |= {"before": before, "during": during, "after": after,
-                        "throttled": state.moved(states)}
+    environment = cli.environment(args.sysfs) | dict(machine)
     cli.save(args, Record("gemmbench", meta.name, status, reason, params, about, environment,
                           **groups), output)
 
@@ -206,16 +200,10 @@ def timed(function, *args):
     return result, time.perf_counter() - start
 
 
-def measure_energy(enqueue, args):
-    """Return the energy of a launch by each sensor, as power.measure()."""
-    sensors = sysfs.sensors(args.sysfs)
-    with power.switched_on(sensors):
-        return power.measure(sensors, lambda: enqueue().wait(), ENERGY_LIMIT)
-
-
-def measured(args, times, gflop, copies, states, energy):
+def measured(args, times, gflop, copies, machine, energy):
     """Return the lines on what was measured, and on the machine meanwhile."""
-    pin = "not pinned" + ", see --pin" * bool(states[0]["clocks_hz"])
+    before = machine["before"]
+    pin = "not pinned" + ", see --pin" * bool(before["clocks_hz"])
     if args.pin:
         pin = f"pinned to {'their maximum' if args.pin == 'max' else f'{args.pin} MHz'}"
     medians = ", ".join(f"{name} {ms(median(getattr(times, f'{name}_s')))}"
@@ -224,9 +212,9 @@ def measured(args, times, gflop, copies, states, energy):
     rate = figures(gflop / (median(times.seconds()) + up + down))
     joules = power.lines(energy) if args.energy else ["not measured, see --energy"]
     return [
-        f"  machine       {state.line(states[0])}",
+        f"  machine       {state.line(before)}",
         f"  clocks        {pin}",
-        *(f"  throttled     {text}" for text in state.moved(states)),
+        *(f"  throttled     {text}" for text in machine["throttled"]),
         f"  times         {medians} (medians); build {ms(copies['build_s'])}",
         *[f"  run times     {' '.join(map(ms, times.run_s))}"] * args.verbose,
         f"  GFLOPS        {times.statistics_line(gflop)}",
@@ -241,27 +229,9 @@ def ms(seconds):
     return f"{figures(seconds * 1e3)} ms"
 
 
-def command(word):
-    """Raise what is wrong with a word that is no option: an argparse type."""
-    if word in MOVED:
-        text = f"{word} is now a tool for all samples: python -m tools {MOVED[word]}"
-    elif word == "paper":
-        text = "paper must come first: run.py paper ..."
-    else:
-        text = f"'{printable(word)}' is not a command: the only one is paper; -f names a kernel"
-    raise argparse.ArgumentTypeError(text)
-
-
 def frequency(text):
     """Return `max`, or the frequency as a text in MHz: an argparse type."""
     return "max" if text == "max" else f"{cli.positive(text):g}"
-
-
-def folder(text):
-    """Return the path of a folder that is there: an argparse type."""
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
-    return Path(text)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,9 @@ def add_options(parser):
 
 def _moved(word):
     """Refuse a word; those that were commands here are tools now."""
-    if word in ("inspect", "tune"):
-        raise UsageError(f"{word} is a tool now: python -m tools {word} mygemm --help")
+    tools = {"inspect": "python -m tools inspect mygemm", "tune": "fab sweep mygemm --kernel N"}
+    if word in tools:
+        raise UsageError(f"{word} is a tool now: {tools[word]}")
     raise UsageError(f"unrecognized argument: {word}; see --help")
 
 
@@ -166,6 +167,9 @@ def build_only(args, queue, limits, about, results, picked):
                 result.at("building")
                 result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
+                for name, kernel in plans.others(result.built).items():
+                    made = report(f"{result.name} {name}", kernel)["metrics"]
+                    result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
         if result.reason:
             print(f"{result.name}: {result.status}: {result.reason}", flush=True)

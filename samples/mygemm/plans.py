@@ -354,21 +354,20 @@ def added(built, arguments):
     plan, items = built.plan, built.side**2
     if not plan.shared:
         return []
-    adders = min(items, next(n for n in (16, 4, 1) if n <= plan.params["SPLITS"]))
-    defines = {"REAL": REAL[plan.problem.dtype], "ADDERS": adders, "ITEMS": items}
-    defines |= {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
-    kernel = _beside(built, "add", (*defines.items(),))
+    kernel = _beside(built, "add")
     of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
     kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
     vectors = plan.shared * plan.params["TSM"] * plan.params["TSN"] // 4
-    return [Step("add", kernel, _whole((vectors * adders,), (items,)), (items,))]
+    return [Step("add", kernel, _whole((vectors * _adders(built),), (items,)), (items,))]
+
+
+def _adders(built):
+    return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
 
 
 def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
-    entry = "transpose" if what.startswith("transpose") else "pad"
-    side, defines = built.side, (("REAL", REAL[built.plan.problem.dtype]), ("TILE", built.side))
-    kernel = _beside(built, entry, defines)
+    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
@@ -376,9 +375,24 @@ def _step(built, what, source, target):
     return Step(what, kernel, _whole((target.columns, target.rows), (side, side)), (side, side))
 
 
-def _beside(built, entry, defines):
-    path = built.plan.kernel.file.with_name(f"{entry}.cl")
-    return cl.Kernel(_program(built.program.context, path, defines), entry)
+def others(built):
+    """Return {name: kernel} of what is launched before and after gemm()."""
+    plan, transposed = built.plan, built.plan.kernel.transpose_a
+    found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
+    names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
+    names += ["add"] if plan.shared else []
+    return found | {name: _beside(built, name) for name in names}
+
+
+def _beside(built, entry):
+    """Return a kernel of another file: `pad`, `transpose` or `add`."""
+    plan, defines = built.plan, {"TILE": built.side}
+    if entry == "add":
+        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
+    defines |= {"REAL": REAL[plan.problem.dtype]}
+    path = plan.kernel.file.with_name(f"{entry}.cl")
+    return cl.Kernel(_program(built.program.context, path, (*defines.items(),)), entry)
 
 
 _program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))

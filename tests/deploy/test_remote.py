@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import tarfile
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -117,6 +118,23 @@ def test_a_host_that_is_gone_does_not_stop_the_board(wire):
     os.close(wire[2])
     wire[0].emit("lines", text=["x"])
     assert wire[0].lost
+
+
+def test_signs_of_life_come_whatever_the_board_waits_for(wire, monkeypatch):
+    monkeypatch.setattr("deploy.onboard.wire.BEAT", 0.01)
+    beating = threading.Thread(target=wire[0].beat)
+    beating.start()
+    payload = b"x" * 300_000  # no sign of life gets into it
+    sending = threading.Thread(target=wire[0].emit, args=("file", payload))
+    sending.start()
+    said = b""
+    while payload not in said or not said.endswith(b'{"event": "beat"}\n'):
+        said += os.read(wire[2], 65536)
+    os.close(wire[2])
+    for thread in (sending, beating):
+        thread.join(10)
+        assert not thread.is_alive()
+    assert said.startswith(b'{"event": "')
 
 
 def test_a_host_that_says_nothing_is_not_waited_for(wire):

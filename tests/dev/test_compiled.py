@@ -8,6 +8,7 @@ import pytest
 from conftest import FAB, ROOT
 from test_deploy_ssh import records
 
+from deploy import samples
 from dev.emulate.board import Emulated
 from dev.emulate.root import GPUS
 
@@ -21,7 +22,7 @@ DEVICE = "import pyopencl; print(pyopencl.get_platforms()[0].get_devices()[0].na
 
 def run(*command, state):
     """Run a command on the board, without ssh."""
-    emulate = [sys.executable, "-m", "dev.emulate", "run", GPU, "--state", state, "--", *command]
+    emulate = [sys.executable, "-m", "dev.emulate", "--state", state, "run", GPU, "--", *command]
     return subprocess.run(emulate, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -53,5 +54,6 @@ def test_the_commands_of_any_board(walk_through):
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         board.stop()
-    ((_, items),) = records(walk_through, GPU).items()
-    assert {item.status for item in items} == {"built"}
+    came = records(walk_through, GPU)
+    assert set(came) == {("sgemm", case.name) for case in samples.load()["sgemm"].cases}
+    assert {item.status for items in came.values() for item in items} == {"built"}

@@ -105,7 +105,7 @@ def test_what_cannot_be_a_command_of_ours_is_none(tmp_path, argv):
 
 FRIENDLY = [
     ("sgemm", ["--size", "640x48x1000", "--kernel=all", "--alpha", "-1.5e-3", "--print"]),
-    ("gemmbench", ["-f", "SGEMM_N?_4x*", "-n", "512", "--no-fence"]),
+    ("gemmbench", ["-f", "SGEMM_N?_4x*", "-n", "512", "--energy"]),
     ("gemmbench", ["paper", "--orders", "64,96"]),
     ("mygemm", ["--kernel", "1,6,10", "--size", "256:1024:256", "--TSM", "64", "--check-only"]),
     ("gemm_intel", ["-s", "512", "--tile-size-M", "16", "--validation"]),

@@ -333,6 +333,13 @@ def column_of(found, name):
     return [row[at] for row in table["rows"]]
 
 
+@pytest.mark.parametrize(("old", "new"), [([8, 4], "8x4"), (64, "64")])
+def test_a_local_size_of_an_older_record_is_the_same(tmp_path, old, new):
+    write(tmp_path / "r.jsonl", *(item(params={"size": "8", "local": n}) for n in (old, new)))
+    (point,) = collect(tmp_path).points
+    assert (point.records, point.params["local"]) == (2, new)
+
+
 def test_energy_is_in_the_table(tmp_path):
     metrics = {"gflops": 1.0, "energy": {"gpu": {"joules": 0.5, "reason": None}, "cpu": {}}}
     write(tmp_path / "r.jsonl", item(metrics=metrics))
@@ -343,21 +350,21 @@ def test_a_timeline_divides_the_wall_time(tmp_path):
     # 4 s in all; python took 1 s until the first record's start; launches (10+11+12 + 3*1) ms.
     make_run(tmp_path, item(started="2026-01-02T03:04:06.000+00:00"))
     read = collect(tmp_path)
-    (line,) = timeline.timelines(read.phases)
-    (case,) = line.cases
+    ((run, (case,)),) = timeline.timelines(read.phases)
     assert (case.wall, case.start_up) == (4.0, pytest.approx(1.0))
     assert case.launches == pytest.approx(0.036)
     assert case.stages["run"] == pytest.approx(0.033)
-    assert line.set_up_share == pytest.approx(1 - 0.036 / 4)
-    row = dict(zip((name for name, _ in timeline.plot(line).columns), timeline.plot(line).rows[0]))
+    plot = timeline.plot(run, [case])
+    assert "of which 99.1% was set-up" in plot.note
+    row = dict(zip((name for name, _ in plot.columns), plot.rows[0]))
     assert row["build, inputs, check"] == pytest.approx(4 - 1 - 0.036)
-    assert len(timeline.plot(line).draw().axes) == 2
+    assert len(plot.draw().axes) == 2
 
 
 def test_a_timeline_without_launches_says_nothing_of_them(tmp_path):
     make_run(tmp_path, item(status="built", times=(), reason=None))
     (line,) = timeline.timelines(collect(tmp_path).phases)
-    plot = timeline.plot(line)
+    plot = timeline.plot(*line)
     assert plot.note.endswith("nothing was timed.")
     assert len(plot.draw().axes) == 1
 

@@ -6,8 +6,8 @@ import pytest
 from report_data import LATER, item, make_run, program, write
 
 from common import stats
+from common.errors import UsageError
 from report import compare, reading
-from report.errors import ReportError
 
 
 def compared(tmp_path, old, new):
@@ -95,7 +95,7 @@ def test_another_version_of_the_kernel_is_the_same_case(tmp_path):
 
 def test_parameters_make_another_case(tmp_path):
     other = item("dot4", params={"size": "64"})
-    with pytest.raises(ReportError, match="nothing to compare"):
+    with pytest.raises(UsageError, match="nothing to compare"):
         verdicts(tmp_path, [item()], [other])
 
 
@@ -171,7 +171,7 @@ def test_boards_that_do_not_correspond(tmp_path):
         for name in names:
             make_run(tmp_path / side, item(), board=name)
     old, new = (reading.collect([tmp_path / s], "/nowhere").points for s in ("old", "new"))
-    with pytest.raises(ReportError, match="the baseline has a, b and the results have c, d"):
+    with pytest.raises(UsageError, match="the baseline has a, b and the results have c, d"):
         compare.compare(new, old)
     # One board on each side is compared, whatever it is called.
     one = [[p for p in side if p.board in "ac"] for side in (new, old)]

@@ -22,7 +22,7 @@ def stub(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def recorded_point(stub):
     """A journal with the record of one point; gives a function that changes the record."""
-    stub.sweep("--", "--kernel", "1", "--size", "8")
+    stub.point("--kernel", "1", "--size", "8")
     data = json.loads(stub.journal.read_text())
 
     def change(**changes):
@@ -48,7 +48,7 @@ def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
 
 
 def test_few_times_are_inconclusive(stub):
-    stub.sweep("--", "--kernel", "1", "--repeat", 2)
+    stub.point("--kernel", "1", "--repeat", 2)
     status, out, _ = stub("replay", stub.journal)
     assert status == 77
     assert "\ninconclusive: the medians are 0 apart, " in out
@@ -56,7 +56,7 @@ def test_few_times_are_inconclusive(stub):
 
 
 def test_runs_without_times_agree(stub):
-    stub.sweep("--", "--kernel", "1", "--do", "check")
+    stub.point("--kernel", "1", "--do", "check")
     status, out, _ = stub("replay", stub.journal)
     assert (status, "agree: it passes again; no times to compare" in out) == (0, True)
 
@@ -67,7 +67,7 @@ def test_failures(recorded_point, stub):
     assert status == 0
     assert "\nno longer fails: it was recorded as failed" in out
     stub.journal.unlink()
-    stub.sweep("--", "--kernel", "1", "--do", "wrong")
+    stub.point("--kernel", "1", "--do", "wrong")
     status, out, _ = stub("replay", stub.journal)
     assert (status, "\nagree: it still does not pass (failed)" in out) == (0, True)
     data = json.loads(stub.journal.read_text())
@@ -90,7 +90,7 @@ def test_the_numbers_of_a_reason_may_differ():
 
 
 def test_a_crash_is_a_result(stub):
-    stub.sweep("--", "--kernel", "1", "--do", "crash")
+    stub.point("--kernel", "1", "--do", "crash")
     status, out, _ = stub("replay", stub.journal)
     assert status == 0
     assert "  now       error: killed by SIGSEGV: last words ?[1m\n" in out
@@ -196,7 +196,7 @@ def test_what_cannot_be_replayed(stub, name, message):
 def test_a_fifo_is_refused_at_once(stub, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     assert stub("replay", f"{tmp_path}/fifo:1")[2].endswith("fifo: it is a FIFO, not a file\n")
-    stub.sweep("--", "--kernel", "1")
+    stub.point("--kernel", "1")
     _, _, errors = stub("replay", stub.journal, "--json", tmp_path / "fifo")
     assert "cannot write to" in errors
 

@@ -1,27 +1,46 @@
 """How large the caches of this machine's cores are."""
 
-from common.machine.caches import cache_bytes
+import os
+
+import pytest
+
+from common.machine import caches
 
 
 def cache(folder, level, size, sharing, holds="Unified"):
-    folder.mkdir()
+    folder.mkdir(parents=True)
     texts = {"level": level, "size": size, "shared_cpu_map": sharing, "type": holds}
     for name, text in texts.items():
         (folder / name).write_text(f"{text}\n")
 
 
-def test_the_caches_are_what_linux_says(tmp_path):
-    assert cache_bytes(1, tmp_path / "none") == 2**15  # no Linux, or one that does not tell
-    assert cache_bytes(2, tmp_path / "none") == 2**19
-    cache(tmp_path / "index0", 1, "64K", "1", "Instruction")
-    cache(tmp_path / "index1", 1, "48K", "1", "Data")
-    cache(tmp_path / "index2", 2, "2048K", "ff,00000003")
-    cache(tmp_path / "index3", 3, "32768K", "ff")
-    assert cache_bytes(1, tmp_path) == 3 * 2**14
-    assert cache_bytes(2, tmp_path) == 2 * 2**20 // 10
-    (tmp_path / "index2" / "shared_cpu_map").write_text("4\n")
-    assert cache_bytes(2, tmp_path) == 2 * 2**20
-    (tmp_path / "index2" / "shared_cpu_map").write_text("nonsense\n")
-    assert cache_bytes(2, tmp_path) == 2**19
-    (tmp_path / "index2" / "size").unlink()
-    assert cache_bytes(2, tmp_path) == 2**19
+@pytest.fixture
+def bytes_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4})
+    return lambda level: caches.cache_bytes.__wrapped__(level, tmp_path)
+
+
+def test_the_caches_are_what_linux_says(bytes_of, tmp_path):
+    assert bytes_of(1) == 2**15  # no Linux, or one that does not tell
+    assert bytes_of(2) == 2**19
+    first = tmp_path / "cpu0" / "cache"
+    cache(first / "index0", 1, "64K", "1", "Instruction")
+    cache(first / "index1", 1, "48K", "1", "Data")
+    cache(first / "index2", 2, "2048K", "ff,00000003")
+    cache(first / "index3", 3, "32768K", "ff")
+    assert bytes_of(1) == 3 * 2**14
+    assert bytes_of(2) == 2 * 2**20 // 10
+    (first / "index2" / "shared_cpu_map").write_text("4\n")
+    assert bytes_of(2) == 2 * 2**20
+    (first / "index2" / "shared_cpu_map").write_text("nonsense\n")
+    assert bytes_of(2) == 2**19
+    (first / "index2" / "size").unlink()
+    assert bytes_of(2) == 2**19
+
+
+def test_of_big_and_little_cores_the_least_counts_if_they_are_used(bytes_of, tmp_path, monkeypatch):
+    cache(tmp_path / "cpu0" / "cache" / "index0", 1, "32K", "1")
+    cache(tmp_path / "cpu4" / "cache" / "index0", 1, "64K", "10")
+    assert bytes_of(1) == 2**15
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4})
+    assert bytes_of(1) == 2**16

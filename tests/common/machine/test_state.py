@@ -149,10 +149,13 @@ def test_a_watch_looks_at_the_start_between_the_launches_and_at_the_end(tree):
     for _ in range(100):  # much less than a tenth of a second
         watch.look()
     put(tree, f"{GPU}/cur_freq", 400000000)
-    seen = [each["clocks_hz"]["gpu ff9a0000.gpu"] for each in watch.end()]
+    found = watch.end()
+    states = found["before"], *found["during"], found["after"]
+    seen = [each["clocks_hz"]["gpu ff9a0000.gpu"] for each in states]
     assert seen[0] == 2e8
     assert seen[1:] == [8e8] * (len(seen) - 2) + [4e8]
     assert 3 <= len(seen) < 20
+    assert found["throttled"] == ["gpu ff9a0000.gpu ran at 200 MHz to 800 MHz"]
 
 
 def states(tree, path, *values):

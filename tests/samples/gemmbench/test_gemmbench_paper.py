@@ -93,3 +93,11 @@ def test_orders_that_say_nothing_are_refused(run_sample, orders):
     done = run_sample("gemmbench", "paper", "--orders", orders)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_its_kernels_are_built_only(recorded):
+    done, items = recorded("gemmbench", "paper", "--build-only", "--orders", "64")
+    assert done.returncode == 0, done.stderr
+    assert [item.status for item in items] == ["built"] * 3
+    assert {item.variant[-8:] for item in items} == {"_no_tail"}
+    assert HEAD not in done.stdout

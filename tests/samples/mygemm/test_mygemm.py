@@ -334,7 +334,7 @@ def test_what_users_typed_before_means_the_same(sample):
 
 
 def test_kernels_are_described_with_parameters_of_one_of_them(sample):
-    """tools tune names the kernel later."""
+    """A search names the kernel later."""
     args = sample.run.options().parse_args(["--describe", "--KC", "64"])
     assert sample.kernels.named(args) == []
 

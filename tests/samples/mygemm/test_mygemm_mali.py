@@ -65,14 +65,14 @@ def run(sample, queue):
     return run_kernel
 
 
-TILES = [{}, {"M0": 8}, {"N0": 8}, {"M0": 8, "N0": 8, "UNROLL": 1}, {"UNROLL": 16}]
+TILES = [{}, {"M0": 8}, {"N0": 8}, {"M0": 8, "N0": 8, "UNROLL": 1}, {"M0": 8, "UNROLL": 16}]
 CHOICES = [
     *((21, tile) for tile in ({}, {"M0": 2}, {"M0": 3, "N0": 8}, {"M0": 1, "precision": "double"})),
     *((number, tile) for number in (22, 23, 24) for tile in TILES),
     (22, {"precision": "double"}),
     (22, {"precision": "half"}),
-    *((25, given) for given in ({}, {"CHAIN": 0}, {"CHAIN": 8, "UNROLL": 2})),
-    *((26, given) for given in ({}, {"plain": True}, {"M0": 8, "UNROLL": 1})),
+    *((25, given) for given in ({}, {"UNROLL": 16}, {"CHAIN": 0}, {"CHAIN": 8, "UNROLL": 2})),
+    *((26, given) for given in ({}, {"plain": True}, {"M0": 8, "UNROLL": 16})),
 ]
 
 
@@ -205,7 +205,7 @@ BEST = [
     ("Mali-G725", "single", "24_mali_images", {"M0": 4, "N0": 4}),
     ("Mali-LODX", "single", "24_mali_images", {"M0": 4, "N0": 4}),  # by its vendor
     ("Mali-G31", "half", "25_mali_half", {"CHAIN": 64}),
-    ("Mali-G57", "int8", "26_mali_int8", {"M0": 4}),
+    ("Mali-G57", "int8", "26_mali_int8", {"M0": 8}),
     ("Mali-G57", "double", "11_registers_only", {}),
     ("GeForce", "int8", "26_mali_int8", {}),
 ]

@@ -233,3 +233,16 @@ def test_the_best_on_an_h200_follows_the_size(sample, tmp_path, size, number):
     chip = SimpleNamespace(**H200)
     ((kernel, given),) = sample.kernels.best(args, problem, about, LIMITS, chip)
     assert (kernel.number, given) == (number, {})
+
+
+def test_build_only_builds_what_is_launched_beside_a_kernel(recorded):
+    words = ("--kernel", "1,5,13,22", "--size", "67x45x129", "--SPLITS", "2", "--build-only")
+    done, items = recorded("mygemm", *words, "--TSM", 32, "--TSN", 32)
+    assert done.returncode == 0, done.stderr
+    others = {item.variant: set(item.metrics.get("others", {})) for item in items}
+    assert others == {
+        "01_naive": set(), "05_transposed": {"transpose", "pad"}, "13_warps": {"add"},
+        "22_mali_packed": {"pack_a", "pack_b"},
+    }
+    assert items[1].metrics["others"]["pad"]["kernel"].keys() == items[1].metrics["kernel"].keys()
+    assert "05_transposed pad: built in" in done.stdout

@@ -9,7 +9,7 @@ from deploy import printed, runs, samples, ship
 from deploy.errors import BoardError
 
 
-def update(board, only=None):
+def expected(board, only=None):
     """Run the samples' cases on `board` and keep the digests of what came out.
 
     A text of expected/ keeps its lines: those whose numbers differ get the numbers that were
@@ -28,8 +28,8 @@ def update(board, only=None):
             kept.setdefault(row.case, []).append(row.record)
         if missing := [case.name for case in cases if case.name not in kept]:
             raise BoardError(f"{name} {missing[0]}: nothing of it runs here: nothing is written")
-        expected = {case.name: _expected(case, kept[case.name]) for case in cases}
-        files = {"expected.json": json.dumps(expected, indent=2) + "\n"}
+        digests = {case.name: _digests(case, kept[case.name]) for case in cases}
+        files = {"expected.json": json.dumps(digests, indent=2) + "\n"}
         for case, text in known[name].texts.items():
             log = printed.read_log(runs.RESULTS / board.name / run / name / f"{case}.log")
             try:
@@ -42,7 +42,7 @@ def update(board, only=None):
             board.say(f"wrote samples/{name}/{file}")
 
 
-def _expected(case, records):
+def _digests(case, records):
     keys = ["inputs_sha256"]
     if case.golden:  # of the others each device gives bits of its own
         keys.append("output_sha256")

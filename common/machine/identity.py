@@ -1,0 +1,89 @@
+"""Which board this is: its model and chip, its system, and the specimen, by what Linux tells.
+
+What is not there is left out.
+"""
+
+import hashlib
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+from common.machine.sysfs import text
+
+_ROOT = Path("/")
+_SALT = b"opencl-samples: "
+# Kernel drivers of GPUs are those of these nodes; a display without a GPU has a card, and no more.
+_GPUS = ("sys/class/misc/mali[0-9]*", "sys/class/drm/renderD*")
+
+
+@cache
+def board(root=_ROOT):
+    """Return what a record keeps of the board: plain data. `root` stands for /."""
+    dmi, tree = root / "sys/class/dmi/id", root / "proc/device-tree"
+    facts = {
+        "model": text(tree / "model") or _joined(dmi / "sys_vendor", dmi / "product_name"),
+        "soc": text(tree / "compatible"),
+        "cpu": _found(root / "proc/cpuinfo", r"model name\s*: (.*)"),
+        "os": _found(root / "etc/os-release", r'PRETTY_NAME="?([^"\n]*)'),
+        "gpu_driver": ", ".join(_gpu_drivers(root)),
+        "specimen": _specimen(root, tree),
+    }
+    found = {name: " ".join(value.replace("\0", " ").split())[:200]
+             for name, value in facts.items() if value}
+    if kilobytes := _found(root / "proc/meminfo", r"MemTotal:\s*(\d{1,15}) kB"):
+        found["memory_bytes"] = int(kilobytes) * 1024
+    return found
+
+
+def cores():
+    """Return the cores that this process may run on, as --cores takes them: 0-3,6."""
+    ranges = []
+    for core in sorted(os.sched_getaffinity(0)):
+        if ranges and ranges[-1][1] == core - 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in ranges)
+
+
+def parsed_cores(value):
+    """Return the set of cores that a text such as 0-3,6 names. Raises ValueError."""
+    if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", value, re.ASCII):
+        raise ValueError(f"'{value}' is not a list of cores, such as 0-3,6")
+    pairs = [part.split("-") for part in value.split(",")]
+    chosen = {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
+    if not chosen or not chosen <= os.sched_getaffinity(0):
+        raise ValueError(f"'{value}': there are the cores {cores()}")
+    return chosen
+
+
+def use_cores(chosen):
+    """Let this process run on these cores only: numpy's threads, and those that drivers start."""
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), chosen)
+
+
+def _joined(*paths):
+    return " ".join(filter(None, map(text, paths)))
+
+
+def _found(path, pattern):
+    match = re.search(pattern, text(path) or "")
+    return match and match[1]
+
+
+def _gpu_drivers(root):
+    """Return the name of each GPU's kernel driver, with its version if it has one of its own."""
+    for pattern in _GPUS:
+        for driver in sorted(root.glob(f"{pattern}/device/driver")):
+            name = (driver / "module" if (driver / "module").exists() else driver).resolve().name
+            yield " ".join(filter(None, [name, text(root / "sys/module" / name / "version")]))
+
+
+def _specimen(root, tree):
+    """Return what tells this board from others of its model, and reveals nothing: a digest."""
+    for path in (tree / "serial-number", root / "etc/machine-id"):
+        if serial := text(path):
+            return hashlib.sha256(_SALT + serial.encode()).hexdigest()[:16]
+    return None

@@ -1,0 +1,121 @@
+"""Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
+
+import re
+from pathlib import Path
+
+from common import manifest
+from common.errors import UsageError
+from common.files import parsed, toml
+from common.manifest import MOST_SECONDS, NAME
+from tools.space import MOST, Experiment
+
+MOST_BYTES = 64 * 1024  # of the file
+SEARCHES = ("all", "random", "learn")
+_NOT_ALLOWED = ("--json", "--output", "--keep", "--describe", "--list")  # a sweep gives these
+
+
+def read(name, words=(), kernel=None, **numbers):
+    """Return the Experiment of a file, of SAMPLE/NAME in samples/, or of a sample.
+
+    `words` are further options of each point: they replace axes of the same option. One with
+    several values is an axis. `kernel` and `numbers`, such as the budget, replace the file's unless
+    they are None. Raises UsageError.
+    """
+    path = Path(name)
+    sample, slash, short = str(name).partition("/")
+    if sample in manifest.names() and not path.suffix:
+        path = manifest.ROOT / "samples" / sample / "experiments" / f"{short}.toml"
+        table = parsed(path, MOST_BYTES, toml) if slash else {"sample": sample}
+    else:
+        table = parsed(path, MOST_BYTES, toml)
+    title = path.stem if slash or path.suffix else sample
+    if kernel:
+        title = f"{title}-{kernel}"
+        table = {**table, "kernel": kernel, "parameters": {}}
+    table |= {key: value for key, value in numbers.items() if value is not None}
+    options, axes = _apart(words)
+    try:
+        return _experiment(title, table, options, axes)
+    except (UsageError, KeyError, TypeError) as error:
+        why = f"lacks {error}" if isinstance(error, KeyError) else error
+        raise UsageError(f"{name}: {why}") from error
+
+
+def _apart(words):
+    """Return (words, axes): an option that several values follow is an axis."""
+    options, axes, left = [], {}, list(words)
+    while left:
+        option, values = left.pop(0), []
+        while option.startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
+            values.append(left.pop(0))
+        if len(values) > 1:
+            axes[option] = values
+        else:
+            options += [option, *values]
+    return options, axes
+
+
+def _experiment(name, table, words, more):
+    known = {"description", "sample", *Experiment.__dataclass_fields__} - {"name", "found"}
+    if unknown := set(table) - known:
+        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
+    found = manifest.read(str(table["sample"]))
+    options = (*_texts(table.get("options", []), "options"), *words)
+    given = {word.partition("=")[0] for word in options}
+    if refused := sorted(given & set(_NOT_ALLOWED)):
+        raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")
+    if not set(found.tools.point) & given:
+        options = (*found.tools.point, *options)
+    axes = {} if "kernel" in table else {n: list(values) for n, values in found.tools.axes}
+    axes |= _table(table.get("axes", {}), "axes") | more
+    axes = {option: _values(option, values) for option, values in axes.items()
+            if option not in given}
+    parameters = _table(table.get("parameters", {}), "parameters")
+    for key, values in parameters.items():
+        if not isinstance(values, list) or not values or any(type(v) is not int for v in values):
+            raise UsageError(f"parameters: {key} must be a list of whole numbers")
+    search = table.get("search", "random" if "budget" in table else Experiment.search)
+    if search not in SEARCHES:
+        raise UsageError(f"search must be one of {', '.join(SEARCHES)}")
+    objectives = _texts(table.get("objectives", [found.tools.metric]), "objectives")
+    if len(objectives) not in (1, 2):
+        raise UsageError("objectives must be one or two metrics of a record")
+    kernel = table.get("kernel")
+    if kernel is None and parameters:
+        raise UsageError("parameters need a kernel")
+    return Experiment(
+        name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
+        _whole(table, "budget", None, MOST), _whole(table, "seed", 0, MOST, least=0),
+        objectives, _texts(table.get("sensors", []), "sensors"),
+        _whole(table, "limit", Experiment.limit, MOST_SECONDS),
+        _whole(table, "rounds", Experiment.rounds, 1000, least=0),
+    )
+
+
+def _whole(table, key, default, most, least=1):
+    value = table.get(key, default)
+    if value is not default and (type(value) is not int or not least <= value <= most):
+        raise UsageError(f"{key} must be a whole number from {least} to {most}")
+    return value
+
+
+def _table(value, what):
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} must be a table")
+    return value
+
+
+def _texts(value, what):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{what} must be a list of strings")
+    return tuple(value)
+
+
+def _values(option, values):
+    if isinstance(values, list):
+        values = [str(value) if type(value) is int else value for value in values]
+    if not option.startswith("-") or not _texts(list(values), f"axes: {option}"):
+        raise UsageError(f"axes: {option} must be an option with a list of values")
+    return tuple(dict.fromkeys(values))

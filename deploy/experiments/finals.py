@@ -1,0 +1,103 @@
+"""The best points of a study again, in interleaved rounds on every board; the winner is stored."""
+
+from statistics import median
+
+from common import table
+from common.errors import UsageError
+from common.stats import spread
+from tools import engine
+
+_BEST = 5
+
+
+class Finals:
+    """The rounds of a Kind. A ratio is that to the default in the same round on the same board.
+
+    Experiments without a kernel, and those with two objectives, have none.
+    """
+
+    def __init__(self, kind):
+        self._kind, space = kind, kind.space
+        experiment, tools = space.experiment, space.experiment.found.tools
+        self._candidates = {}  # by Point; None: the sample chooses
+        self._order = []
+        best = [candidate for candidate, _ in kind.study.best(_BEST)]
+        if space.kernel and len(experiment.objectives) == 1 and best:
+            chosen = dict.fromkeys([space.candidates[0], *best])
+            self._candidates = {space.point(candidate): candidate for candidate in chosen}
+            if tools.best and not space.fixed:
+                self._candidates[space.other(tools.best)] = None
+            once = list(self._candidates)
+            self._order = [(n, point) for n in range(experiment.rounds)
+                           for point in once[:: 1 if n % 2 == 0 else -1]]
+        self._among = " ".join(point.key for point in self._candidates)
+        self._left, self._busy = {}, set()  # by board
+        self._rates = {}  # by board, Point, and number of the round
+
+    @property
+    def done(self):
+        """Tell whether every board that is there has run all of its rounds."""
+        boards = self._kind.boards.values()
+        return not self._order or (bool(boards) and all(self._left.get(b) == [] for b in boards))
+
+    def next(self, board):
+        """Return the next Point of a board, or None: it is at one, or has run all."""
+        left = self._left.setdefault(board, self._order[::-1])
+        if not left or board in self._busy:
+            return None
+        self._busy.add(board)
+        number, point = left[-1]
+        return self._kind.space.again(point, f"{board} {number} {self._among}")
+
+    def add(self, board, _, came, values):
+        """Take what came of the last next(); `came` None: nothing, the board was lost."""
+        self._busy.discard(board)
+        if came is None:
+            return
+        number, point = self._left[board].pop()
+        rates = self._rates.setdefault(board, {}).setdefault(point, {})
+        if values:
+            rates[number] = values[0]
+
+    def _ratios(self, point):
+        """Return the ratios of a point in every round of every board that has both."""
+        first = next(iter(self._candidates))
+        return [rates[point][n] / rates[first][n] for rates in self._rates.values()
+                for n in rates.get(point, ()) if n in rates.get(first, ())]
+
+    def lines(self):
+        """Return a table for each board, the best point first, and where the winner is stored."""
+        order = sorted((p for p in self._candidates if self._ratios(p)),
+                       key=lambda p: -median(self._ratios(p)))
+        found, texts = self._kind.space.experiment.found, []
+        for board, rates in self._rates.items():
+            rows = []
+            for point in (p for p in order if rates.get(p)):
+                of = spread(list(rates[point].values()))
+                texts_of = [engine.amount(found, v) for v in (of.median, of.low, of.high)]
+                rows.append([point.label, *texts_of, f"{median(self._ratios(point)):.3f}"])
+            head = [f"{board}: interleaved", "median", "10 %", "90 %", "to the default"]
+            texts += table.lines(head, rows)
+        winner = next((p for p in order if self._candidates[p] is not None), None)
+        return [*texts, *self._store(winner, order[0])] if winner else texts
+
+    def _store(self, winner, fastest):
+        """Store the best choice of the kernel's parameters where the sample reads it."""
+        _, params = self._kind.records.newest(winner)
+        variant, _ = self._kind.records.newest(fastest)
+        rates = [rate for each in self._rates.values() for rate in each.get(winner, {}).values()]
+        of = spread(rates)
+        texts = [f"best: {winner.label}"]
+        try:
+            path = self._kind.space.store(
+                self._candidates[winner], params, gflops=of.median, spread=[of.low, of.high],
+                slower_than=None if fastest is winner else variant,
+            )
+        except UsageError as error:
+            return [*texts, str(error)]
+        if path is None:
+            return texts
+        texts.append(f"stored in {path}")
+        if fastest is not winner:
+            texts.append(f"{fastest.label} is faster, with {variant}: it stays so")
+        return texts

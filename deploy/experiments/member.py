@@ -1,0 +1,131 @@
+"""One board of an experiment: its program, and the points that it runs one after another."""
+
+import json
+import re
+import time
+from dataclasses import asdict, dataclass, replace
+
+from common import record
+from common.errors import SampleError
+from common.manifest import MOST_SECONDS
+from common.text import printable
+from deploy import home, ship
+from deploy.errors import BoardError
+from deploy.link import sense
+from deploy.onboard import limits
+from tools import child
+from tools.child import Outcome
+
+_KEY = re.compile("[0-9a-f]{32}")  # of a point; once() has none
+STOPPED = "stopped"  # the reason of a point that was cut short: its result is none
+
+
+class Lost(BoardError):
+    """A board was lost while it ran a point."""
+
+
+@dataclass
+class Asked:
+    """A point for a board, as Member.run() sends it. `stored` are keys that it need not keep."""
+
+    key: str
+    sample: str
+    args: tuple
+    timeout: int
+    stored: list
+
+
+class Member:
+    """A Board with its session.
+
+    `left` has the Outcomes by key that the last host did not get. `plan` is what plan.json says of
+    the board: what it takes to repeat a point there.
+    """
+
+    def __init__(self, board):
+        self.board, self.left, self.plan = board, {}, {}
+        self._session = None
+
+    def connect(self):
+        """Bring the board's copy up to date and start the program. Raises BoardError."""
+        ship.deploy(self.board)
+        session = self.board.start("points", MOST_SECONDS)
+        ends = self._ends(session, "ready", limits.COPY)
+        self.left = {key: outcome for key, outcome in ends if _KEY.fullmatch(key)}
+        self._session = session
+
+    def describe(self, sample, options, limit_s):
+        """Return the record of --describe. Raises BoardError where there is none."""
+        done = self.once(sample, (*options, "--describe"), limit_s)
+        try:
+            return child.described(sample, done)
+        except SampleError as error:
+            raise BoardError(str(error)) from error
+
+    def once(self, sample, options, limit_s):
+        """Run a sample for what is no point of an experiment; return the Outcome as run() does."""
+        return self.run(Asked("once", sample, options, limit_s, ["once"]))
+
+    def run(self, asked):
+        """Run a point; return its Outcome.
+
+        Raises Lost, and BoardError where the board was lost before.
+        """
+        if self._session is None:
+            raise BoardError("it is away")
+        settings, key = self.board.settings, asked.key
+        limit_s = settings.time_limit or asked.timeout
+        asked = replace(asked, args=[*asked.args, *settings.device_options()], timeout=limit_s)
+        self._session.send(json.dumps(asdict(asked)).encode() + b"\n")
+        try:
+            for came, outcome in self._ends(self._session, key, limit_s + limits.CASE_MARGIN):
+                if came == key:
+                    return outcome
+            raise BoardError("it ends without a result")
+        except BoardError as error:
+            self._session = None
+            self.board.link.close()
+            raise Lost(str(error)) from error
+
+    def forget(self, stored):
+        """Tell the board at the end which results it need not keep, and end its program."""
+        if self._session is not None:
+            self._session.send(json.dumps({"stored": list(stored)}).encode() + b"\nstop\n")
+
+    def _note(self, python, env):
+        """Keep what a run's plan.json has, for who repeats a point."""
+        file = self.board.link.ssh_file
+        self.plan = {"folder": self.board.settings.folder, "python": str(python),
+                     "env": {str(name): str(value) for name, value in env.items()},
+                     "ssh_config": file and str(file)}
+
+    def _ends(self, session, last, seconds):
+        """Yield (key, Outcome) of each point that ends, until the event or the key `last` came."""
+        deadline, said = time.monotonic() + seconds, ""
+        while True:
+            event = session.event(beats=True)
+            with sense(event):
+                if event["event"] == "ready":
+                    self._note(event["python"], event["env"])
+                if event["event"] == "lines" and event["text"]:
+                    said = printable(event["text"][-1])
+                if event["event"] == "end":
+                    yield str(event["key"]), _outcome(event, said)
+                if last in (event["event"], event.get("key")):
+                    return
+            if time.monotonic() > deadline:
+                raise BoardError(f"it did not finish within {seconds:.0f} s")
+
+
+def _outcome(event, said):
+    """Return the Outcome of a point by its event; `said` is the last line that it printed."""
+    records, errors = record.sort(record.parse(event["records"], "its records"))
+    if not event["whole"]:
+        errors.append("there are too many")
+    reason, status = home.problem(event, records, errors, STOPPED), event.get("exit_status")
+    if reason == "timeout":
+        status = None
+        reason = f"no end within {event['seconds']:.0f} s: killed"
+    elif reason and said and reason != STOPPED:
+        reason = f"{reason}: {said.removeprefix('run.py: error: ')}"
+    return Outcome(status, records, reason, float(event.get("seconds", 0.0)))

@@ -1,0 +1,131 @@
+"""The records of an experiment: results/BOARD/RUN/SAMPLE/EXPERIMENT.jsonl.
+
+They are all that a sweep keeps: one that was killed continues from them.
+"""
+
+import json
+import os
+import re
+from binascii import unhexlify
+from concurrent.futures import ThreadPoolExecutor
+
+from common import record
+from common.errors import UsageError
+from common.files import lock
+from common.stats import number
+from deploy.experiments import journal
+from deploy.runs import RESULTS, name_run
+
+PER_WATT = "gflops_per_watt"
+
+
+class Runs:
+    """The file of an experiment: which run in results/ has the records of each kind of device.
+
+    Locked for as long as it is open: a SIGKILL leaves no lock.
+    """
+
+    def __init__(self, path):
+        """Open or make it. Raises UsageError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(path, "a+")  # noqa: SIM115
+        try:
+            lock(self._file, 1.0)
+        except BlockingIOError as error:
+            raise UsageError(f"{path.stem} is running already: {path} is in use") from error
+        self._file.seek(0)
+        self._runs = dict(re.findall(r"(?m)^(\w+) (\S+)\n", self._file.read()))
+
+    def of(self, kind):
+        """Return (the name of a kind's run, whether it has begun before)."""
+        before = kind in self._runs
+        if not before:
+            self._runs[kind] = name_run()
+            self._file.write(f"\n{kind} {self._runs[kind]}\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return self._runs[kind], before
+
+    def close(self):
+        """Let another process have it."""
+        self._file.close()
+
+
+class Records:
+    """The files of one run: `plans` has what plan.json says of a board."""
+
+    def __init__(self, experiment, run):
+        """Read how each point ended. Raises UsageError."""
+        self._experiment, self._run = experiment, run
+        self.plans, self._files, self._written = {}, {}, set()
+        self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
+        self._states, self._values = {}, {}
+        # Where the only objective is the sample's metric, the State of a point has its value.
+        self._whole = experiment.objectives != (experiment.found.tools.metric,)
+        for path in self._paths():
+            for key, state, item in journal.read(path, self._whole):
+                self._keep(key, state, item)
+
+    def _paths(self):
+        name = f"{self._experiment.name}.jsonl"
+        return RESULTS.glob(f"*/{self._run}/{self._experiment.found.name}/{name}")
+
+    def add(self, board, result):
+        """Write the records of a point's engine.Result. They are on the disk after sync()."""
+        folder = RESULTS / board / self._run
+        path = folder / self._experiment.found.name / f"{self._experiment.name}.jsonl"
+        if path not in self._files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            plan = {"run": self._run, "cases": [], **self.plans.get(board, {})}
+            (folder / "plan.json").write_text(json.dumps(plan))
+            self._files[path] = record.appending(path)
+        for item in result.records:
+            item.params["point"]["board"] = board
+        file = self._files[path]
+        file.writelines(item.to_line() + "\n" for item in result.records)
+        file.flush()
+        self._written.add(file)
+        last = result.records[-1]
+        self._keep(unhexlify(last.params["point"]["key"]), result.state, last)
+
+    def sync(self):
+        """Have the disk take what was written."""
+        list(self._pool.map(lambda file: os.fsync(file.fileno()), self._written))
+        self._written.clear()
+
+    def _keep(self, key, state, item):
+        self._states[key] = state
+        if self._whole and state.ended == "passed":
+            self._values[key] = [self._value(item, name) for name in self._experiment.objectives]
+
+    def state(self, key):
+        """Return the engine.State of a point that need not run any more, else None."""
+        state = self._states.get(unhexlify(key))
+        return state if state and state.settled(self._experiment.limit) else None
+
+    def values(self, key):
+        """Return the values of the objectives, or None: the point did not pass, or has none."""
+        binary = unhexlify(key)
+        values = self._values.get(binary, [None]) if self._whole else [self._states[binary].metric]
+        return None if None in values else values
+
+    def newest(self, point):
+        """Return (variant, params) of the newest record that passed with the options of a Point."""
+        found = None
+        for item in (item for path in self._paths() for item in record.scan(path)):
+            of = item.params.get("point", {}) if isinstance(item, record.Record) else {}
+            ours = "key" in of and tuple(of["options"]) == point.options
+            if ours and item.status == "passed" and (not found or found.started <= item.started):
+                found = item
+        return found.variant, found.params
+
+    def _value(self, item, name):
+        """Return the value of an objective; GFLOPS per watt is of the power above idle."""
+        if name != PER_WATT:
+            return number(item.metrics.get(name))
+        wanted = self._experiment.sensors
+        watts = [each["active_w"] - each["idle_w"]
+                 for sensor, each in (item.metrics.get("energy") or {}).items()
+                 if sensor in (wanted or [sensor]) and each["joules"] is not None]
+        gflops = number(item.metrics.get("gflops"))
+        return gflops / sum(watts) if gflops and watts and sum(watts) > 0 else None

@@ -1,0 +1,256 @@
+"""The loop of an experiment: ask the study, submit to Dask, store what comes, tell the study."""
+
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from distributed import KilledWorker
+
+from common.errors import UsageError
+from common.text import figures
+from deploy.errors import BoardError
+from deploy.experiments import workers
+from deploy.experiments.finals import Finals
+from deploy.experiments.member import STOPPED, Asked, Lost
+from deploy.experiments.records import Records
+from deploy.experiments.study import Study
+from deploy.onboard import limits
+from tools import engine, space
+from tools.child import Outcome
+
+LOOK = 0.5  # seconds between two looks at the workers
+TICK = 0.2  # seconds between two drawings of the progress
+_MOST_LOST = 3  # boards that one point may cost
+
+
+class Kind:
+    """The points on one kind of device: those of the study, then the best again.
+
+    `run` is the name of its folder in results/. `boards` has the names of those at work by the
+    address of their workers. `waits`: a board may still bring what the last host had it run; `left`
+    has the Outcomes that came so, by key.
+    """
+
+    def __init__(self, key, space, runs, seen):
+        self.key, self.space = key, space
+        self.run, self.waits = runs.of(key)
+        self.records = Records(space.experiment, self.run)
+        self.study = Study(space, self.records, seen)
+        self.boards, self.best, self.left = {}, {}, {}
+        self.again, self.running, self.lost = [], 0, Counter()
+        self.finals = None
+        about = space.described.device
+        self.label = f"{about['name']}, driver {about['driver']}"
+
+    @property
+    def searched(self):
+        """Tell whether every point of the study has ended."""
+        return self.study.done >= self.study.total
+
+    def lines(self):
+        """Return what was found: the front of two objectives, or what finals say."""
+        several = len(self.space.experiment.objectives) > 1
+        names = " and ".join(self.space.experiment.objectives)
+        front = [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
+                 for candidate, values in (self.study.best() if several else ())]
+        return [*([f"the Pareto front of {names}:"] if front else []), *front,
+                *self.finals.lines()]
+
+    def take(self):
+        """Return (number, Point) of what is to run next, or None."""
+        return self.again.pop() if self.again else self.study.next()
+
+
+class Sweep:
+    """One Experiment on the boards of `attendants`, or of the workers of a scheduler elsewhere.
+
+    `show` is told of what happens: see show.py.
+    """
+
+    def __init__(self, experiment, client, attendants, runs, show, wait_s):
+        self.experiment, self.kinds = experiment, {}
+        self.summary = engine.Summary(experiment.found)
+        self.stored = deque(maxlen=200)  # keys that boards need not keep any more
+        self._client, self._attendants, self._runs = client, attendants, runs
+        self._show, self._wait = show, wait_s
+        self._elsewhere = not attendants
+        self._came, self._open, self._told = SimpleQueue(), {}, []
+        self._known = {}  # the board's name, or None while it joins, by the worker's address
+        self._start = self._last = time.monotonic()
+        self._next_look, self._all_decided = 0.0, False
+
+    def carry_out(self):
+        """Run all points. Raises BoardError where no board is left to run them."""
+        while not self._finished():
+            self._look()
+            for kind in self.kinds.values():
+                self._fill(kind)
+            self._receive()
+            self._show.refresh(self.kinds.values())
+
+    def _finished(self):
+        self._require_boards()
+        return bool(self.kinds) and not self._joining() and all(
+            kind.searched and kind.finals is not None and kind.finals.done
+            for kind in self.kinds.values()
+        )
+
+    def _joining(self):
+        return any(name is None for name in self._known.values())
+
+    def _held(self):
+        """Tell whether a board may still bring what the last host had it run."""
+        late = time.monotonic() > self._start + self.experiment.limit + limits.CASE_MARGIN
+        return self._joining() or not (late or self._all_decided)
+
+    def _require_boards(self):
+        there = any(each.why is None for each in self._attendants)
+        if there or self._known or self._open or self._held():
+            self._last = time.monotonic()
+        elif time.monotonic() - self._last > (self._wait if self.kinds or self._elsewhere else 0):
+            raise BoardError("no board is left: the same command continues")
+
+    def _look(self):
+        """Let new workers join, and forget those that are gone."""
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK
+        # Before the workers: the worker of a board that is decided is among them.
+        self._all_decided = all(each.decided for each in self._attendants)
+        # A task is unrunnable whose worker is gone.
+        there, stuck = self._client.run_on_scheduler(lambda dask_scheduler: (
+            set(dask_scheduler.workers), {task.key for task in dask_scheduler.unrunnable}
+        ))
+        for key in stuck & set(self._open):
+            self._open[key][0].cancel()
+        for address in set(self._known) - there:
+            self._known.pop(address)
+            for kind in self.kinds.values():
+                kind.boards.pop(address, None)
+        for address in there - set(self._known):
+            self._known[address] = None
+            what = self.experiment
+            self._submit(partial(self._joined, address), workers.join, what.found.name,
+                         what.options, what.limit, workers=[address])
+
+    def _submit(self, then, function, *args, **where):
+        future = self._client.submit(function, *args, pure=False, **where)
+        self._open[future.key] = future, then
+        future.add_done_callback(lambda future: self._came.put(future.key))
+
+    def _receive(self):
+        """Handle what has ended, or wait a TICK for it."""
+        ended = []
+        with suppress(Empty):
+            ended.append(self._open.pop(self._came.get(timeout=TICK)))
+            while True:
+                ended.append(self._open.pop(self._came.get_nowait()))
+        good = [future for future, _ in ended if future.status == "finished"]
+        results = dict(zip(good, self._client.gather(good)))
+        for future, then in ended:
+            then(results[future] if future in results else _error(future))
+        for kind in self.kinds.values():
+            kind.records.sync()
+        for tell in self._told:
+            tell()
+        self._told.clear()
+
+    def _joined(self, address, result):
+        if isinstance(result, Exception) or address not in self._known:
+            self._show.line(f"cannot join: {result}")
+            return
+        board, plan, described, left = result
+        key = space.kind(self.experiment, described)
+        if key not in self.kinds:
+            made = Kind(key, space.Space(self.experiment, described), self._runs, self.summary.add)
+            self.kinds[key] = made
+            total = made.study.total
+            there = f"{made.study.done} of them in results/ already"
+            self._show.line(f"{made.label}: {total} point{'s' * (total != 1)}, {there}")
+        kind = self.kinds[key]
+        kind.records.plans[board] = plan
+        self.stored.extend(key for key in left if kind.records.state(key))
+        kind.left.update((key, (board, outcome)) for key, outcome in left.items())
+        kind.again += kind.study.claim(left)
+        self._submit(partial(self._offered, address, board, kind), workers.offer, kind.key,
+                     workers=[address])
+
+    def _offered(self, address, board, kind, result):
+        if address in self._known and not isinstance(result, Exception):
+            self._known[address] = kind.boards[address] = board
+            self._show.line(f"{board} joins: {kind.label}")
+
+    def _fill(self, kind):
+        """Give every free board of a kind a point."""
+        kind.waits = kind.waits and self._held()
+        if kind.waits:
+            return
+        if kind.searched and kind.finals is None and not self._joining():
+            kind.finals = Finals(kind)
+        if kind.finals is not None:
+            for address, board in kind.boards.items():
+                while point := kind.finals.next(board):
+                    self._run(kind, point, partial(kind.finals.add, board), workers=[address])
+            return
+        while kind.running < len(kind.boards) and (taken := kind.take()):
+            number, point = taken
+            kind.running += 1
+            self._run(kind, point, partial(self._tell, kind, number),
+                      resources={kind.key: 1})
+
+    def _run(self, kind, point, then, **where):
+        """Run a point unless its record is here, or its result came with a board that joined.
+
+        Then `then(point, board, values)`; values None: it did not pass, board None: it was lost.
+        """
+        if kind.records.state(point.key):  # of the best, run again
+            then(point, "", kind.records.values(point.key))
+        elif point.key in kind.left:
+            self._store(kind, point, then, kind.left.pop(point.key))
+        else:
+            what = self.experiment
+            asked = Asked(point.key, what.found.name, point.options, what.limit, [*self.stored])
+            self._submit(partial(self._store, kind, point, then), workers.run, asked, **where)
+
+    def _store(self, kind, point, then, result):
+        """Write what came of a point; it is passed on when it is on the disk."""
+        if isinstance(result, Exception):
+            kind.lost[point.key] += isinstance(result, Lost)
+            if kind.lost[point.key] < _MOST_LOST:
+                then(point, None, None)
+                return
+            result = "", Outcome(None, [], f"{_MOST_LOST} boards were lost at it: {result}")
+        board, outcome = result
+        if outcome.reason == STOPPED:
+            then(point, None, None)
+            return
+        made = engine.result(self.experiment.found, point, outcome, self.experiment.limit)
+        kind.records.add(board or "lost", made)
+        self._told.append(partial(self._written, kind, point, then, board, made))
+
+    def _written(self, kind, point, then, board, made):
+        self.stored.append(point.key)
+        values = kind.records.values(point.key)
+        self.summary.add(point, made.state)
+        if values and values[0] > kind.best.get(board, (0.0,))[0]:
+            kind.best[board] = values
+        then(point, board, values)
+        text = engine.line(self.experiment.found, made)
+        self._show.point(self.kinds.values(), board, point, text)
+
+    def _tell(self, kind, number, point, board, values):
+        kind.running -= 1
+        if board is None:
+            kind.again.append((number, point))
+        else:
+            kind.study.tell(number, values)
+
+
+def _error(future):
+    """Return why a task has no result."""
+    error = future.exception() if future.status == "error" else BoardError("its worker is gone")
+    if isinstance(error, (BoardError, UsageError, KilledWorker)):
+        return error
+    raise error

@@ -1,0 +1,169 @@
+"""Dask's workers: one for each board, as long as that can be reached."""
+
+import logging
+import tempfile
+import threading
+from contextlib import contextmanager
+
+import dask
+from distributed import Client, LocalCluster, Security, Worker, get_worker
+from distributed.utils import sync
+
+from common.errors import UsageError
+from deploy.errors import BoardError
+from deploy.experiments.member import Lost, Member
+
+RETRY = 2.0  # seconds until a board that is away is tried again
+IN_USE = "the board is in use"
+_CLOSING = 30  # seconds
+_SECURE = "tls://"
+# All workers are in this process, and a point is long: what Dask measures of itself, some hundred
+# times a second for each worker, would take most of the processor.
+_SPARING = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.system-monitor.interval": "1h",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.client.scheduler-info-interval": "1h",
+    "distributed.worker.use-file-locking": False,
+}
+
+
+def connect(scheduler=None):
+    """Return a Client of Dask: of a cluster in this process, or of a scheduler with TLS.
+
+    In this process nothing listens, except for Dask's dashboard on loopback where bokeh is
+    installed. The keys for TLS are those of Dask's own configuration. Raises UsageError.
+    """
+    for name in ("distributed", "distributed.worker", "distributed.scheduler"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    dask.config.set(_SPARING)
+    if scheduler is None:
+        cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0",
+                               silence_logs=logging.CRITICAL)
+        return Client(cluster)
+    if not scheduler.startswith(_SECURE):
+        raise UsageError(f"--scheduler {scheduler}: it must begin with {_SECURE}")
+    try:
+        return Client(scheduler, security=Security(require_encryption=True), timeout=15)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"--scheduler {scheduler}: {error}") from error
+
+
+class BoardWorker(Worker):
+    """A Worker for a Member. It has no HTTP server: Dask's own would listen beyond loopback."""
+
+    def __init__(self, client, member, **more):
+        super().__init__(
+            client.scheduler.address, nthreads=1, name=member.board.name, memory_limit=0,
+            security=client.security, **more,
+        )
+        self.member, self.lost, self.gone = member, None, threading.Event()
+
+    def start_http_server(self, *_, **__):
+        """Start none."""
+
+
+class Attendant:
+    """Keeps a worker for a board, in a thread: a board that returns gets a new one.
+
+    `decided` tells whether the board was reached, or refused for another reason than that it is
+    in use: what the last host left there may still be running. `why` says why it is away.
+    """
+
+    def __init__(self, board, client):
+        self.board, self.decided, self.why = board, False, None
+        self._client, self._member = client, Member(board)
+        self._worker, self._stop = None, threading.Event()
+        self._thread = threading.Thread(target=self._attend, daemon=True)
+        self._thread.start()
+
+    def _attend(self):
+        with tempfile.TemporaryDirectory() as folder:
+            while not self._stop.is_set():
+                try:
+                    self._member.connect()
+                except (BoardError, UsageError, OSError) as error:
+                    self._note(str(error))
+                else:
+                    self._serve(folder)
+                self._stop.wait(RETRY)
+
+    def _serve(self, folder):
+        self.why = None
+        self._worker = sync(self._client.loop, self._begin, folder)
+        self.decided = True
+        if self._stop.is_set():
+            self._worker.gone.set()
+        self._worker.gone.wait()
+        lost = self._worker.lost
+        self._note(str(lost or "stopped"))
+        if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
+            self._stop.set()
+        sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
+
+    async def _begin(self, folder):
+        return await BoardWorker(self._client, self._member, local_directory=folder)
+
+    def _note(self, why):
+        if why != self.why and not self._stop.is_set():
+            self.board.say(f"away: {why}")
+        self.why = why
+        self.decided = self.decided or IN_USE not in why
+
+    def stop(self, stored):
+        """End the worker, and the program on the board; `stored` as in Member.forget()."""
+        self._stop.set()
+        self._member.forget(stored)
+        if self._worker:
+            self._worker.gone.set()
+
+    def wait(self):
+        """Wait for what stop() began."""
+        self._thread.join(_CLOSING)
+
+
+def close(attendants, stored):
+    """End the workers; `stored` are keys of points that the boards need not keep."""
+    for each in attendants:
+        each.stop(stored)
+    for each in attendants:
+        each.wait()
+
+
+# What runs on a worker.
+
+
+def join(sample, options, limit_s):
+    """Return (board, its plan, its record of --describe, the Outcomes by key that waited there)."""
+    member = get_worker().member
+    left, member.left = member.left, {}
+    with _noticed():
+        described = member.describe(sample, options, limit_s)
+        return member.board.name, member.plan, described, left
+
+
+def offer(kind):
+    """Make the worker one for points of a kind of device."""
+    worker = get_worker()
+    sync(worker.loop, worker.set_resources, **{kind: 1})
+
+
+def run(asked):
+    """Run a point, as in Member.run(); return (board, Outcome)."""
+    member = get_worker().member
+    with _noticed():
+        return member.board.name, member.run(asked)
+
+
+@contextmanager
+def _noticed():
+    """Let the worker end with the board."""
+    try:
+        yield
+    except BoardError as error:
+        worker = get_worker()
+        worker.lost = worker.lost or error
+        worker.gone.set()
+        raise

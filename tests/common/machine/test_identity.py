@@ -1,0 +1,75 @@
+"""Which board a record is of, by files that look like those of boards."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from fake_sysfs import put
+
+from common.machine import identity
+
+
+def test_a_board_with_a_device_tree(tmp_path):
+    put(tmp_path, "proc/device-tree/model", "Hardkernel Odroid XU4\0")
+    put(tmp_path, "proc/device-tree/compatible", "hardkernel,odroid-xu4\0samsung,exynos5422\0")
+    put(tmp_path, "proc/device-tree/serial-number", "0123456789abcdef\0")
+    put(tmp_path, "proc/meminfo", "MemTotal:        2039844 kB\nMemFree:  1 kB")
+    put(tmp_path, "etc/os-release", 'NAME="x"\nPRETTY_NAME="Ubuntu 20.04.6 LTS"\nID=ubuntu')
+    driver = tmp_path / "sys/bus/platform/drivers/mali"
+    put(driver, "module/parameters", "")
+    device = tmp_path / "sys/class/misc/mali0/device"
+    device.mkdir(parents=True)
+    (device / "driver").symlink_to(driver)
+    put(tmp_path, "sys/module/module/version", "r26p0 (UK version 11.31)")
+    found = identity.board(tmp_path)
+    specimen = found.pop("specimen")
+    assert found == {
+        "model": "Hardkernel Odroid XU4", "soc": "hardkernel,odroid-xu4 samsung,exynos5422",
+        "os": "Ubuntu 20.04.6 LTS", "gpu_driver": "module r26p0 (UK version 11.31)",
+        "memory_bytes": 2039844 * 1024,
+    }
+    assert len(specimen) == 16
+    assert "0123456789abcdef"[:8] not in specimen
+
+
+def test_a_pc(tmp_path):
+    put(tmp_path, "sys/class/dmi/id/sys_vendor", "A Vendor")
+    put(tmp_path, "sys/class/dmi/id/product_name", "A Product")
+    put(tmp_path, "proc/cpuinfo", "processor : 0\nmodel name\t: A CPU\n\nprocessor : 1")
+    put(tmp_path, "etc/machine-id", "f" * 32)
+    (node := tmp_path / "sys/class/drm/renderD128/device").mkdir(parents=True)
+    (driver := tmp_path / "sys/bus/pci/drivers/panfrost").mkdir(parents=True)
+    (node / "driver").symlink_to(driver)
+    found = identity.board(tmp_path)
+    assert (found["model"], found["cpu"]) == ("A Vendor A Product", "A CPU")
+    assert found["gpu_driver"] == "panfrost"
+    assert len(found["specimen"]) == 16
+    put(tmp_path, "etc/machine-id", "e" * 32)
+    identity.board.cache_clear()
+    assert identity.board(tmp_path)["specimen"] != found["specimen"]
+
+
+def test_a_machine_that_tells_nothing(tmp_path):
+    assert identity.board(tmp_path) == {}
+
+
+def test_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 4, 7})
+    assert identity.cores() == "0-2,4,7"
+    assert identity.parsed_cores("0-1,7") == {0, 1, 7}
+    for wrong in ("", "x", "3", "0-", "2-1", "0-9", "-1", "1,,2", "9" * 9):
+        with pytest.raises(ValueError, match="cores"):
+            identity.parsed_cores(wrong)
+
+
+def test_every_thread_of_a_sample_keeps_to_its_cores():
+    core = min(os.sched_getaffinity(0))
+    text = ("import numpy, os; from common.machine import identity; "
+            f"identity.use_cores({{{core}}}); "
+            "tasks = map(int, os.listdir('/proc/self/task')); "
+            "print({c for t in tasks for c in os.sched_getaffinity(t)})")
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True,
+                          check=True)
+    assert done.stdout == f"{{{core}}}\n"

@@ -1,0 +1,94 @@
+"""A board keeps each result until the host has stored it."""
+
+import pytest
+from stub_board import Bench
+
+from deploy.errors import BoardError
+from deploy.experiments.member import Asked, Lost, Member
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    return Bench(tmp_path, monkeypatch, capsys)
+
+
+def key(name):
+    return f"{name:0>32}"
+
+
+def asked(name, *args, limit_s=60, stored=()):
+    return Asked(key(name), "stub", args, limit_s, [key(each) for each in stored])
+
+
+def connected(bench):
+    member = Member(bench.board())
+    member.connect()
+    return member
+
+
+def kept(bench):
+    return sorted(path.name for path in (bench.root / "board" / "points").iterdir())
+
+
+def test_what_the_last_host_did_not_store_waits_for_the_next(bench):
+    first = connected(bench)
+    assert first.left == {}
+    assert first.run(asked("a1")).records[0].metrics == {"gflops": 40.0}
+    first.run(asked("b2", "--do", "wrong"))
+    first.forget([])
+    second = connected(bench)
+    assert set(second.left) == {key("a1"), key("b2")}
+    assert second.left[key("b2")].status == 1
+    second.run(asked("c3", stored=["a1"]))
+    assert kept(bench) == [key("b2"), key("c3")]
+    second.forget([key("b2"), key("c3")])
+    assert connected(bench).left == {}
+    assert len(bench.runs()) == 3
+
+
+def test_a_point_that_the_user_stops_leaves_nothing(bench):
+    member = connected(bench)
+    member._session.send(b'{"stored": []}\n')
+    member.board.stop()
+    with pytest.raises(Lost):  # the program there has ended
+        member.run(asked("a1"))
+    assert kept(bench) == []
+
+
+def test_a_point_that_was_cut_short_has_no_result(bench):
+    (bench.root / "board" / "points" / key("a1") / "stub").mkdir(parents=True)
+    member = connected(bench)
+    assert member.left[key("a1")].reason == "stopped"
+    assert kept(bench) == []
+
+
+def test_a_lost_board_runs_nothing_until_it_is_connected_again(bench):
+    member = connected(bench)
+    member._session._way._process.kill()
+    with pytest.raises(Lost, match="status -9"):
+        member.run(asked("a1"))
+    with pytest.raises(BoardError, match="away"):
+        member.run(asked("a1"))
+    member.connect()
+    assert member.run(asked("a1")).status == 0
+
+
+def test_a_board_in_use_says_so(bench):
+    member = connected(bench)
+    with pytest.raises(BoardError, match="the board is in use: "):
+        connected(bench)
+    member.forget([])
+
+
+def test_how_a_point_ended(bench):
+    member = connected(bench)
+    late = member.run(asked("a1", "--do", "hang", limit_s=1))
+    assert (late.status, late.reason) == (None, "no end within 1 s: killed")
+    crash = member.run(asked("a2", "--do", "crash"))
+    assert (crash.status, crash.reason) == (-11, "killed by SIGSEGV: last words ?[1m")
+    silent = member.run(asked("a3", "--do", "silent"))
+    assert silent.reason == "ended with status 3 and left no record"
+    described = member.describe("stub", (), 60)
+    assert described.params["kernels"][0]["name"] == "01_k"
+    with pytest.raises(BoardError, match="ended with status 2 and left no record"):
+        member.describe("none", (), 60)

@@ -1,0 +1,70 @@
+"""Options of a sample after --: checked here before they travel."""
+
+import json
+
+import pytest
+
+from common import record
+
+
+@pytest.fixture
+def deployed(stub, fab):
+    folder = stub("hello")
+    with open(folder / "sample.toml", "a") as toml:
+        toml.write('[options]\nvalues = ["--case"]\n')
+    assert fab("deploy").returncode == 0
+    return folder
+
+
+def test_a_run_with_options_comes_home(deployed, fab, project):
+    done = fab("run", "hello", "--", "--case", "mine")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 of 1 passed" in done.stdout
+    (path,) = project.glob("results/local/*/hello/asked.jsonl")
+    assert record.read(path)[0].variant == "mine"
+    plan = json.loads((path.parents[1] / "plan.json").read_text())
+    assert plan["cases"][0]["args"] == ["--case", "mine"]
+
+
+def test_a_record_is_repeated_on_a_board(deployed, fab, project):
+    fab("run", "hello", "--", "--case", "mine")
+    (path,) = project.glob("results/local/*/hello/asked.jsonl")
+    done = fab("replay", f"{path}:1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "agree: it passes again; no times to compare" in done.stdout
+    toml = '[local]\npython = "/no/python"\n'  # it is the board that runs it
+    (project / "boards.toml").write_text(toml)
+    done = fab("replay", f"{path}:1")
+    assert (done.returncode, done.stdout.count("cannot start /no/python")) == (3, 1)
+    (project / "samples" / "hello" / "run.py").write_text("raise SystemExit(2)")
+    (project / "boards.toml").write_text("")
+    done = fab("replay", f"{path}:1", "--", "--case", "other")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "differ: recorded as passed, now error" in done.stdout
+
+
+def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
+    (project / "boards.toml").write_text('[local]\npython = "/no/python"\n')
+    done = fab("sweep", "hello")
+    assert (done.returncode, done.stderr) == (
+        3, "fab: error: no board is left: the same command continues\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
+        (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
+        (("run", "none", "--", "--case", "x"), "no sample 'none'"),
+        (("list", "--", "ls"), "options after -- are for run, sweep, replay only"),
+        (("sweep", "none"), "none: "),
+        (("sweep", "hello", "--rounds", "-1"), "--rounds"),
+        (("sweep", "hello", "--budget", "x"), "--budget x: give a whole number"),
+        (("sweep", "hello", "--scheduler", "tcp://h"), "it must begin with tls://"),
+    ],
+)
+def test_wrong_usage(deployed, fab, line, message):
+    done = fab(*line)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert message in done.stderr

@@ -1,0 +1,160 @@
+"""The points of an experiment on one kind of device: its axes, and the parameters of a kernel."""
+
+import re
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+
+from common import constraints, manifest, record, tuned
+from common.errors import UsageError
+from tools import command, points
+
+MOST = 10**6  # points
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment's file says; each key is explained in docs/experiments.md.
+
+    `axes` has values (text) by option, `parameters` has values (whole numbers) by the name of a
+    parameter of `kernel`. `budget` None is every point. `limit` is in seconds.
+    """
+
+    name: str
+    found: manifest.Manifest
+    options: tuple = ()
+    axes: dict = field(default_factory=dict)
+    kernel: str | None = None
+    parameters: dict = field(default_factory=dict)
+    search: str = "all"
+    budget: int | None = None
+    seed: int = 0
+    objectives: tuple = ()
+    sensors: tuple = ()
+    limit: int = 60
+    rounds: int = 5
+
+
+class Space:
+    """Every legal combination of an Experiment, as a sample describes itself on a device.
+
+    `names` are its dimensions: options, then parameters of the kernel. `candidates` are tuples of
+    their values, the default first. `fixed` are the parameters that the options set.
+    """
+
+    def __init__(self, experiment, described):
+        """Take the record of --describe. Raises UsageError where nothing can be run."""
+        self.experiment, self.described = experiment, described
+        self._identity = points.Identity(experiment.found.name, described)
+        self.fixed, self._flags = {}, {}
+        axes = {name: _numbers(values) for name, values in experiment.axes.items()}
+        self.kernel = None
+        choices, first = [()], ()
+        parameters = {}
+        if experiment.kernel is not None:
+            self.kernel = _pick(described.params.get("kernels"), experiment.kernel)
+            parameters, choices, first = self._choices(axes)
+        self.names = (*axes, *parameters)
+        self.values = {**axes, **parameters}
+        default = (*(values[0] for values in axes.values()), *first)
+        every = (axis + choice for choice in choices for axis in product(*axes.values()))
+        found = list(islice(every, MOST + 1))
+        if len(found) > MOST:
+            raise UsageError(f"{experiment.name} has more than {MOST} points: fix a parameter")
+        self.candidates = [default, *(each for each in found if each != default)]
+
+    def _choices(self, axes):
+        """Return the open parameters with their values, the legal choices, and the default.
+
+        An axis of a parameter's option has the values to try: it is taken out of `axes`.
+        """
+        kernel = self.kernel
+        space, self._flags, known = command.described_space(kernel, self.described)
+        wanted = {name: axes.pop(flag) for name, flag in self._flags.items() if flag in axes}
+        for name, values in wanted.items():
+            if not all(isinstance(value, int) for value in values):
+                raise UsageError(f"{self._flags[name]} {' '.join(values)}: give whole numbers")
+        wanted = {**self.experiment.parameters, **wanted}
+        if unknown := set(wanted) - set(space.defaults):
+            raise UsageError(f"{kernel['name']} has no parameter {min(unknown)}")
+        self.fixed = self._given()
+        space = replace(space, values={**space.values, **wanted})
+        default = constraints.choose(space, self.fixed, known, kernel["name"]).params
+        names = [name for name in space.defaults if name not in self.fixed]
+        found = islice(constraints.legal(space, known, self.fixed), MOST + 1)
+        choices = [tuple(params[name] for name in names) for params in found]
+        first = tuple(default[name] for name in names)
+        values = {name: sorted({*space.values[name], default[name]}) for name in names}
+        return values, choices, first
+
+    def _given(self):
+        """Return the parameters that the options set."""
+        by_flag = {flag: name for name, flag in self._flags.items()}
+        fixed, left = {}, iter(self.experiment.options)
+        for word in left:
+            flag, joined, value = word.partition("=")
+            if flag in by_flag:
+                value = value if joined else next(left, "")
+                if not (value.isascii() and value.isdigit() and len(value) < 10):
+                    raise UsageError(f"{flag} {value}: give a whole number")
+                fixed[by_flag[flag]] = int(value)
+        return fixed
+
+    def store(self, candidate, params, folder=None, **judged):
+        """Store a candidate where the sample looks for it, or in a folder; return the path, or None
+        for a sample that looks nowhere.
+
+        `params` are those of its record, `judged` is what the entry says beside them. Raises
+        UsageError.
+        """
+        found, device = self.experiment.found, self.described.device
+        folder = folder or (found.tools.tuned and found.folder / found.tools.tuned)
+        return folder and tuned.store(folder, tuned.identity(device), {
+            "kernel": self.kernel["name"], "precision": params.get("precision", "single"),
+            "size": str(params.get("size")), "params": self.params(candidate),
+            "driver": device["driver"], "when": record.now(), **judged,
+        })
+
+    def params(self, candidate):
+        """Return the parameters of the kernel in a candidate."""
+        chosen = dict(zip(self.names, candidate))
+        return {name: chosen.get(name, self.fixed.get(name)) for name in self._flags}
+
+    def point(self, candidate):
+        """Return the Point of a candidate."""
+        pairs = [(self._flags.get(name, name), str(value))
+                 for name, value in zip(self.names, candidate)]
+        words = points.words(pairs)
+        kernel = self.kernel["options"] if self.kernel else ()
+        return self._identity.point((*kernel, *self.experiment.options, *words), " ".join(words))
+
+    def other(self, words):
+        """Return the Point of other words before the options, such as what the sample chooses."""
+        return self._identity.point((*words, *self.experiment.options), " ".join(words))
+
+    def again(self, point, number):
+        """Return the Point of a further round: the same options, a key of its own."""
+        return point._replace(key=self._identity.point((*point.options, f"#{number}")).key)
+
+
+def kind(experiment, described):
+    """Return what is equal for equal code, device and driver, by a record of --describe."""
+    return points.Identity(experiment.found.name, described).point(()).key
+
+
+def _numbers(values):
+    """Return the values of an axis, as whole numbers where all are: they have an order."""
+    whole = all(re.fullmatch("0|[1-9][0-9]{0,8}", value) for value in values)
+    return tuple(map(int, values)) if whole else values
+
+
+def _pick(kernels, wanted):
+    """Return the described kernel that a name or an option's value means; "" is the only one.
+
+    Raises UsageError.
+    """
+    tunable = [k for k in kernels if k.get("space")] if isinstance(kernels, list) else []
+    named = [k for k in tunable if wanted in ("", k["name"], *k["options"][1:])]
+    if len(named) != 1:
+        have = ", ".join(kernel["name"] for kernel in tunable) or "none"
+        raise UsageError(f"kernel {wanted or 'NAME'}: name one that has parameters: {have}")
+    return named[0]
