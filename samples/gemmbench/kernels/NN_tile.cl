@@ -40,7 +40,7 @@
 #define WIDTH 4 /* elements of a vector: 2 or 4 */
 #endif
 #ifndef ROWS
-#define ROWS 1
+#define ROWS 1 /* or 2 */
 #endif
 #ifndef UNROLL
 #define UNROLL 1
@@ -71,12 +71,17 @@
 #else
 #define CHUNK K
 #endif
-/* Add the product of an element of each vector of A with WIDTH elements of row k of B. */
-#define ADD(element, k)                                         \
-    do {                                                        \
-        const VECTOR b = VLOAD(0, Bj + (k) * ldb);              \
-        for (uint r = 0; r < ROWS; r++)                         \
-            sums[r] += a[r].element * b;                        \
+#if ROWS == 2
+#define SECOND(statement) statement /* of the second row */
+#else
+#define SECOND(statement)
+#endif
+/* Add the products of a0 and a1, elements of A in column k, with WIDTH elements of row k of B. */
+#define ADD(a0, a1, k)                             \
+    do {                                           \
+        const VECTOR b = VLOAD(0, Bj + (k) * ldb); \
+        sum0 += a0 * b;                            \
+        SECOND(sum1 += a1 * b);                    \
     } while (0)
 
 __kernel void gemm(__global const STORED *restrict A, __global const STORED *restrict B,
@@ -90,7 +95,8 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
     const bool whole = j + WIDTH <= N && (ROWS == 1 || i + ROWS <= M);
     __global const STORED *Ai = A + (size_t)i * lda, *Bj = B + j;
 
-    VECTOR sums[ROWS] = {(VECTOR)(0)}, a[ROWS];
+    VECTOR sum0 = (VECTOR)(0);
+    SECOND(VECTOR sum1 = (VECTOR)(0));
     for (size_t start = 0; start < K; start += CHUNK) {
         const size_t end = min(start + CHUNK, (size_t)K);
         size_t k = start;
@@ -98,32 +104,27 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
             for (; k + UNROLL * WIDTH <= end; k += UNROLL * WIDTH) {
                 #pragma unroll
                 for (uint v = 0; v < UNROLL * WIDTH; v += WIDTH) {
-                    #pragma unroll
-                    for (uint r = 0; r < ROWS; r++)
-                        a[r] = VLOAD(0, Ai + r * lda + k + v);
-                    ADD(x, k + v);
-                    ADD(y, k + v + 1);
+                    const VECTOR a0 = VLOAD(0, Ai + k + v);
+                    SECOND(const VECTOR a1 = VLOAD(0, Ai + lda + k + v));
+                    ADD(a0.x, a1.x, k + v);
+                    ADD(a0.y, a1.y, k + v + 1);
 #if WIDTH == 4
-                    ADD(z, k + v + 2);
-                    ADD(w, k + v + 3);
+                    ADD(a0.z, a1.z, k + v + 2);
+                    ADD(a0.w, a1.w, k + v + 3);
 #endif
                 }
             }
-            for (; k < end; k++) {
-                #pragma unroll
-                for (uint r = 0; r < ROWS; r++)
-                    sums[r] += LOAD(r * lda + k, Ai) * VLOAD(0, Bj + k * ldb);
-            }
+            for (; k < end; k++)
+                ADD(LOAD(k, Ai), LOAD(lda + k, Ai), k);
         }
 #ifdef DK
         barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     }
-    #pragma unroll
-    for (uint r = 0; r < ROWS; r++) {
-        __global STORED *c = C + (size_t)(i + r) * ldc + j;
-        if (whole)
-            VSTORE(alpha * sums[r] + beta * VLOAD(0, c), 0, c);
+    if (whole) {
+        __global STORED *c = C + (size_t)i * ldc + j;
+        VSTORE(alpha * sum0 + beta * VLOAD(0, c), 0, c);
+        SECOND(VSTORE(alpha * sum1 + beta * VLOAD(0, c + ldc), 0, c + ldc));
     }
 
     /* What is left over at the right and at the bottom, one element at a time. */
