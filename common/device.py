@@ -210,6 +210,12 @@ def type_of(device):
     return "other"
 
 
+def rounds_to_nearest(device, dtype):
+    """Tell whether arithmetic in a real type is rounded to nearest: float16 may be truncated."""
+    nearest = cl.device_fp_config.ROUND_TO_NEAREST
+    return np.dtype(dtype) != np.float16 or bool(device.half_fp_config & nearest)
+
+
 def describe(device, limit):
     """Return what a record keeps of the device and the Limits that were kept to: plain data."""
     return {

@@ -2,7 +2,7 @@
 
 A driver may crash the process, hang, or compute nonsense. None is chosen by default before
 common/probe.py has run on it. The verdicts are kept in the user's cache (XDG_CACHE_HOME, else
-~/.cache, below opencl-samples/drivers), by the driver's libraries and versions, and the machine.
+~/.cache, below opencl-samples/drivers), by the driver's libraries and versions, and the CPU.
 """
 
 import contextlib
@@ -185,13 +185,12 @@ def _read(file):
 
 @lru_cache(maxsize=1)
 def _machine():
-    """Return what a verdict holds for: libraries, the machine, its kernel, drivers' variables."""
+    """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
     settings = {n: v for n, v in os.environ.items() if n.startswith(("POCL_", "RUSTICL_", "CL_"))}
     for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
         settings.pop(varying, None)
     about = [[file, *_stamp(library)] for file, library in icd.libraries().items()]
-    machine = [platform.node(), platform.machine(), platform.release()]
-    return {"libraries": about, "machine": machine, "settings": settings}
+    return {"libraries": about, "cpu": _cpu(), "kernel": platform.release(), "settings": settings}
 
 
 def _stamp(library):
@@ -200,6 +199,18 @@ def _stamp(library):
         about = os.stat(library)
         return library, about.st_size, about.st_mtime_ns
     return (library,)
+
+
+def _cpu():
+    """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.read(65536).splitlines()
+    except OSError:
+        return platform.machine()
+    names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
+    kept = sorted({line for line in lines if line.startswith(names)})
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
 
 
 def _ask(job):

@@ -233,7 +233,7 @@ MATRIX_UNITS = define(
 _DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64}
 _SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32}
 _WORTH = 2**18  # elements that are worth waking another core for
-_IN_L1 = 2048  # sums
+_RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 
 
 def _cores(problem, device):
@@ -258,8 +258,9 @@ def _dots_groups(problem, params, device):
 def _sums_start(given, problem, limits, device):
     if type_of(device) != "cpu":
         return _SUMS
-    cores, width = _cores(problem, device)
-    columns = -(-problem.size.N // (cores * width)) * width  # of each core
+    (cores, width), N = _cores(problem, device), problem.size.N
+    cores = min(cores, -(-N // _RUN))
+    columns = -(-N // (cores * width)) * width  # of each core
     return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": min(columns, _IN_L1)}
 
 

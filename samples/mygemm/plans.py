@@ -162,11 +162,10 @@ def plan(kernel, given, problem, limits, device):
     else:
         columns, rows = _values(kernel.per_item, params)
         total = _whole((-(-size.N // columns), -(-size.M // rows)), local)
-    passes = tuple(
-        (each.entry, _whole(_values(each.items, known), group), group)
-        for each in kernel.passes
-        for group in [_values(each.local, known) or local]
-    )
+    passes = []
+    for each in kernel.passes:
+        group = _values(each.local, known) or local
+        passes.append((each.entry, _whole(_values(each.items, known), group), group))
     work = constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}
@@ -178,15 +177,9 @@ def plan(kernel, given, problem, limits, device):
     used = constraints.local_bytes(kernel.space, params, known)
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
-        used, size, _values(kernel.align, params), passes, room, shared,
+        used, size, _values(kernel.align, params), tuple(passes), room, shared,
         constraints.evaluate(kernel.chain, known),
     )
-
-
-def rounds_to_nearest(problem, device):
-    """Tell whether a device does, which OpenCL does not ask of it in half precision."""
-    nearest = cl.device_fp_config.ROUND_TO_NEAREST
-    return problem.precision != "half" or bool(device.half_fp_config & nearest)
 
 
 def _values(expressions, known):

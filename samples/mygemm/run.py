@@ -84,7 +84,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
 
     # Make the inputs, and what they must give.
     drawn = args.data, args.seed, args.alpha, args.beta
-    expected = Expected(*problem[:2], *drawn, plans.rounds_to_nearest(problem, queue.device))
+    expected = Expected(*problem[:2], *drawn, device.rounds_to_nearest(queue.device, problem.dtype))
     stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.

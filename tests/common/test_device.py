@@ -3,6 +3,7 @@
 import os
 from types import SimpleNamespace
 
+import numpy as np
 import pyopencl as cl
 import pytest
 
@@ -233,3 +234,11 @@ def test_what_a_driver_says_while_it_loads(build_only, said, monkeypatch, capfd)
     monkeypatch.setitem(program._asked, "build_only", build_only)
     device.choose()
     assert capfd.readouterr().err == said
+
+
+def test_only_half_precision_may_be_truncated():
+    fp = cl.device_fp_config
+    for config, nearest in ((fp.ROUND_TO_NEAREST | fp.INF_NAN, True), (fp.ROUND_TO_ZERO, False)):
+        chip = SimpleNamespace(half_fp_config=config)
+        assert device.rounds_to_nearest(chip, np.float16) == nearest
+        assert device.rounds_to_nearest(chip, np.float32)

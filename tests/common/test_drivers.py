@@ -201,3 +201,9 @@ def test_the_probe_ships_to_boards():
 
     wanted = {"common/probe.cl", "common/probe.py", "common/machine/keeper.py"}
     assert wanted <= set(samples.shipped(samples.load(), ROOT))
+
+
+def test_a_verdict_holds_for_one_cpu(monkeypatch):
+    here = drivers._machine.__wrapped__()
+    monkeypatch.setattr(drivers, "_cpu", lambda: "another")
+    assert drivers._machine.__wrapped__() != here

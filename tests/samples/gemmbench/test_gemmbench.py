@@ -69,11 +69,9 @@ def test_kernels_of_one_idea_share_a_source():
         files.setdefault(keys["file"], []).append(name)
     assert sorted(files) == sorted(path.name for path in (FOLDER / "kernels").glob("*.cl"))
     assert files["1x1_complex.cl"] == [f"{t}GEMM_N{b}_1x1" for t in "CZ" for b in "NT"]
-    one_row, two_rows = ("", "_barrier", "_unroll2"), ("", "_barrier", "_mnk")
-    assert set(files["NN_tile.cl"]) == {
-        "HGEMM_NN_4x1", *(f"{kernel}{v}" for kernel, variants in (
-            ("SGEMM_NN_4x1", one_row), ("DGEMM_NN_2x1", one_row),
-            ("SGEMM_NN_4x2", two_rows), ("DGEMM_NN_2x2", two_rows)) for v in variants),
+    assert set(files["NN_1_row.cl"]) == {
+        "HGEMM_NN_4x1", *(f"{kernel}{v}" for kernel in ("SGEMM_NN_4x1", "DGEMM_NN_2x1")
+                          for v in ("", "_barrier", "_unroll2")),
     }
 
 

@@ -134,3 +134,15 @@ def test_the_best_for_a_vector(sample, queue, tmp_path, size, label):
     problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
     ((kernel, given),) = sample.kernels.best(args, problem, about, limits, queue.device)
     assert (kernel.label, given) == (label, {})
+
+
+def test_a_narrow_b_is_read_by_one_core(sample, queue):
+    """Cores that read pieces of the same short rows are slower than one that reads them whole."""
+    found = []
+    for size in (gemm.Size(1, 64, 100000), gemm.Size(1, 4096, 4096)):
+        problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+        limits = device.limits(queue.device)
+        made = sample.plans.plan(sample.kernels.ROW_SUMS, {}, problem, limits, queue.device)
+        found.append(made.global_size)
+    assert found[0] == (1, 1)
+    assert found[1][0] >= min(2, queue.device.max_compute_units)
