@@ -80,7 +80,10 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
     const bool whole = j + WIDTH <= n; /* false only if n is less than WIDTH */
     __global const STORED *Ai = A + (size_t)i * n, *Bj = B + (size_t)j * n;
 
-    VECTOR sums[WIDTH] = {(VECTOR)(0)}, total = (VECTOR)(0);
+    VECTOR sums[WIDTH], total = (VECTOR)(0);
+    #pragma unroll
+    for (uint c = 0; c < WIDTH; c++) /* Mesa's compilers for Mali abort at an initializer */
+        sums[c] = (VECTOR)(0);
     for (size_t start = 0; start < n; start += CHUNK) {
         const size_t end = min(start + CHUNK, (size_t)n);
         size_t k = start;

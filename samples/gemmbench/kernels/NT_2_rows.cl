@@ -79,7 +79,10 @@ __kernel void gemm(__global const REAL *restrict A, __global const REAL *restric
     __global const REAL *A0 = A + i * lda, *A1 = A0 + lda;
     __global const REAL *Bj = B + j * ldb;
 
-    VECTOR sums0[WIDTH] = {(VECTOR)(0)}, sums1[WIDTH] = {(VECTOR)(0)};
+    VECTOR sums0[WIDTH], sums1[WIDTH];
+    #pragma unroll
+    for (uint c = 0; c < WIDTH; c++) /* Mesa's compilers for Mali abort at an initializer */
+        sums0[c] = sums1[c] = (VECTOR)(0);
     VECTOR total0 = (VECTOR)(0), total1 = total0;
     for (size_t start = 0; start < K; start += CHUNK) {
         const size_t end = min(start + CHUNK, (size_t)K);
