@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from common import record
-from common.errors import SampleError
+from common.errors import OpenCLFailure, UsageError
 from common.manifest import MOST_SECONDS
 from common.text import printable
 from deploy import home, ship
@@ -22,6 +22,10 @@ STOPPED = "stopped"  # the reason of a point that was cut short: its result is n
 
 class Lost(BoardError):
     """A board was lost while it ran a point."""
+
+
+class Refused(BoardError):
+    """The sample on a board does not take the options."""
 
 
 @dataclass
@@ -55,11 +59,16 @@ class Member:
         self._session = session
 
     def describe(self, sample, options, limit_s):
-        """Return the record of --describe. Raises BoardError where there is none."""
+        """Return the record of --describe.
+
+        Raises BoardError where there is none: Refused if the options are wrong.
+        """
         done = self.once(sample, (*options, "--describe"), limit_s)
         try:
             return child.described(sample, done)
-        except SampleError as error:
+        except UsageError as error:
+            raise Refused(str(error)) from error
+        except OpenCLFailure as error:
             raise BoardError(str(error)) from error
 
     def once(self, sample, options, limit_s):

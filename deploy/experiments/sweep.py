@@ -82,7 +82,11 @@ class Sweep:
         self._next_look, self._all_decided = 0.0, False
 
     def carry_out(self):
-        """Run all points. Raises BoardError where no board is left to run them."""
+        """Run all points.
+
+        Raises BoardError where no board is left to run them, UsageError where none takes the
+        options.
+        """
         while not self._finished():
             self._look()
             for kind in self.kinds.values():
@@ -110,6 +114,9 @@ class Sweep:
         if there or self._known or self._open or self._held():
             self._last = time.monotonic()
         elif time.monotonic() - self._last > (self._wait if self.kinds or self._elsewhere else 0):
+            refused = [each.refused for each in self._attendants]
+            if refused and all(refused):
+                raise UsageError(str(refused[0]))
             raise BoardError("no board is left: the same command continues")
 
     def _look(self):

@@ -11,7 +11,7 @@ from distributed.utils import sync
 
 from common.errors import UsageError
 from deploy.errors import BoardError
-from deploy.experiments.member import Lost, Member
+from deploy.experiments.member import Lost, Member, Refused
 
 RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"
@@ -69,11 +69,12 @@ class Attendant:
     """Keeps a worker for a board, in a thread: a board that returns gets a new one.
 
     `decided` tells whether the board was reached, or refused for another reason than that it is
-    in use: what the last host left there may still be running. `why` says why it is away.
+    in use: what the last host left there may still be running. `why` says why it is away, and
+    `refused` what is wrong with the options.
     """
 
     def __init__(self, board, client):
-        self.board, self.decided, self.why = board, False, None
+        self.board, self.decided, self.why, self.refused = board, False, None, None
         self._client, self._member = client, Member(board)
         self._worker, self._stop = None, threading.Event()
         self._thread = threading.Thread(target=self._attend, daemon=True)
@@ -101,6 +102,7 @@ class Attendant:
         self._note(str(lost or "stopped"))
         if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
             self._stop.set()
+        self.refused = lost if isinstance(lost, Refused) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
 
     async def _begin(self, folder):

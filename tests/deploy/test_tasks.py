@@ -51,6 +51,13 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     )
 
 
+def test_a_sweep_with_an_option_that_there_is_not_has_one_line(deployed, fab):
+    done = fab("sweep", "hello", "--", "--nosuch", "3")
+    assert done.returncode == 2
+    assert done.stderr.startswith("fab: error: hello: ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
