@@ -19,7 +19,7 @@ from pathlib import Path
 import pyopencl as cl
 
 from common import files, mesa
-from common.errors import WRONG_RESULT, OpenCLFailure, UsageError
+from common.errors import UNSUPPORTED, WRONG_RESULT, OpenCLFailure, UsageError
 from common.text import size_text
 
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
@@ -99,7 +99,7 @@ def build(context, path, defines=None, options=(), before=()):
             raise _failure(path, why, _with_source(str(error), texts)) from error
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
-        raise _failure(path, f": {wrong}", None)
+        raise _failure(path, f": {wrong}", None, (UNSUPPORTED, "unsupported"))
     if builds_only():
         _made[program.int_ptr] = time.perf_counter() - started, made, program
     program = cl.Program(program)
@@ -108,12 +108,15 @@ def build(context, path, defines=None, options=(), before=()):
     return program
 
 
-def _failure(path, why, log):
-    """Return the OpenCLFailure of a build: with --build-only it is the result."""
+def _failure(path, why, log, result=(WRONG_RESULT, "failed")):
+    """Return the OpenCLFailure of a build: with --build-only it is the `result`.
+
+    A compiler that refuses a kernel fails; one that breaks at it, as by a crash, is unsupported.
+    """
     failure = OpenCLFailure(f"{path.name}{why}")
     failure.log = log
     if builds_only():
-        failure.exit_status, failure.record_status = WRONG_RESULT, "failed"
+        failure.exit_status, failure.record_status = result
     return failure
 
 

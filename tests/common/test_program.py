@@ -48,7 +48,7 @@ def test_an_error_of_mesa_is_one_whatever_the_build_returns(
     monkeypatch.setattr(program.mesa, "error", lambda said: "MESA: error: export failed")
     with pytest.raises(OpenCLFailure, match=r"f\.cl: MESA: error: export failed") as e:
         build(queue.context, tmp_path / "f.cl")
-    assert (e.value.exit_status, e.value.record_status) == (1, "failed")
+    assert (e.value.exit_status, e.value.record_status) == (77, "unsupported")
 
 
 def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, monkeypatch, capsys):
