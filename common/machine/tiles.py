@@ -60,6 +60,7 @@ UNITS = _tiles(
     ((32, 64, 16, 32, 4), 3, 1.4, 100),
     ((32, 32, 16, 16, 4), 4, 1.1, 100),
 )
+WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
 
 
 def count(size, params):
@@ -72,7 +73,7 @@ def shared(size, params, units):
 
     `units` are the device's compute units. With SPLITS 1 there are none.
     """
-    tiles, full = count(size, params), _AT_ONCE * units
+    tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
     if params["SPLITS"] == 1:
         return 0
     return tiles % full if tiles > full else tiles

