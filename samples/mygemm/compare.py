@@ -11,7 +11,7 @@ import numpy as np
 import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, record, table
+from common import cli, gemm, interleaved, libraries, record, steps, table
 from common.errors import (
     PASSED,
     WRONG_RESULT,
@@ -167,7 +167,7 @@ def build_only(args, queue, limits, about, results, picked):
                 result.at("building")
                 result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
-                for name, kernel in plans.others(result.built).items():
+                for name, kernel in steps.others(result.built).items():
                     made = report(f"{result.name} {name}", kernel)["metrics"]
                     result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"

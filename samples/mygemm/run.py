@@ -21,7 +21,7 @@ try:
     import plans
     import pyopencl as cl
 
-    from common import cli, device, gemm, roofline
+    from common import cli, device, gemm, roofline, steps
     from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
@@ -137,7 +137,7 @@ def check(built, alpha, stream, expected):
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
     # Where the kernel wants whole tiles, or A transposed, these are copies, and steps make them.
-    A, B, C, before, after = plans.copies(built, stream, beta)
+    A, B, C, before, after = steps.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
     (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
@@ -145,17 +145,17 @@ def enqueuer(built, alpha, beta, stream):
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
         *(real(beta), C.device, np.int32(C.ld)),
     ]
-    before += plans.passes(built, stream, arguments)
+    before += steps.passes(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
-    launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    steps, queue = [*before, launch, *plans.added(built, arguments), *after], stream.queue
-    built.steps = [what for what, *_ in steps]
+    launch = steps.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
+    launches, queue = [*before, launch, *steps.added(built, arguments), *after], stream.queue
+    built.steps = [what for what, *_ in launches]
 
     def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive
         return [
             cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-            for _, kernel, global_size, local_size in steps
+            for _, kernel, global_size, local_size in launches
         ]
 
     return enqueue
