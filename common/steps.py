@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from common.gemm import REAL, buffer_bytes, require_room
+from common.gemm import REAL
 from common.program import build
+from common.room import buffer_bytes, require_room
 
 
 class Copy(NamedTuple):
-    """A matrix that a copy fills: as much of a Matrix as a kernel is given."""
+    """A matrix that a copy fills: as much of a Matrix as a kernel is given. Or a batch of them."""
 
     device: cl.Buffer
     rows: int
@@ -33,6 +34,14 @@ class Step(NamedTuple):
     global_size: tuple
     local_size: tuple
 
+    def times(self, products):
+        """Return it for a batch: dimension 2 of its NDRange goes over the products."""
+        if products == 1:
+            return self
+        ones = (1,) * (2 - len(self.local_size))
+        return self._replace(global_size=(*self.global_size, *ones, products),
+                             local_size=(*self.local_size, *ones, 1))
+
 
 def wanted(plan):
     """Return {name: (rows, columns)} of the copies that a plan needs."""
@@ -40,12 +49,32 @@ def wanted(plan):
     P, transposed = plan.size, plan.kernel.transpose_a
     own = {"A": (M, K), "B": (K, N), "C": (M, N)}
     given = {"A": (P.K, P.M) if transposed else (P.M, P.K), "B": (P.K, P.N), "C": (P.M, P.N)}
-    strides = zip(own, plan.problem[2:], plan.align)
+    strides = zip(own, plan.problem.leading, plan.align)
     unaligned = [name for name, ld, unit in strides if ld % unit]
     return {
         name: shape for name, shape in given.items()
         if shape != own[name] or name in unaligned or (name == "A" and transposed)
     }
+
+
+def _copied(plan):
+    """Return {name: bytes} of the copies that a plan needs."""
+    each = plan.problem.batch * plan.problem.dtype.itemsize
+    return {name: prod(shape) * each for name, shape in wanted(plan).items()}
+
+
+def of_batch(plan):
+    """Return (defines, files before its own) by which a kernel finds what a product of a batch has.
+
+    The defines are the bytes from there to what the next one has.
+    """
+    products = plan.problem.batch
+    if products == 1:
+        return {}, ()
+    own = dict(zip("ABC", buffer_bytes(plan.problem).values()))
+    taken = {**own, **_copied(plan), **plan.room}
+    strides = {f"STRIDE_{name}": size // products for name, size in taken.items()}
+    return strides, (plan.kernel.file.with_name("batch.cl"),)
 
 
 def copies(built, stream, beta):
@@ -55,8 +84,8 @@ def copies(built, stream, beta):
     """
     taken, before, after = {name: getattr(stream, name) for name in "ABC"}, [], []
     for name, (rows, columns) in wanted(built.plan).items():
-        own, nbytes = taken[name], rows * columns * built.plan.problem.dtype.itemsize
-        made = taken[name] = Copy(stream.room(name, nbytes), rows, columns, columns)
+        own, room = taken[name], stream.room(name, _copied(built.plan)[name])
+        made = taken[name] = Copy(room, rows, columns, columns)
         if name != "C" or beta:
             what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
             before.append(_step(built, f"{what} {name}", own, made))
@@ -112,22 +141,25 @@ def others(built):
 
 def _beside(built, entry):
     """Return a kernel of another file: `pad`, `transpose` or `add`."""
-    plan, defines = built.plan, {"TILE": built.side}
+    plan, defines, files = built.plan, {"TILE": built.side}, ()
     if entry == "add":
-        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+        defines, files = of_batch(plan)
+        defines |= {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
         defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
     defines |= {"REAL": REAL[plan.problem.dtype]}
     path = plan.kernel.file.with_name(f"{entry}.cl")
-    return cl.Kernel(_program(built.program.context, path, (*defines.items(),)), entry)
+    return cl.Kernel(_program(built.program.context, path, (*defines.items(),), files), entry)
 
 
-_program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))
+@lru_cache(maxsize=8)
+def _program(context, path, defines, files):
+    return build(context, path, dict(defines), before=files)
 
 
 def require_memory(plan, limits):
     """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
-    need, itemsize = buffer_bytes(plan.problem), plan.problem.dtype.itemsize
-    need |= {f"a copy of {name}": prod(shape) * itemsize for name, shape in wanted(plan).items()}
+    need = buffer_bytes(plan.problem)
+    need |= {f"a copy of {name}": size for name, size in _copied(plan).items()}
     need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
              for role, each in plan.room.items()}
     require_room(plan.problem, need, limits)

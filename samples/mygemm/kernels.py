@@ -108,7 +108,7 @@ def _packed_start(given, problem, limits, device):
     """Return the fastest parameters that are legal, those that are given among them."""
     known = constraints.facts(limits, problem.dtype.itemsize)
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    about = native, problem.dtype.itemsize, limits.local_mem_size, type_of(device) == "cpu"
+    about = problem, native, limits.local_mem_size, type_of(device) == "cpu"
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
     wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
@@ -116,11 +116,11 @@ def _packed_start(given, problem, limits, device):
 
 
 def _packed_groups(problem, params, device):
-    return blocking.shares(problem.size, params, device.max_compute_units * params["GROUPS"])
+    return blocking.shares(problem, params, device.max_compute_units * params["GROUPS"])
 
 
 def _packed_more(problem, params, limits, device):
-    return {"PREFETCH": 1} if type_of(device) == "cpu" else {}, ()
+    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
 
 
 PACKED = define(
@@ -143,7 +143,7 @@ def _warps(problem, limits, device):
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if NVIDIA in limits.extensions:
         found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
-    return tiles.best(problem.size, found, device.max_compute_units, itemsize)
+    return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
 
 def _warps_start(given, problem, limits, device):
@@ -151,7 +151,7 @@ def _warps_start(given, problem, limits, device):
 
 
 def _warps_more(problem, params, limits, device):
-    (_, N, K), lda, ldb, ldc = problem.size, *problem[2:]
+    (_, N, K), lda, ldb, ldc = problem.size, *problem.leading
     widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
     return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
 
@@ -187,7 +187,7 @@ _CAPABILITY = 8
 
 
 def _units_start(given, problem, limits, device):
-    params = tiles.best_units(problem.size, device.max_compute_units)[1]
+    params = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[1]
     return {"PART_BITS": 16, **params, "BAND": 8}
 
 
@@ -240,7 +240,8 @@ def _cores(problem, device):
     """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
     M, N, K = problem.size
     width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
-    return min(device.max_compute_units, 1 + max(M, N) * K // _WORTH), max(width, 1)
+    most = max(1, device.max_compute_units // problem.batch)
+    return min(most, 1 + max(M, N) * K // _WORTH), max(width, 1)
 
 
 def _dots_start(given, problem, limits, device):
@@ -385,7 +386,7 @@ def best(args, problem, about, limits, device):
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
         warps = _warps(problem, limits, device)[0]
-        units = tiles.best_units(problem.size, device.max_compute_units)[0]
+        units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
         fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
         candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
     every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision

@@ -161,14 +161,15 @@ def plan(kernel, given, problem, limits, device):
     for each in kernel.passes:
         group = _values(each.local, known) or local
         passes.append((each.entry, whole(_values(each.items, known), group), group))
-    work = constraints.evaluate(kernel.work, known)
+    work = problem.batch * constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
     shared = tiles.shared(size, params, device.max_compute_units) if "SPLITS" in params else 0
     if params.get("SPLITS", 1) > 1:
-        room["parts"] = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known) * (shared or 1)
+        part = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known)
+        room["parts"] = problem.batch * part * (shared or 1)
     used = constraints.local_bytes(kernel.space, params, known)
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
@@ -200,6 +201,8 @@ def choose(kernel, given, problem, limits, device):
     """
     if problem.precision not in kernel.precisions:
         raise Unsupported(f"this kernel is for --precision {', '.join(kernel.precisions)}")
+    if problem.batch > 1 and any(each.channel for each in kernel.passes):
+        raise Unsupported(f"{kernel.label} takes no --batch: its images are of one product")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
     facts = facts_of(kernel, problem, limits)
     space = space_of(kernel, given, problem, limits, device)
@@ -260,7 +263,9 @@ def build_kernel(queue, limits, kernel, given, problem):
     for _ in range(_ATTEMPTS):
         made = plan(kernel, given, problem, limits, device)
         steps.require_memory(made, limits)
-        program = build(queue.context, kernel.file, made.defines, made.options, kernel.before)
+        strides, files = steps.of_batch(made)
+        defines, before = {**made.defines, **strides}, (*files, *kernel.before)
+        program = build(queue.context, kernel.file, defines, made.options, before)
         most = group_limit(program, device)
         if prod(made.local_size) <= most:
             return Built(made, program, side)

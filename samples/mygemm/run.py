@@ -59,7 +59,7 @@ def main(args):
     results = []
     for problem in problems:
         if not args.progress.is_done("all", str(problem.size)):
-            print(f"\n{problem.size}, {args.precision} precision", flush=True)
+            print(f"\n{problem}, {args.precision} precision", flush=True)
             picked = named or kernels.best(args, problem, about, limits, chosen)
             results += multiply(args, queue, limits, about, problem, picked, blas, roof)
             args.progress.done("all", str(problem.size))
@@ -84,7 +84,8 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
 
     # Make the inputs, and what they must give.
     drawn = args.data, args.seed, args.alpha, args.beta
-    expected = Expected(*problem[:2], *drawn, device.rounds_to_nearest(queue.device, problem.dtype))
+    nearest = device.rounds_to_nearest(queue.device, problem.dtype)
+    expected = Expected(*problem[:2], *drawn, nearest, problem.batch)
     stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
@@ -108,7 +109,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         missing = compare.beside(args, results, expected, stream, blas)
         compare.measure(args, results, stream)
         args.progress.now("measuring the ceiling")
-        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size)
+        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
 
     # Compare, record and show.
     compare.compare(args, results, peak)
@@ -149,7 +150,9 @@ def enqueuer(built, alpha, beta, stream):
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
     launch = steps.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    launches, queue = [*before, launch, *steps.added(built, arguments), *after], stream.queue
+    queue, products = stream.queue, built.plan.problem.batch
+    launches = [*before, launch, *steps.added(built, arguments), *after]
+    launches = [each.times(products) for each in launches]
     built.steps = [what for what, *_ in launches]
 
     def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive
