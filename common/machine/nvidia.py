@@ -31,7 +31,7 @@ def warps(problem, limits, device):
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if EXTENSION in limits.extensions:
         found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
-    return tiles.best(problem.size, found, device.max_compute_units, itemsize)
+    return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
 
 def warps_start(given, problem, limits, device):
@@ -41,7 +41,7 @@ def warps_start(given, problem, limits, device):
 
 def warps_more(problem, params, limits, device):
     """Return how wide loads may be."""
-    (_, N, K), lda, ldb, ldc = problem.size, *problem[2:]
+    (_, N, K), lda, ldb, ldc = problem.size, *problem.leading
     widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
     return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
 
@@ -51,7 +51,7 @@ def warps_more(problem, params, limits, device):
 
 def units_start(given, problem, limits, device):
     """Return the fastest tile."""
-    params = tiles.best_units(problem.size, device.max_compute_units)[1]
+    params = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[1]
     return {"PART_BITS": 16, **params, "BAND": 8}
 
 
@@ -80,7 +80,8 @@ def warpgroups(problem, limits, device):
     tile = tiles.WARPGROUP._replace(params={**_TILE, "KC": _chunk(problem.size)})
     lines = sum(-(-side // 128) * 128 for side in problem.size[:2])
     before = 3e-6 + lines * problem.size.K / 4.5e11
-    return tiles.best(problem.size, [tile], device.max_compute_units, 4, before)
+    units, batch = device.max_compute_units, problem.batch
+    return tiles.best(problem.size, [tile], units, 4, before * batch, batch)
 
 
 def warpgroups_start(given, problem, limits, device):

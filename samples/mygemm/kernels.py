@@ -108,7 +108,7 @@ def _packed_start(given, problem, limits, device):
     """Return the fastest parameters that are legal, those that are given among them."""
     known = constraints.facts(limits, problem.dtype.itemsize)
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    about = native, problem.dtype.itemsize, limits.local_mem_size, type_of(device) == "cpu"
+    about = problem, native, limits.local_mem_size, type_of(device) == "cpu"
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
     wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
@@ -116,11 +116,11 @@ def _packed_start(given, problem, limits, device):
 
 
 def _packed_groups(problem, params, device):
-    return blocking.shares(problem.size, params, device.max_compute_units * params["GROUPS"])
+    return blocking.shares(problem, params, device.max_compute_units * params["GROUPS"])
 
 
 def _packed_more(problem, params, limits, device):
-    return {"PREFETCH": 1} if type_of(device) == "cpu" else {}, ()
+    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
 
 
 PACKED = define(
@@ -191,8 +191,8 @@ _COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
 
 WARPGROUPS = define(
     15, "warpgroups", {"KC": 0, "STAGES": 4, "SPLITS": 0, "BAND": 8},
-    ("KC in (32, 64, 128, 256)", "STAGES >= 3", "max_work_group_size >= 384"), ("384",),
-    "STAGES * 256 * 128 + (STAGES + 1) * 512 + STAGES * 16 + 8",  # slabs, scales, barriers
+    ("KC in (32, 64, 128, 256)", "STAGES >= 2"), ("384",),
+    "STAGES * 256 * 128 + (STAGES + 1) * 512 + STAGES * 16",  # slabs, scales, barriers
     {"KC": (32, 64, 128, 256), "STAGES": (3, 4, 5, 6), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
     start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
     passes=(Pass("split", (f"{_PARTS_OF_A} * ROW_ITEMS + "
@@ -217,7 +217,8 @@ def _cores(problem, device):
     """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
     M, N, K = problem.size
     width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
-    return min(device.max_compute_units, 1 + max(M, N) * K // _WORTH), max(width, 1)
+    most = max(1, device.max_compute_units // problem.batch)
+    return min(most, 1 + max(M, N) * K // _WORTH), max(width, 1)
 
 
 def _dots_start(given, problem, limits, device):
@@ -361,7 +362,7 @@ def best(args, problem, about, limits, device):
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
-        units = tiles.best_units(problem.size, device.max_compute_units)[0]
+        units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
         seconds = {
             WARPS: nvidia.warps(problem, limits, device)[0], MATRIX_UNITS: units,
             WARPGROUPS: nvidia.warpgroups(problem, limits, device)[0],

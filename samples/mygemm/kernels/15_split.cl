@@ -11,7 +11,12 @@
  *
  * NDRange: one dimension. A work-group of 256 has 256 / ROW_ITEMS rows of A, or 256 / COLUMN_ITEMS
  * columns of B and KC k's. A row has one exponent. A column has another one in each KC: so B is read
- * once, and neighbours read neighbours. */
+ * once, and neighbours read neighbours.
+ *
+ * A matrix unit of Hopper truncates: on an H200 a sum of KC products of one sign comes out too small by
+ * about 2 * LOST units, one of both signs by a third of that. The scales of B make up for LOST, but
+ * not where all of a column are numbers of 11 bits, as small whole numbers are: sums of these are
+ * exact, and stay so. */
 
 #ifndef KC
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
@@ -41,7 +46,7 @@
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST (KC * 3 / 128) /* of 2^23: what truncation takes from a sum of KC products */
+#define LOST (KC * 3 / 128) /* units of 2^-23 of a sum: see below */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -135,6 +140,7 @@ void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict B, const int ldb, const float beta,
            __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
     __local uint4 ranges[256];
     const layout at = layout_of(M, N, K, work);
     const int item = get_local_id(0), group = get_group_id(0);

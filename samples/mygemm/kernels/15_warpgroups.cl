@@ -16,20 +16,21 @@
  *
  * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers while the warpgroup goes on, and
  * reads both out of local memory. A warpgroup that does nothing else keeps the ring full: one
- * work-item of it starts copies of 16 KiB. Who waits, waits at a barrier for one stage. Registers
- * go to those who need them, for 64 rows x 128 columns of sums.
+ * work-item of it starts copies of 16 KiB. Who waits, waits at the barrier of one stage: the others
+ * go on. Registers go to those who need them, for 64 rows x 128 columns of sums.
  *
- * The error: as in 14. The unit truncates, so it sums up KC products, and ordinary additions the
- * rest. Each of its sums gets the scale of its column there, and at the end that of its row. A row, or a column
- * within KC, of too wide a range has none: NaN, or UNFIT. What is not finite in the end is made once
- * more by plain multiplications: so are lines with Inf, NaN, a column beyond 2^95, and all if K < 8.
+ * The error: as in 14. The unit truncates, so it sums up no more than KC products; ordinary additions
+ * sum up the rest. Each of its sums gets the scale of its column in these KC, and the row its own at
+ * the end. Where a range is too wide, the scale is NaN, or the exponent UNFIT. What is not finite in
+ * the end is made once more by plain multiplications: so are lines with Inf or NaN, columns with
+ * elements beyond 2^95, and everything if K < 8.
  *
  * The cost it removes: 14's reads of local memory into registers, ldmatrix, and its barriers.
  *
  * K may be shared, as in 13: the last tiles, which would not give work to all work-groups.
  *
- * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and
- * 15_split.cl before it. */
+ * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and 15_split.cl
+ * before it. */
 
 #ifndef STAGES
 #define STAGES 4 /* slabs in local memory */
@@ -144,6 +145,10 @@ void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict B, const int ldb, const float beta,
           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
+#if SPLITS > 1
+    OF_BATCH(parts);
+#endif
     __local uint4 ring[STAGES * STAGE] __attribute__((aligned(1024)));
     __local float scales[SLOTS * TSN] __attribute__((aligned(128)));
     __local ulong full[STAGES], empty[STAGES];
