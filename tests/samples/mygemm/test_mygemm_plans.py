@@ -239,8 +239,18 @@ def test_15_is_for_hopper_only(sample, capability):
     has = dict(zip(("compute_capability_major_nv", "compute_capability_minor_nv"), capability))
     with pytest.raises(Unsupported, match="compute capability 9\\.0, Hopper's, it is"):
         plan(sample, 15, square(64), **has)
-    with pytest.raises(Unsupported, match=r"15_warpgroups: .* of local memory"):
-        plan(sample, 15, square(64), limits=replace(SMALL, max_work_group_size=1024))
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (SMALL, "legal here; 384 work-items in dimension 0, but the device takes at most 256"),
+        (replace(LIMITS, profile="mali-t628", local_mem_size=32768), "of local memory, but the"),
+    ],
+)
+def test_15_needs_large_work_groups_and_local_memory(sample, limits, reason):
+    with pytest.raises(Unsupported, match=reason):
+        plan(sample, 15, square(64), limits=limits)
 
 
 def test_13_and_14_through_the_program(recorded):
