@@ -8,7 +8,7 @@ EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
 
 
 def require(label, limits, device, ok, needs):
-    """Return where `ok` of the device's compute capability, as (major, minor); else raise."""
+    """Raise Unsupported unless the compiler takes PTX, and `ok` the compute capability (9, 0)."""
     if EXTENSION not in limits.extensions:
         raise Unsupported(f"{label} needs inline PTX, by NVIDIA's compiler: the device has no "
                           f"{EXTENSION}")

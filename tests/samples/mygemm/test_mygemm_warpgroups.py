@@ -155,6 +155,17 @@ def test_a_batch(multiply):
     assert not any(wrong(each, *inputs) for each, inputs in zip(got, products))
 
 
+def test_an_instruction_names_its_operands_in_order():
+    """What emulation replaces is compiled by NVIDIA's compiler only."""
+    text = (KERNELS / "hopper.cl").read_text()
+    multiply = text[text.index("#define MULTIPLY"):text.index("/* Before the first product")]
+    assert [int(n) for n in re.findall(r"%(\d+)", multiply)] == [66, *range(66)]
+    for mnemonic in ("wgmma", "setmaxnreg"):  # all behind the mark that common/ptx.py opens
+        assert text.count(f'"//@ {mnemonic}.') + text.count(f"\\n//@ {mnemonic}.") == len(
+            re.findall(rf"{mnemonic}\.\w", text)
+        )
+
+
 @pytest.mark.parametrize("stages", [2, 3, 4, 6])
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
 def test_no_scales_are_overwritten_that_may_be_in_use(stages, depth):
