@@ -72,7 +72,8 @@ def _chunk(size):
     does in float32, for which others take K in slices where C is small."""
     tiles_of_c = tiles.count(size, _TILE)
     most = 64 if tiles_of_c <= 16 else 128 if tiles_of_c <= 64 else 256
-    return min(most, 256 if size.K >= 2048 else 128 if size.K >= 384 else 64)
+    steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
+    return min(most, next(chunk for least, chunk in steps if least <= size.K))
 
 
 def warpgroups(problem, limits, device):

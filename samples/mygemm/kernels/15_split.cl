@@ -13,10 +13,10 @@
  * columns of B and KC k's. A row has one exponent. A column has another one in each KC: so B is read
  * once, and neighbours read neighbours.
  *
- * A matrix unit of Hopper truncates: on an H200 a sum of KC products of one sign comes out too small by
- * about 2 * LOST units, one of both signs by a third of that. The scales of B make up for LOST, but
- * not where all of a column are numbers of 11 bits, as small whole numbers are: sums of these are
- * exact, and stay so. */
+ * The matrix unit truncates. On an H200 a sum of KC products of one sign comes out too small by about
+ * 1.5 * LOST times 2^-23 of it, and one of products of both signs by half of that. The scales of B
+ * make up for LOST, but not where all of a column have 11 bits, as small whole numbers do: their sums
+ * are exact, and stay so. */
 
 #ifndef KC
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
@@ -46,7 +46,7 @@
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST (KC * 3 / 128) /* units of 2^-23 of a sum: see below */
+#define LOST (KC * 3 / 128) /* of 2^23: what a sum is made larger by, see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -118,7 +118,7 @@ uint4 widened(uint4 range, const float4 *x)
     return range;
 }
 
-/* Store the parts of a chunk: at to[place], and 4 further before bank conflicts are avoided. */
+/* Store the parts of a chunk: the big one at to[place], the small one where chunk + 4 lies. */
 void store_parts(__global uint4 *to, const int place, const float4 *x, const float scale)
 {
     const float4 v = x[0] * scale, w = x[1] * scale;

@@ -117,7 +117,7 @@ PLANS = [
      "KC=128 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=32 KEPT_A=4",
      (4 * 17 * 384,), (384,)),
     (15, "8192x8192x20",
-     "KC=64 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=4 KEPT_A=1",
+     "KC=32 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=4 KEPT_A=1",
      (132 * 384,), (384,)),
     (14, "1000x500x77",
      "PART_BITS=16 TSM=32 TSN=64 WARP_M=16 WARP_N=32 STAGES=4 SPLITS=1 BAND=8 PARTS=1 "
@@ -261,15 +261,17 @@ def test_13_and_14_through_the_program(recorded):
 
 
 @pytest.mark.parametrize(
-    ("size", "number"), [("4096", 15), ("3000x5000x1111", 15), ("512", 13), ("100000x64x64", 13)]
+    ("size", "major", "number"),
+    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 13), ("100000x64x64", 9, 13),
+     ("4096", 8, 14), ("4096", 7, 13)],
 )
-def test_the_best_on_an_h200_follows_the_size(sample, tmp_path, size, number):
+def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, major, number):
     size = parse_size(size)
     about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
              "compute_capability": "9.0", "limits": {"profile": "device"}}
     problem = Problem(size, FLOAT, size.K, size.N, size.N)
     args = SimpleNamespace(tuned=tmp_path, precision="single")
-    chip = SimpleNamespace(**H200)
+    chip = SimpleNamespace(**H200 | {"compute_capability_major_nv": major})
     ((kernel, given),) = sample.kernels.best(args, problem, about, LIMITS, chip)
     assert (kernel.number, given) == (number, {})
 
