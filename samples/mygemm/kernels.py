@@ -142,7 +142,7 @@ def _warps(problem, limits, device):
     """Return (seconds, parameters) of the fastest tile."""
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if NVIDIA in limits.extensions:
-        found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
+        found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch)
     return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
 
@@ -376,7 +376,7 @@ def best(args, problem, about, limits, device):
     What a search found comes first, where it is legal here; else the first default that is.
     """
     untuned = "no tuned parameters are stored"
-    stored = find(args.tuned, about, args.precision, str(problem.size))
+    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch)
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
