@@ -30,7 +30,7 @@ def warps(problem, limits, device):
     """Return (seconds, parameters) of the fastest tile."""
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if EXTENSION in limits.extensions:
-        found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
+        found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch)
     return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
 
@@ -77,12 +77,12 @@ def _chunk(size):
 
 
 def warpgroups(problem, limits, device):
-    """Return (seconds, parameters)."""
+    """Return (seconds, parameters), with the time of split()."""
+    (M, N, K), batch = problem.size, problem.batch
     tile = tiles.WARPGROUP._replace(params={**_TILE, "KC": _chunk(problem.size)})
-    lines = sum(-(-side // 128) * 128 for side in problem.size[:2])
-    before = 3e-6 + lines * problem.size.K / 4.5e11
-    units, batch = device.max_compute_units, problem.batch
-    return tiles.best(problem.size, [tile], units, 4, before * batch, batch)
+    lines = sum(-(-side // 128) * 128 for side in (M, N))
+    before = 3e-6 + batch * lines * K / 4.5e11
+    return tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch)
 
 
 def warpgroups_start(given, problem, limits, device):

@@ -47,6 +47,7 @@ SINGLE = _tiles(
     ((32, 64, 8, 4, 8, 4), 2, 0.46, 100),
     ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
 )
+_SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
     WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.8, 40), ((64, 64, 8, 8, 8, 2), 2, 0.62, 60)
 )
@@ -61,6 +62,11 @@ UNITS = _tiles(
     ((32, 32, 16, 16, 4), 4, 1.1, 100),
 )
 WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
+
+
+def single(batch):
+    """Return the tiles for float32: for a `batch` of several products small ones as well."""
+    return SINGLE if batch == 1 else SINGLE + _SMALL
 
 
 def count(size, params):

@@ -353,7 +353,7 @@ def best(args, problem, about, limits, device):
     What a search found comes first, where it is legal here; else the first default that is.
     """
     untuned = "no tuned parameters are stored"
-    stored = find(args.tuned, about, args.precision, str(problem.size))
+    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch)
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
