@@ -19,7 +19,7 @@ try:
     import pyopencl as cl
     import sums
 
-    from common import cli, device, timing
+    from common import cli, device, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
     from common.record import Record
@@ -71,6 +71,8 @@ def main(args):
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
+    measuring.require_one(args, names)
+    cli.pin(args, about)
     params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
     status, passes = PASSED, {}
     for name in args.progress.each(names):
@@ -110,12 +112,14 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
-        timed = {}
+        timed, machine = {}, {}
         if not (reason or args.check_only):
-            times = timing.measure(enqueue, args.repeat, args.warmup)
-            rate = times.rate_line("GB/s", image.size / 1e9)
-            print(*times.lines(args.verbose), rate, sep="\n")
-            metrics = {"gbytes_per_s": times.rate(image.size / 1e9)[0]}
+            gbytes = image.size / 1e9
+            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", gbytes)
+            times, machine = measured.times, measured.machine
+            rate = times.rate_line("GB/s", gbytes)
+            print(*times.lines(args.verbose), rate, *measured.lines(), sep="\n")
+            metrics = {"gbytes_per_s": times.rate(gbytes)[0]} | measured.metrics
             timed = {"timing": asdict(times), "metrics": metrics}
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
@@ -123,7 +127,7 @@ def main(args):
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params | shape.params(), about, cli.environment(),
+            params | shape.params(), about, cli.environment(args.sysfs) | machine,
             check=found.values(expected, image), **timed,
         ), found.array())
     if args.kernel == "all" and passes:

@@ -19,7 +19,7 @@ try:
     import texts
     import tiling
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, gemm, measuring, timing
     from common.errors import PASSED, WRONG_RESULT, Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
@@ -65,6 +65,7 @@ def main(args):
     if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
         raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
     queue = device.open_queue(chosen)
+    cli.pin(args, about)
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
     size = gemm.Size(order, order, order)
 
@@ -128,22 +129,32 @@ def main(args):
             reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time what is right. Each iteration starts from the same C.
-    repeat = 0 if reason or args.check_only else args.repeat
-    if repeat:
-        print(f"Launching {args.warmup} x to warm up, {repeat} x to time", flush=True)
-    for _ in range(args.warmup if repeat else 0):
-        enqueue().wait()
-    launches = []
-    for _ in range(repeat):
-        C.write(stored[2])
-        launches.append(timing.launch(enqueue))
-        print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
+    def iterations(watch):
+        for _ in range(args.warmup):
+            enqueue().wait()
+        launches = []
+        for _ in range(args.repeat):
+            watch.look()
+            C.write(stored[2])
+            launches.append(timing.launch(enqueue))
+            print("\n".join(texts.iteration(launches[-1][-1], gflop)), flush=True)
+        return timing.collect(launches, args.warmup)
+
+    gflop, times, machine, metrics, more = size.flop() / 1e9, timing.collect([], 0), {}, {}, []
+    if args.repeat and not (reason or args.check_only):
+        print(measuring.plan(args), flush=True)
+        found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations)
+        times, machine = found.times, found.machine
+        metrics, more = gemm.metrics(size, times) | found.metrics, found.lines()
 
     # Sum up what was measured and what was found, and record it.
-    times, last = timing.collect(launches, args.warmup), C.read()
-    if launches or not (args.repeat or args.check_only):
-        print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
-    if launches and not np.array_equal(first, last, equal_nan=True):
+    if metrics or not (args.repeat or args.check_only):
+        print("\n".join([*texts.summary(times, gflop, args.verbose), *more]))
+    if (args.duration or args.energy) and metrics and not args.ended:
+        C.write(stored[2])  # many launches went by: once more from the same C
+        enqueue().wait()
+    last = first if args.ended else C.read()
+    if metrics and not np.array_equal(first, last, equal_nan=True):
         reason = "the last iteration gave another result than the first"
     if reason or (not check and (args.repeat or not validation)):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
@@ -152,8 +163,7 @@ def main(args):
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
             params | {"alpha": float(alpha), "beta": float(beta)}, about,
-            cli.environment(), timing=asdict(times),
-            metrics=gemm.metrics(size, times) if launches else {},
+            cli.environment(args.sysfs) | machine, timing=asdict(times), metrics=metrics,
             check=check.values(inputs, result) if check else {},
         ), result if args.repeat or args.check_only else None)
     return WRONG_RESULT if reason else PASSED

@@ -21,7 +21,7 @@ try:
     import plans
     import pyopencl as cl
 
-    from common import cli, device, gemm, roofline
+    from common import cli, device, gemm, measuring, roofline
     from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
@@ -53,6 +53,7 @@ def main(args):
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
+    cli.pin(args, about)
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
     blas = None if args.check_only or args.build_only else compare.prepare(args)
 
@@ -61,6 +62,7 @@ def main(args):
         if not args.progress.is_done("all", str(problem.size)):
             print(f"\n{problem.size}, {args.precision} precision", flush=True)
             picked = named or kernels.best(args, problem, about, limits, chosen)
+            measuring.require_one(args, picked * len(problems))
             results += multiply(args, queue, limits, about, problem, picked, blas, roof)
             args.progress.done("all", str(problem.size))
     if len(problems) > 1:
@@ -106,9 +108,10 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     missing, peak = {}, None
     if not args.check_only:
         missing = compare.beside(args, results, expected, stream, blas)
-        compare.measure(args, results, stream)
-        args.progress.now("measuring the ceiling")
-        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size)
+        compare.measure(args, results, stream, about)
+        if not args.duration:  # after which the device is hot
+            args.progress.now("measuring the ceiling")
+            peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size)
 
     # Compare, record and show.
     compare.compare(args, results, peak)

@@ -16,7 +16,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, gemm, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, WRONG_RESULT
     from common.program import build
@@ -58,6 +58,8 @@ def main(args):
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]
+    measuring.require_one(args, names)
+    cli.pin(args, about)
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
     # Make the inputs.
@@ -112,18 +114,22 @@ def main(args):
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
-        timed = {}
+        timed, machine = {}, {}
         if not (check.reason or args.check_only):  # what is wrong is not timed
-            print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
-            times = timing.measure(enqueue, args.repeat, args.warmup)
-            rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)
-            print(*times.lines(args.verbose), rate, sep="\n")
-            timed = {"timing": asdict(times), "metrics": gemm.metrics(args.size, times)}
+            print(measuring.plan(args), flush=True)
+            gflop = args.size.flop() / 1e9
+            found = measuring.measure(args, about, enqueue, "gflops", gflop)
+            times, machine = found.times, found.machine
+            rate = times.rate_line("GFLOPS", gflop)
+            print(*times.lines(args.verbose), rate, *found.lines(), sep="\n")
+            metrics = gemm.metrics(args.size, times) | found.metrics
+            timed = {"timing": asdict(times), "metrics": metrics}
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
-            about, cli.environment(), check=check.values(inputs, result), **timed,
+            about, cli.environment(args.sysfs) | machine,
+            check=check.values(inputs, result), **timed,
         ), result)
     return status
 
