@@ -286,8 +286,12 @@ def save(args, finished, output=None):
         raise args.ended[0]
 
 
-def pin(args, about):
-    """Hold the clocks for --pin until run() ends; `about` is what device.describe() said."""
+def pin(args, about, kernels):
+    """Hold the clocks for --pin until run() ends; `about` is what device.describe() said.
+
+    Raises UsageError where --duration is given and the `kernels`, a sequence, are not one.
+    """
+    measuring.require_one(args, kernels)
     if args.pin and not (args.build_only or args.check_only):
         args.held.enter_context(measuring.pinned(args, about))
 

@@ -1,7 +1,7 @@
 """Measure a kernel whose result is right: repeats or a duration, clocks held, energy."""
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from common import sustained, timing
@@ -42,10 +42,7 @@ def pinned(args, about):
 
 
 def require_one(args, kernels):
-    """Raise UsageError where --duration is given and there is not one kernel at one size.
-
-    The second one would start on a hot board.
-    """
+    """Raise UsageError where --duration is given and there is not one kernel at one size."""
     if args.duration and len(kernels) != 1:
         raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
                          "board. Name one, see --help")
@@ -59,42 +56,53 @@ def plan(args):
 
 @dataclass(frozen=True)
 class Measured:
-    """The Timing, and what a record keeps in its environment and its metrics.
+    """The Timing, None where there is none, and what a record keeps of it and of the machine.
 
-    `sustained` and `energy` are lines on these, for a person.
+    `rate` is the line on the rate; `sustained` and `energy` are lines on the metrics of that name.
     """
 
     times: Timing | None = None
     machine: dict = field(default_factory=dict)
     metrics: dict = field(default_factory=dict)
+    rate: str = ""
     sustained: list = field(default_factory=list)
     energy: list = field(default_factory=list)
 
-    def lines(self):
-        """Return both."""
-        return [*self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
+    @property
+    def timing(self):
+        """What a record keeps of the Timing."""
+        return asdict(self.times) if self.times else {}
+
+    def lines(self, verbose=False):
+        """Return all that a person reads."""
+        first = [*self.times.lines(verbose), self.rate] if self.times else []
+        return [*first, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
-def measure(args, about, enqueue, unit, amount, timed=None):
+def measure(args, about, enqueue, unit, amount, timed=None, **metrics):
     """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
 
     `enqueue` launches it once, and returns its event or those of its steps. `amount` of the `unit`
-    is what a launch does. `timed()` replaces the repeats: it returns their Timing. Where --duration
-    is ended early, cli.save() records that and then raises what ended it.
+    is what a launch does; `metrics` are more of them for the record. `timed(watch)` replaces the
+    repeats: it returns their Timing. Where --duration is ended early, cli.save() records that and
+    then raises what ended it.
     """
+    lines = []
     if args.duration:
         run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
-        found, throttled = sustained.summary(run, amount, RATES[unit], about["type"])
+        metrics["sustained"], throttled = sustained.summary(
+            run, amount, RATES[unit], about["type"])
         times, machine = run.times, run.machine() | {"throttled": throttled}
-        metrics, lines = {"sustained": found}, sustained.lines(found)
+        lines = sustained.lines(metrics["sustained"])
         args.ended = run.error and (run.error, run.reason)
     else:
         watch = state.Watch(args.sysfs)
         times = timed(watch) if timed else timing.measure(
             enqueue, args.repeat, args.warmup, watch.look)
-        machine, metrics, lines = watch.end(), {}, []
+        machine = watch.end()
     more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
-    return Measured(times, machine, metrics | more, lines, energy)
+    metrics |= {unit: times.rate(amount)[0], **more}
+    return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
 
 
 def alone(args, about, launch, finish, unit, amount):

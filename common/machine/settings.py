@@ -17,7 +17,7 @@ from common.errors import SampleError, UsageError
 from common.machine import keeper
 from common.machine.sysfs import SYSFS, text
 
-HELPER = "/usr/local/libexec/opencl-samples-keeper"
+HELPER = "/opt/opencl-samples/keeper"
 _UNCHECKED = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
     "sys.exit(runpy.run_path(file)['main'](word, root, False, float(seconds)))"
 

@@ -7,7 +7,6 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -71,8 +70,7 @@ def main(args):
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
-    measuring.require_one(args, names)
-    cli.pin(args, about)
+    cli.pin(args, about, names)
     params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
     status, passes = PASSED, {}
     for name in args.progress.each(names):
@@ -112,23 +110,19 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
-        timed, machine = {}, {}
+        measured = measuring.Measured()
         if not (reason or args.check_only):
             gbytes = image.size / 1e9
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", gbytes)
-            times, machine = measured.times, measured.machine
-            rate = times.rate_line("GB/s", gbytes)
-            print(*times.lines(args.verbose), rate, *measured.lines(), sep="\n")
-            metrics = {"gbytes_per_s": times.rate(gbytes)[0]} | measured.metrics
-            timed = {"timing": asdict(times), "metrics": metrics}
+            print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
         print(f"FAILED: {reason}" if reason else "PASSED: both are the host's sums")
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params | shape.params(), about, cli.environment(args.sysfs) | machine,
-            check=found.values(expected, image), **timed,
+            params | shape.params(), about, cli.environment(args.sysfs) | measured.machine,
+            measured.timing, measured.metrics, found.values(expected, image),
         ), found.array())
     if args.kernel == "all" and passes:
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)

@@ -7,7 +7,6 @@ python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group o
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -65,7 +64,7 @@ def main(args):
     if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
         raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
     queue = device.open_queue(chosen)
-    cli.pin(args, about)
+    cli.pin(args, about, [args.kernel])
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
     size = gemm.Size(order, order, order)
 
@@ -140,21 +139,21 @@ def main(args):
             print("\n".join(texts.iteration(launches[-1][-1], gflop)), flush=True)
         return timing.collect(launches, args.warmup)
 
-    gflop, times, machine, metrics, more = size.flop() / 1e9, timing.collect([], 0), {}, {}, []
+    gflop, found = size.flop() / 1e9, measuring.Measured(timing.collect([], 0))
     if args.repeat and not (reason or args.check_only):
         print(measuring.plan(args), flush=True)
-        found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations)
-        times, machine = found.times, found.machine
-        metrics, more = gemm.metrics(size, times) | found.metrics, found.lines()
+        found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations,
+                                  flop_convention=gemm.FLOP_CONVENTION)
 
     # Sum up what was measured and what was found, and record it.
-    if metrics or not (args.repeat or args.check_only):
-        print("\n".join([*texts.summary(times, gflop, args.verbose), *more]))
-    if (args.duration or args.energy) and metrics and not args.ended:
+    if found.metrics or not (args.repeat or args.check_only):
+        lines = texts.summary(found.times, gflop, args.verbose)
+        print("\n".join([*lines, *found.sustained, *found.energy]))
+    if (args.duration or args.energy) and found.metrics and not args.ended:
         C.write(stored[2])  # many launches went by: once more from the same C
         enqueue().wait()
     last = first if args.ended else C.read()
-    if metrics and not np.array_equal(first, last, equal_nan=True):
+    if found.metrics and not np.array_equal(first, last, equal_nan=True):
         reason = "the last iteration gave another result than the first"
     if reason or (not check and (args.repeat or not validation)):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
@@ -163,8 +162,8 @@ def main(args):
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
             params | {"alpha": float(alpha), "beta": float(beta)}, about,
-            cli.environment(args.sysfs) | machine, timing=asdict(times), metrics=metrics,
-            check=check.values(inputs, result) if check else {},
+            cli.environment(args.sysfs) | found.machine, found.timing, found.metrics,
+            check.values(inputs, result) if check else {},
         ), result if args.repeat or args.check_only else None)
     return WRONG_RESULT if reason else PASSED
 

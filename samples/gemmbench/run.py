@@ -9,7 +9,7 @@ python samples/gemmbench/run.py paper                             why the paper'
 
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -71,8 +71,7 @@ def main(args):
     cli.show(args, about)
     queue = device.open_queue(chosen)
 
-    measuring.require_one(args, kernels)
-    cli.pin(args, about)
+    cli.pin(args, about, kernels)
 
     # A kernel that fails is recorded, and the others still run.
     by_name, statuses = {meta.name: meta for meta in kernels}, []
@@ -150,13 +149,13 @@ def point(args, queue, limits, about, meta):
         timing.settle()
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
-        found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9)
+        found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
+                                  flop_convention=convention)
         rates = found.times.statistics(flop / 1e9)
         print("\n".join(measured(args, found, flop / 1e9, copies)))
         checked |= {
-            "machine": found.machine, "timing": asdict(found.times) | copies,
-            "metrics": {"gflops": rates["median"], "statistics": rates,
-                        "flop_convention": convention, **found.metrics},
+            "machine": found.machine, "timing": found.timing | copies,
+            "metrics": found.metrics | {"statistics": rates},
         }
 
     # Say and record what was found.

@@ -139,7 +139,7 @@ class Result:
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
             metrics = gemm.metrics(problem.size, self.times, problem.unit)
-            metrics |= {"ratios": self.ratios, **found.metrics}
+            metrics = found.metrics | metrics | {"ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
             metrics["peak_gbytes_per_s"] = peak.gbytes_per_s

@@ -21,7 +21,7 @@ try:
     import plans
     import pyopencl as cl
 
-    from common import cli, device, gemm, measuring, roofline
+    from common import cli, device, gemm, roofline
     from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
@@ -53,7 +53,7 @@ def main(args):
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
-    cli.pin(args, about)
+    cli.pin(args, about, problems * max(1, len(named)))
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
     blas = None if args.check_only or args.build_only else compare.prepare(args)
 
@@ -62,7 +62,6 @@ def main(args):
         if not args.progress.is_done("all", str(problem.size)):
             print(f"\n{problem.size}, {args.precision} precision", flush=True)
             picked = named or kernels.best(args, problem, about, limits, chosen)
-            measuring.require_one(args, picked * len(problems))
             results += multiply(args, queue, limits, about, problem, picked, blas, roof)
             args.progress.done("all", str(problem.size))
     if len(problems) > 1:

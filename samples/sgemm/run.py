@@ -7,7 +7,7 @@ python samples/sgemm/run.py --seed 11 --size 4 --print
 """
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -58,8 +58,7 @@ def main(args):
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]
-    measuring.require_one(args, names)
-    cli.pin(args, about)
+    cli.pin(args, about, names)
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
     # Make the inputs.
@@ -114,22 +113,18 @@ def main(args):
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
-        timed, machine = {}, {}
+        found = measuring.Measured()
         if not (check.reason or args.check_only):  # what is wrong is not timed
             print(measuring.plan(args), flush=True)
-            gflop = args.size.flop() / 1e9
-            found = measuring.measure(args, about, enqueue, "gflops", gflop)
-            times, machine = found.times, found.machine
-            rate = times.rate_line("GFLOPS", gflop)
-            print(*times.lines(args.verbose), rate, *found.lines(), sep="\n")
-            metrics = gemm.metrics(args.size, times) | found.metrics
-            timed = {"timing": asdict(times), "metrics": metrics}
+            found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
+                                      flop_convention=gemm.FLOP_CONVENTION)
+            print(*found.lines(args.verbose), sep="\n")
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
-            about, cli.environment(args.sysfs) | machine,
-            check=check.values(inputs, result), **timed,
+            about, cli.environment(args.sysfs) | found.machine, found.timing, found.metrics,
+            check.values(inputs, result),
         ), result)
     return status
 
