@@ -12,6 +12,7 @@ from fake_sysfs import changing, rockchip, snapshot
 from common import manifest, measuring, record
 from common.arguments import Parser
 from common.errors import UsageError
+from deploy import samples
 
 SMALL = {"mygemm": ("--kernel", "1", "--size", "64"), "gemmbench": ("-n", "64"),
          "sgemm": ("--size", "64"), "64_bit_integer": ("--size", "64x64"),
@@ -131,6 +132,11 @@ def test_a_long_run_has_a_longer_limit():
     assert manifest.longer("sgemm", ["--duration"]) == 0
     assert manifest.longer("sgemm", ["--duration", "1e9"]) == 0
     assert manifest.longer("no-sample", ["--duration", "9"]) == 0
+
+
+def test_fab_run_waits_longer_than_any_time_limit():
+    case = samples.asked("sgemm", ["--duration", "600", "--pin"])
+    assert (case.longer, case.timeout) == (600, 300)
 
 
 @pytest.mark.parametrize("name", manifest.names())
