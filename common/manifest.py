@@ -258,7 +258,7 @@ def more_than_choice(name, words, own=False):
     The table `options` of the sample's sample.toml says which options only choose: a file of others
     could be anything, a library as well. With `own` its options of that name are taken, too.
     """
-    found = _options(name)
+    found = _choosing(name)
     values, alone = found["values"] | found["seconds"], found["words"]
     left = list(map(str, reversed(list(words))))
     while left:
@@ -278,13 +278,13 @@ def more_than_choice(name, words, own=False):
 
 def longer(name, words):
     """Return how many seconds a run takes longer by these words of its command line."""
-    words, options = " ".join(map(str, words)).replace("=", " ").split(), _options(name)["seconds"]
+    words, options = " ".join(map(str, words)).replace("=", " ").split(), _choosing(name)["seconds"]
     given = [value for option, value in pairwise(words) if option in options]
     return max([int(value) for value in given if re.fullmatch("[0-9]{1,6}", value)], default=0)
 
 
 @lru_cache(100)
-def _options(name):
+def _choosing(name):
     """Return the table `options` of a sample, its lists as sets; they may be empty."""
     try:
         found = vars(read(name))
