@@ -182,7 +182,8 @@ def run(main, options, argv=None):
     except KeyboardInterrupt as stop:
         status, reason = getattr(stop, "exit_status", INTERRUPTED), "interrupted"
         if args.ended:  # which has its record
-            args.json, reason = None, f"{args.ended[1]}: what was measured is recorded"
+            told = ": what was measured is recorded" if args.json else ""
+            args.json, reason = None, args.ended[1] + told
         status = _fail(args, status, "error", reason)
     except Exception as error:
         reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"

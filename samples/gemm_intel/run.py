@@ -99,7 +99,7 @@ def main(args):
 
     # Make the result that they must give.
     inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
-    validation = args.validation or args.check_only
+    validation = args.validation or args.check_only or args.duration
     if validation:
         print("Making the float64 result on the host", flush=True)
         expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
@@ -147,8 +147,8 @@ def main(args):
 
     # Sum up what was measured and what was found, and record it.
     if found.metrics or not (args.repeat or args.check_only):
-        lines = texts.summary(found.times, gflop, args.verbose)
-        print("\n".join([*lines, *found.sustained, *found.energy]))
+        lines = [*texts.summary(found.times, gflop, args.verbose), *found.energy]
+        print("\n".join(found.lines(args.verbose) if args.duration else lines))
     if (args.duration or args.energy) and found.metrics and not args.ended:
         C.write(stored[2])  # many launches went by: once more from the same C
         enqueue().wait()
@@ -157,7 +157,7 @@ def main(args):
         reason = "the last iteration gave another result than the first"
     if reason or (not check and (args.repeat or not validation)):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
-    if args.json or args.output:
+    if args.json or args.output or args.ended:
         result = last[:order, :order].T
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,

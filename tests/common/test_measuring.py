@@ -48,6 +48,7 @@ def test_a_sample_runs_for_a_while_with_its_clocks_held(recorded, tree, name):
     assert item.environment["throttled"] == []
     assert settings(tree) == before
     assert "Sustained:      " in done.stdout
+    assert item.check["error_over_bound"] <= 1  # checked first, in every sample
     assert "Steady:         " in done.stdout or "Slower:         " in done.stdout
 
 

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 from conftest import ROOT
-from fake_sysfs import CPU, GPU, put, rockchip
+from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
-from common.machine import keeper, pin, sysfs
+from common.errors import SampleError
+from common.machine import keeper, pin, settings, sysfs
 
 FILE = ROOT / "common" / "machine" / "keeper.py"
 CHECKED = "import runpy, sys; sys.exit(runpy.run_path(sys.argv[1])['main'](*sys.argv[2:], True))"
@@ -102,3 +103,24 @@ def test_no_variable_leads_the_program_elsewhere(tree):
     assert done.returncode == 1
     assert "the helper does not set this" in done.stdout
     assert "os.environ" not in FILE.read_text()
+
+
+def test_a_user_who_is_not_root_pins_by_the_helper(tree, tmp_path, monkeypatch):
+    """sudo is a stand-in here, and the helper runs on the tree as root's does on /sys."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text(f'#!/bin/sh\n[ "$1 $2" = "-n {settings.HELPER}" ] || exit 1\n'
+                    f'exec {sys.executable} -c "{CHECKED}" {FILE} "$3" {tree}\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(settings, "by_helper", lambda _: True)
+    before = {path: text.strip() for path, text in snapshot(tree).items()}
+    with pin.pinned("gpu", 4e8, tree):
+        assert (tree / GPU / "min_freq").read_text() == "400000000"
+        assert (tree / CPU / "scaling_governor").read_text() == "performance"
+    assert {path: text.strip() for path, text in snapshot(tree).items()} == before
+    sudo.write_text("#!/bin/sh\nexit 1\n")
+    with (
+        pytest.raises(SampleError, match="--pin: the process that restores the settings does not"),
+        pin.pinned("gpu", 4e8, tree),
+    ):
+        pass
