@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import buffers, device, drivers, isolation, manifest, outputs, program, record
+from common import buffers, device, drivers, flush, isolation, manifest, outputs, program, record
 from common.arguments import Parser, count, number, positive
 from common.errors import (
     INTERRUPTED,
@@ -56,6 +56,8 @@ def parser(sample, description):
                                      ("--warmup", 0, 1, "runs before them")):
         group.add_argument(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
                            help=f"{what} (default %(default)s)")
+    group.add_argument("--caches", choices=flush.CACHES, default="warm",
+                       help="flushed: overwrite them before each timed run (default %(default)s)")
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     add_tools(result)
     return result
@@ -248,8 +250,11 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
 
 
 def parameters(args, *names):
-    """Return what a record keeps of the sample's own options: numbers as numbers, else text."""
-    values = {name: getattr(args, name) for name in names}
+    """Return what a record keeps of --caches and of the sample's own options `names`.
+
+    Numbers stay numbers; all else becomes text.
+    """
+    values = {name: getattr(args, name) for name in (*names, "caches")}
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
 

@@ -12,7 +12,9 @@ from report.values import text
 BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
 _ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
 _PRECISIONS = ("precision", "arithmetic")
-_NO_CHOICE = {"seed", "local", "size", *LIBRARY, "exit_status", *_PRECISIONS}  # by no tuner
+_NO_CHOICE = {  # by no tuner
+    "seed", "local", "size", *LIBRARY, "exit_status", "caches", *_PRECISIONS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Gemm:
         """The clock in MHz at which the device was held, or None."""
         numbers = _numbers(self.point.params.get("pin"), r"\d+")
         return numbers and numbers[0]
+
+    @property
+    def caches(self):
+        """Their state before each timed launch; older records, all of warm ones, do not tell."""
+        return text(self.point.params.get("caches", "warm"), 80)
 
     @property
     def choices(self):

@@ -66,10 +66,11 @@ def _word(name, value, _type):  # its type, because True == 1 == 1.0
 def case_of(params):
     """Return a text that is equal for the same case in another version.
 
-    Left out are nested parameters, and what is of a version or an outcome: see _is_found().
+    Left out are nested parameters, and what is of a version or an outcome: see _is_found(). The
+    caches of older records were warm.
     """
     return json.dumps({
-        name: value for name, value in params.items()
+        name: value for name, value in {"caches": "warm", **params}.items()
         if not _is_found(name) and not isinstance(value, dict)
     }, sort_keys=True)
 

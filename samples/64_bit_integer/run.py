@@ -19,7 +19,7 @@ try:
     import pyopencl as cl
     import sums
 
-    from common import cli, device, timing
+    from common import cli, device, flush, timing
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
     from common.record import Record
@@ -66,6 +66,7 @@ def main(args):
     if not args.build_only:
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
+        between = flush.flusher(queue, args.caches)
 
     names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
     if lacking and args.kernel is None:
@@ -112,7 +113,7 @@ def main(args):
 
         timed = {}
         if not (reason or args.check_only):
-            times = timing.measure(enqueue, args.repeat, args.warmup)
+            times = timing.measure(enqueue, args.repeat, args.warmup, between)
             rate = times.rate_line("GB/s", image.size / 1e9)
             print(*times.lines(args.verbose), rate, sep="\n")
             metrics = {"gbytes_per_s": times.rate(image.size / 1e9)[0]}
@@ -126,7 +127,7 @@ def main(args):
             params | shape.params(), about, cli.environment(),
             check=found.values(expected, image), **timed,
         ), found.array())
-    if args.kernel == "all" and passes:
+    if args.kernel == "all" and passes and args.caches == "warm":  # which a whole pass leaves
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
     return status

@@ -19,7 +19,7 @@ try:
     import texts
     import tiling
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, flush, gemm, timing
     from common.errors import PASSED, WRONG_RESULT, Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
@@ -133,9 +133,10 @@ def main(args):
         print(f"Launching {args.warmup} x to warm up, {repeat} x to time", flush=True)
     for _ in range(args.warmup if repeat else 0):
         enqueue().wait()
-    launches = []
+    launches, between = [], flush.flusher(queue, args.caches)
     for _ in range(repeat):
         C.write(stored[2])
+        between()
         launches.append(timing.launch(enqueue))
         print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
 

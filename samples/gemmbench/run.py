@@ -23,8 +23,8 @@ try:
     import paper
     import pyopencl as cl
 
-    from common import cli, device, gemm, timing
-    from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
+    from common import cli, device, flush, gemm, timing
+    from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
     from common.machine import power, state, sysfs
     from common.machine.pin import pinned
     from common.program import report
@@ -72,6 +72,9 @@ def main(args):
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
+    if args.energy and args.caches == "flushed":
+        raise UsageError("--energy is of launches back to back, whose caches are warm: omit "
+                         "--caches flushed")
     if args.describe:
         return cli.describe(args, about, [
             {"name": m.name, "options": ["-f", m.path.stem], "space": None} for m in kernels
@@ -155,8 +158,9 @@ def point(args, queue, limits, about, meta):
     if not (reason or args.check_only):
         operands.fill()
         timing.settle()
-        watch = state.Watch(args.sysfs)
-        times = timing.measure(enqueue, args.repeat, args.warmup, watch.look)
+        watch, flushed = state.Watch(args.sysfs), flush.flusher(queue, args.caches)
+        times = timing.measure(enqueue, args.repeat, args.warmup,
+                               lambda: (watch.look(), flushed()))
         machine = watch.end()
         energy = {}
         if args.energy:

@@ -178,6 +178,8 @@ def build_only(args, queue, limits, about, results, picked):
 
 def prepare(args):
     """Return the Cblas of --blas, or None; say where others use this machine."""
+    if args.caches == "flushed" and (args.in_flight or args.queues):
+        raise UsageError("--caches flushed times each launch alone: omit --in-flight and --queues")
     if busy := interleaved.busy():
         print(busy)
     return None if args.blas is None else libraries.cblas(args.blas)
@@ -185,7 +187,8 @@ def prepare(args):
 
 def beside(args, results, expected, stream, blas):
     """Add a Result for each library that is here, checked; return why the others are not."""
-    found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)
+    found, missing = libraries.find(
+        args.libraries, stream.queue.device, expected.inputs, blas, args.caches)
     for library in found:
         result = Result(stream.problem, library.name, args.progress)
         results.append(result)
@@ -211,7 +214,7 @@ def measure(args, results, stream):
         result.contender.announce = partial(result.at, "timing")
     times, batches = interleaved.measure(
         [result.contender for result in timed], stream, args.repeat, args.warmup, args.in_flight,
-        args.queues,
+        args.queues, args.caches,
     )
     for result in timed:
         result.times, result.batch = times.get(result.name), batches[result.name]

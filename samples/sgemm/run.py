@@ -16,7 +16,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, flush, gemm, timing
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, WRONG_RESULT
     from common.program import build
@@ -82,7 +82,7 @@ def main(args):
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    status = PASSED
+    status, between = PASSED, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
@@ -115,7 +115,7 @@ def main(args):
         timed = {}
         if not (check.reason or args.check_only):  # what is wrong is not timed
             print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
-            times = timing.measure(enqueue, args.repeat, args.warmup)
+            times = timing.measure(enqueue, args.repeat, args.warmup, between)
             rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)
             print(*times.lines(args.verbose), rate, sep="\n")
             timed = {"timing": asdict(times), "metrics": gemm.metrics(args.size, times)}

@@ -290,3 +290,13 @@ def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all():
     times, batches = interleaved.measure(contenders, Stream(), **options())
     assert batches == {"a": (20, 2), "b": (20, 2)}
     assert list(times) == ["a", "b"]
+
+
+def test_flushed_caches_are_flushed_before_every_sample_of_one_launch(monkeypatch):
+    said = []
+    monkeypatch.setattr(interleaved, "flusher", lambda queue, caches: lambda: said.append(caches))
+    one = contender("a", lambda stream: said.append("launch"), streams=())
+    args = {**options(None), "repeat": 2, "caches": "flushed"}
+    _, batches = interleaved.measure([one], Stream(), **args)
+    assert batches == {"a": (1, 1)}
+    assert said == ["flushed", "launch"] * 4  # short samples twice
