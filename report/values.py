@@ -9,6 +9,7 @@ from common.stats import number
 from common.text import printable
 
 LONGEST = 300  # characters of a text
+ORIGIN = ("author", "licence", "generator")  # of a kernel
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
 
 
@@ -76,8 +77,8 @@ def case_of(params):
 
 
 def _is_found(name):
-    """Whether it is a digest of the code, the version of a library, or how a process ended."""
-    return name in (*LIBRARY, "exit_status") or name.endswith("sha256")
+    """Whether it is of the code (digest, author), a library's version, or how a process ended."""
+    return name in (*LIBRARY, *ORIGIN, "exit_status") or name.endswith("sha256")
 
 
 def measured(values, prefix=""):

@@ -134,6 +134,7 @@ def point(args, queue, limits, about, meta):
     kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
     print(f"\n{meta.name}")
     print(f"  computes      {meta.line()}")
+    print(f"  origin        {meta.origin()}")
     print(f"  size          {size}, NDRange {total[0]} x {total[1]}, {groups}")
     print(f"  inputs        alpha {alpha}, beta {beta}, {kind}, seed {args.seed}", flush=True)
 
