@@ -12,6 +12,7 @@ from report.values import text
 BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
 _ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
 _PRECISIONS = ("precision", "arithmetic")
+_LAYER = re.compile("^@|=@")  # a size by its name
 _NO_CHOICE = {  # by no tuner
     "seed", "local", "size", *LIBRARY, "exit_status", "caches", *_PRECISIONS,
 }
@@ -90,8 +91,8 @@ class Gemm:
     def asked(self):
         """The options, as given, without the size."""
         words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
-        return tuple(w for w in words if first not in w or
-                     parse_size(w.rpartition("=")[2]) != self.size)
+        return tuple(w for w in words if not (_LAYER.search(w) or first in w and
+                     parse_size(w.rpartition("=")[2]) == self.size))
 
 
 def of_point(point):

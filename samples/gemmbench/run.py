@@ -23,7 +23,7 @@ try:
     import paper
     import pyopencl as cl
 
-    from common import cli, device, flush, gemm, timing
+    from common import cli, device, flush, gemm, hard, timing
     from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
     from common.machine import power, state, sysfs
     from common.machine.pin import pinned
@@ -48,12 +48,13 @@ def options():
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
         help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
-        help="order, or MxNxK for kernels that take it (default %(default)s)")
+        help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
         help="columns,rows of a work-group (default 0,0: the driver chooses)")
     add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
         help="folder of the kernels (default: the one beside run.py)")
-    add("--data", choices=["drawn", "integer"], default="drawn", help="integer: exact results")
+    add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
+        help="integer: exact results; scaled and cancelling: hard ones")
     add("-eps", "--eps", type=cli.positive, metavar="E",
         help="largest error of any element (default: a bound for each element)")
     add("--pin", nargs="?", const="max", type=frequency, metavar="MHZ", help="hold all clocks at "
@@ -110,6 +111,7 @@ def point(args, queue, limits, about, meta):
 
     # Draw the inputs.
     drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
+    drawn = matrices.hardened(drawn, meta, size, args.data, args.seed)
 
     # Build the kernel, and choose the NDRange: a work-item per tile of C.
     args.progress.at(meta.name, "building")
@@ -131,7 +133,7 @@ def point(args, queue, limits, about, meta):
     chosen = {"global": total, "local": local and "x".join(map(str, local)), "alpha": alpha,
               "beta": beta, "tolerance": rule}
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
-    kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
+    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
     print(f"\n{meta.name}")
     print(f"  computes      {meta.line()}")
     print(f"  origin        {meta.origin()}")
