@@ -91,8 +91,8 @@ class Gemm:
     def asked(self):
         """The options, as given, without the size."""
         words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
-        return tuple(w for w in words if not (_LAYER.search(w) or first in w and
-                     parse_size(w.rpartition("=")[2]) == self.size))
+        return tuple(w for w in words if not _LAYER.search(w) and (
+            first not in w or parse_size(w.rpartition("=")[2]) != self.size))
 
 
 def of_point(point):

@@ -105,7 +105,8 @@ def test_every_sample_says_and_records_it(recorded, sample):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("sample", "option", "message"), [
     ("mygemm", ("--in-flight", 4), "--caches flushed times each launch alone: omit --in-flight"),
-    ("gemmbench", ("--energy",), "--energy is of launches back to back, whose caches are warm"),
+    ("sgemm", ("--duration", 1), "--caches flushed: omit --duration and --energy"),
+    ("gemmbench", ("--energy",), "--caches flushed: omit --duration and --energy"),
 ])
 def test_what_flushed_caches_cannot_go_with(recorded, sample, option, message):
     done, _ = recorded(sample, *SMALL[sample], "--caches", "flushed", *option)
