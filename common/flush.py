@@ -35,12 +35,14 @@ def flusher(queue, caches):
 
 
 def need(device):
-    """Return the bytes to overwrite: twice the caches, and LEAST, if a buffer may be so large.
+    """Return the bytes to overwrite: twice the caches, LEAST if that is more.
 
-    The caches are those that OpenCL tells of; on a CPU, all of this machine's if they are more.
+    It is no more than a buffer may have, or a quarter of the memory. The caches are those that
+    OpenCL tells of; on a CPU, all of this machine's if they are more.
     """
     told = device.global_mem_cache_size
     if type_of(device) == "cpu":
         told = max(told, all_bytes())
-    size = min(max(_TIMES * told, LEAST), device.max_mem_alloc_size)
+    most = min(device.max_mem_alloc_size, device.global_mem_size // 4)
+    size = min(max(_TIMES * told, LEAST), most)
     return size - size % _VECTOR

@@ -77,12 +77,13 @@ MIB = 2**20
         ("CPU", 100 * MIB, 0, 4096 * MIB, 200 * MIB),
         ("GPU", 0, 0, 4096 * MIB, 128 * MIB),  # some drivers tell nothing
         ("GPU", 0, 0, 64 * MIB + 7, 64 * MIB),
+        ("CPU", 0, 3000 * MIB, 4096 * MIB, 2048 * MIB),  # a quarter of the memory
     ],
 )
 def test_how_much_is_overwritten(kind, told, machine, most, size, monkeypatch):
     monkeypatch.setattr(flush, "all_bytes", lambda: machine)
     device = SimpleNamespace(type=getattr(cl.device_type, kind), global_mem_cache_size=told,
-                             max_mem_alloc_size=most)
+                             max_mem_alloc_size=most, global_mem_size=8192 * MIB)
     assert flush.need(device) == size
 
 
