@@ -17,7 +17,7 @@ import pyopencl as cl
 from common.device import type_of
 from common.errors import SampleError
 from common.flush import flusher
-from common.timing import Timing, elapsed, stamps
+from common.timing import Timing, elapsed, settle, stamps
 
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 _SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
@@ -158,8 +158,11 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     if caches == "flushed":
         in_flight = queues = 1
     for each in contenders:
-        each.flush = flush
         each.attempt(each.enter, stream)
+        each.flush = flush
+        if not each.queues and caches == "flushed":
+            # The threads of Intel's CPU driver spin for a millisecond after the flush.
+            each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
     count = in_flight or _enough_in_flight(contenders)

@@ -194,8 +194,8 @@ def beside(args, results, expected, stream, blas):
     """
     if args.duration:
         return {}
-    found, missing = libraries.find(
-        args.libraries, stream.queue.device, expected.inputs, blas, args.caches)
+    device, inputs = stream.queue.device, expected.inputs
+    found, missing = libraries.find(args.libraries, device, inputs, blas, args.caches)
     for library in found:
         result = Result(stream.problem, library.name, args.progress)
         results.append(result)

@@ -103,6 +103,15 @@ def test_small_ones(data, size):
     assert gemm.check(0 * C, expected, bound).reason
 
 
+@pytest.mark.parametrize("data", hard.HARD)
+def test_a_batch_is_hard_in_each_product(data):
+    first, second = gemm.sdk_inputs(SIZE, 1), gemm.sdk_inputs(SIZE, 2)
+    both = hard.made(data, 7, *map(np.stack, zip(first, second)))
+    for number, drawn in enumerate((first, second)):
+        for matrix, alone in zip(both, hard.made(data, 7, *drawn)):
+            assert np.array_equal(matrix[number], alone)
+
+
 def test_complex_sums_cancel_too():
     drawn = gemm.sdk_inputs(SIZE, 1), gemm.sdk_inputs(SIZE, 2)
     inputs = [(a + 1j * b).astype(np.complex64) for a, b in zip(*drawn)]

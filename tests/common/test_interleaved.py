@@ -295,8 +295,11 @@ def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all():
 def test_flushed_caches_are_flushed_before_every_sample_of_one_launch(monkeypatch):
     said = []
     monkeypatch.setattr(interleaved, "flusher", lambda queue, caches: lambda: said.append(caches))
-    one = contender("a", lambda stream: said.append("launch"), streams=())
+    monkeypatch.setattr(interleaved, "settle", lambda: said.append("rest"))
+    both = [contender(name, lambda stream: said.append("launch"), streams=(), queued=name == "a")
+            for name in "ab"]
     args = {**options(None), "repeat": 2, "caches": "flushed"}
-    _, batches = interleaved.measure([one], Stream(), **args)
-    assert batches == {"a": (1, 1)}
-    assert said == ["flushed", "launch"] * 4  # short samples twice
+    _, batches = interleaved.measure(both, Stream(), **args)
+    assert batches == {"a": (1, 1), "b": (1, 1)}
+    # Short samples twice. The device's threads may not be in the way of those of a library.
+    assert said == [*["flushed", "launch"] * 2, *["flushed", "rest", "launch"] * 2] * 2
