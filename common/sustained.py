@@ -69,13 +69,13 @@ def run(enqueue, seconds, warmup, tree):
 
     `enqueue` launches it once and returns its event, or those of its steps. The Timing has a value
     for each part: medians of its launches, but host_s is the whole part divided by their number.
-    `tree` is /sys. Ctrl-C, SIGTERM or an error of OpenCL end it early; before the end of the first
-    launch they go through.
+    `tree` is /sys. Ctrl-C, SIGTERM or an error of OpenCL end it early; an error before the end of
+    the first launch goes through.
     """
     for _ in range(warmup):
         wait(enqueue())
     found, part, flying = Run(seconds, warmup), [], deque()
-    with _watched(found.states, seconds, tree), _stoppable():
+    with _watched(found.states, seconds, tree), _stoppable() as stops:
         start, width, now, ends = time.perf_counter(), seconds / PARTS, 0.0, 0.0
         try:
             while flying or now < seconds:
@@ -83,6 +83,8 @@ def run(enqueue, seconds, warmup, tree):
                     flying.append(enqueue())
                 part.append(wait(flying.popleft()))
                 now = time.perf_counter() - start
+                if stops:
+                    raise stops[0]
                 if now >= ends:
                     found.add(part, now)
                     part, ends = [], (now // width + 1) * width
@@ -128,18 +130,19 @@ def _watched(states, seconds, tree):
 
 @contextmanager
 def _stoppable():
-    """Let the first Ctrl-C or SIGTERM raise Stopped: what was measured is then recorded."""
+    """Give a list that gets a Stopped at the first Ctrl-C or SIGTERM; the others are ignored."""
+    stops = []
 
     def stop(number, _):
         for each in stopping.NUMBERS:  # both processes of a sample get it, and pass it on
             signal.signal(each, signal.SIG_IGN)
-        raise stopping.Stopped(number)
+        stops.append(stopping.Stopped(number))
 
     before = {number: signal.signal(number, stop) for number in stopping.NUMBERS}
     try:
-        yield
+        yield stops
     finally:
-        if signal.getsignal(stopping.NUMBERS[0]) is stop:
+        if not stops:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
