@@ -7,6 +7,7 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -34,14 +35,17 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
+    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE",
+        help="an image file (default assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
+    parser.add_argument("--data", choices=("noise", "white", "black"),
+        help="what --size makes (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")
-    parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"))
+    for name, text in (("--access", "access pattern (contiguous on a CPU)"), ("--walk", SUPPRESS)):
+        parser.add_argument(name, dest="access", choices=("contiguous", "interleaved"), help=text)
     return parser
 
 
@@ -65,7 +69,6 @@ def main(args):
     if not args.build_only:
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
-        between = flush.flusher(queue, args.caches)
 
     names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
     if lacking and args.kernel is None:
@@ -73,7 +76,7 @@ def main(args):
         names = [WITHOUT_ATOMICS]
     cli.pin(args, about, names)
     params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
-    status, passes = PASSED, {}
+    status, passes, between = PASSED, {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
             print(f"\n{name}: not supported: {lacking}")
@@ -113,8 +116,7 @@ def main(args):
 
         measured = measuring.Measured()
         if not (reason or args.check_only):
-            gbytes = image.size / 1e9
-            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", gbytes,
+            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result)

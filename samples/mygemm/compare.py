@@ -11,21 +11,15 @@ import numpy as np
 import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, measuring, record, table
-from common.errors import (
-    PASSED,
-    WRONG_RESULT,
-    SampleError,
-    UsageError,
-    outcome,
-    worst,
-)
+from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
+from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
 from common.program import report
 from common.record import Record
 from common.timing import figures
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
-_OTHER_UNITS = ("14_matrix_units", "cublas")  # the ceiling is that of plain multiplications
+# The ceiling is that of plain multiplications.
+_OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
 
 
 def add_options(parser):
@@ -106,7 +100,7 @@ class Result:
 
     def rates(self):
         """Return the median, lowest and highest rate in the problem's unit."""
-        return self.times.rate(self.problem.size.flop() / 1e9)
+        return self.times.rate(self.problem.flop() / 1e9)
 
     def save_checked(self, args, inputs, about):
         """Append what is known so far, so that it is on the disk when another kernel starts.
@@ -128,7 +122,9 @@ class Result:
             return
         problem = self.problem
         params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
-        params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))
+        params |= dict(zip(("lda", "ldb", "ldc"), problem.leading))
+        if problem.batch > 1:
+            params["batch"] = problem.batch
         if self.built:
             params |= self.built.plan.params
             params["local"] = "x".join(map(str, self.built.plan.local_size))
@@ -138,7 +134,7 @@ class Result:
         found = self.found or measuring.Measured()
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
-            metrics = gemm.metrics(problem.size, self.times, problem.unit)
+            metrics = gemm.metrics(problem, self.times, problem.unit)
             metrics = found.metrics | metrics | {"ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
@@ -169,7 +165,7 @@ def build_only(args, queue, limits, about, results, picked):
                 result.at("building")
                 result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
-                for name, kernel in plans.others(result.built).items():
+                for name, kernel in steps.others(result.built).items():
                     made = report(f"{result.name} {name}", kernel)["metrics"]
                     result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
@@ -233,7 +229,7 @@ def measure(args, results, stream, about):
         if args.duration or (args.energy and result.times):
             result.contender.announce()
             with result.going_on(alone=len(results) == 1):
-                launch, gflop = result.contender.launcher(stream), result.problem.size.flop() / 1e9
+                launch, gflop = result.contender.launcher(stream), result.problem.flop() / 1e9
                 end = partial(result.contender.finish, [stream])
                 result.found = measuring.alone(args, about, launch, end, "gflops", gflop)
                 result.times = result.times or result.found.times
@@ -303,7 +299,7 @@ def rates_table(results, args):
         if r.times is None:
             rows.append([r.name, r.status, *[""] * (len(head) - 3), error(r)])
             continue
-        seconds = r.problem.size.flop() / 1e9 / r.gflops
+        seconds = r.problem.flop() / 1e9 / r.gflops
         ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
         share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
         rows.append(
