@@ -290,7 +290,8 @@ def rates_table(results, args):
     best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
     marks = {r.name: "*" if r is best else "" for r in compared}
-    head = [f"median of {args.repeat}", "time", timed[0].problem.unit, "lowest", "best"]
+    count = len(timed[0].times.host_s)
+    head = [f"median of {count}", "time", timed[0].problem.unit, "lowest", "best"]
     short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
