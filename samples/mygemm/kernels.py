@@ -7,17 +7,17 @@ beside their parameters is below the table.
 """
 
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import plans
 from plans import Pass, define, over, up
 
 from common import constraints, selection, subgroups
-from common.constraints import VECTORS
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
-from common.machine import blocking, tiles
+from common.machine import blocking, tiles, vectors
 from common.tuned import find
 
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
@@ -187,7 +187,7 @@ _CAPABILITY = 8
 
 
 def _units_start(given, problem, limits, device):
-    params = tiles.best_units(problem.size, device.max_compute_units)[1]
+    params = tiles.best_units(problem.size, device.max_compute_units, given.get("DIRECT"))[1]
     return {"PART_BITS": 16, **params, "BAND": 8}
 
 
@@ -200,7 +200,8 @@ def _units_more(problem, params, limits, device):
     if capability[0] < _CAPABILITY:
         has = ".".join(map(str, capability))
         raise Unsupported(f"14_matrix_units needs compute capability {_CAPABILITY}.0, it is {has}")
-    return tiles.split(problem.size, params, device.max_compute_units), ()
+    widths = {"WIDTH_A": _warps_more(problem, params, limits, device)[0]["WIDTH_A"]}
+    return tiles.split(problem.size, params, device.max_compute_units) | widths, ()
 
 
 _LINES = f"({up('M', 'TSM')} + {up('N', 'TSN')})"  # rows of A and columns of B
@@ -208,45 +209,44 @@ _SLABS = over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
 MATRIX_UNITS = define(
     14, "matrix_units",
-    {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8},
+    {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
     (
-        "PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0",
+        "PART_BITS in (16, 32)", "STAGES >= 2", "DIRECT * (STAGES - 2) == 0",
+        "WARP_M % 16 == 0", "WARP_N % 8 == 0",
         "TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N"),
-        f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0",
+        f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp
         *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ),
     (_ITEMS,),
-    "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
+    "STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 16 * (TSM + TSN)",  # 8: whether lines fit
     {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
      **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
-     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
+     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
     start=_units_start, more=_units_more, groups=_groups,
-    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS",), None, ("SPLIT_ITEMS",)),),
-    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS)",  # panels, and an exponent a line
+    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS * (1 - DIRECT)",), None,
+                 ("SPLIT_ITEMS",)),),
+    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS) * (1 - DIRECT)",  # panels, an exponent a line
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
-    local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
+    local_least=99 * 2**10, precisions=("single",),
+    before=(plans.FOLDER / "nvidia.cl", plans.FOLDER / "split.cl"),
 )
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64}
 _SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32}
-_WORTH = 2**18  # elements that are worth waking another core for
-_RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 
 
 def _cores(problem, device):
-    """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
-    M, N, K = problem.size
-    width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
-    return min(device.max_compute_units, 1 + max(M, N) * K // _WORTH), max(width, 1)
+    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
+    return vectors.cores(problem.size, native, device.max_compute_units)
 
 
 def _dots_start(given, problem, limits, device):
-    if type_of(device) != "cpu":
-        return _DOTS
-    return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+    if type_of(device) == "cpu":
+        return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+    return vectors.dots(problem.size) if NVIDIA in limits.extensions else _DOTS
 
 
 def _dots_groups(problem, params, device):
@@ -256,12 +256,11 @@ def _dots_groups(problem, params, device):
 
 
 def _sums_start(given, problem, limits, device):
-    if type_of(device) != "cpu":
-        return _SUMS
-    (cores, width), N = _cores(problem, device), problem.size.N
-    cores = min(cores, -(-N // _RUN))
-    columns = -(-N // (cores * width)) * width  # of each core
-    return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": min(columns, _IN_L1)}
+    if type_of(device) == "cpu":
+        cores, width = _cores(problem, device)
+        columns = vectors.columns(problem.size.N, cores, width)
+        return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": columns}
+    return vectors.sums(problem.size) if NVIDIA in limits.extensions else _SUMS
 
 
 def _sums_groups(problem, params, device):
@@ -377,14 +376,16 @@ def best(args, problem, about, limits, device):
     untuned = "no tuned parameters are stored"
     stored = find(args.tuned, about, args.precision, str(problem.size))
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
+    nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
+    warps = _warps(problem, limits, device)[0] if nvidia else inf
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
         candidates = [each for each in candidates if each[0] is vector]
-        candidates.append((vector, {}, f"the default for a vector; {untuned}"))
+        if vectors.seconds(problem.size, problem.dtype.itemsize) < warps:
+            candidates.append((vector, {}, f"the default for a vector; {untuned}"))
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
-    elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
-        warps = _warps(problem, limits, device)[0]
+    elif nvidia:
         units = tiles.best_units(problem.size, device.max_compute_units)[0]
         fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
         candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
