@@ -41,10 +41,10 @@ SINGLE = _tiles(
     WARP_NAMES,
     ((128, 128, 8, 16, 8, 1), 2, 0.8, 40),
     ((128, 64, 8, 16, 8, 2), 2, 0.68, 60),
-    ((64, 64, 8, 8, 8, 1), 4, 0.6, 40),
+    ((64, 64, 8, 8, 8, 1), 4, 0.6, 20),
     ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
-    ((32, 64, 8, 4, 8, 4), 2, 0.46, 100),
+    ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
     ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
 )
 DOUBLE = _tiles(
@@ -70,9 +70,9 @@ DIRECT = _tiles(
     UNIT_NAMES,
     ((128, 64, 32, 64, 2, 1), 2, 0.62, 30),
     ((64, 64, 64, 16, 2, 1), 2, 0.59, 30),
-    ((32, 64, 16, 32, 2, 1), 2, 0.36, 30),
+    ((32, 64, 16, 32, 2, 1), 2, 0.35, 60),
     ((64, 32, 32, 16, 2, 1), 2, 0.33, 30),
-    ((32, 32, 16, 16, 2, 1), 4, 0.31, 30),
+    ((32, 32, 16, 16, 2, 1), 4, 0.31, 40),
 )
 
 
@@ -116,7 +116,7 @@ def best(size, tiles, units, itemsize, before=0):
 
 def best_units(size, units, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
-    before = 9e-6 + (size.M + size.N) * size.K / 3e11
+    before = 5e-6 + (size.M + size.N) * size.K / 3e11
     found = [] if direct == 1 else [best(size, UNITS, units, 4, before)]
     found += [] if direct == 0 else [best(size, DIRECT, units, 4)]
     return min(found, key=lambda pair: pair[0])

@@ -78,7 +78,7 @@
 #define WIDTH_N 1
 #endif
 
-#define FRONT (WIDTH_A == 4 && WIDTH_N == 4)
+#define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be cut, not the last one */
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
@@ -121,8 +121,9 @@
 
 /* Load a vector of A, or one of B, from k on. What does not exist is not skipped by a branch, but
  * replaced by what does, and that by 0: a compiler may move a load under a branch down to where its
- * value is used, and then nothing hides its time. With FRONT only the first step has such k's, those
- * before `begin`, and gemm() replaces them by 0; without, those from `end` on. */
+ * value is used, and then nothing hides its time. With FRONT only the first step of a work-group has
+ * such k's, those before `begin`, and gemm() replaces them: so no later step compares anything. For
+ * single elements NVIDIA's compiler then loads too late; there it is the last step, from `end` on. */
 VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
 {
 #if FRONT

@@ -22,6 +22,11 @@
  *           |      ...      |          |      ...     |            | small, chunk 3 |  of ldmatrix
  *           +---------------+          +--------------+            +----------------+
  *
+ * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
+ * them on their way into local memory, and scales each slab by powers of 2 of its own. A line is then
+ * split once for each tile that wants it, and not once for all. But one launch is enough, and nothing
+ * is written to be read again: that is faster where A, B or C is small, or C has few tiles.
+ *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
  * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
@@ -42,9 +47,10 @@
  *
  * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
  *
- * Needs: NVIDIA's compiler, compute capability 8.0 or more, and nvidia.cl before it: cp.async,
- * ldmatrix, mma and conversions as functions; PART_BITS, of a part in memory; and STAGES, slabs in
- * local memory: one is multiplied, the others are under way. */
+ * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
+ * ldmatrix, mma, shuffles and conversions as functions; PART_BITS, of a part in memory; and STAGES,
+ * slabs in local memory: one is multiplied, the others are under way; 2 with DIRECT. After that
+ * split.cl: parts, where they lie, and split(). */
 
 #ifndef WARP_M
 #define WARP_M 32 /* rows of C for a warp */
@@ -171,7 +177,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     /* Strips of A, then of B, that this warp splits; the lane has a line of each, and a chunk. What
      * does not exist is replaced by the last line. What comes of it is not stored. */
     __local float2 scales[2][TSM + TSN];
-    __local int unfit[2]; /* a slab of this stage in which a line does not fit */
+    __local int unfit[2]; /* for each stage, the last slab in which a line does not fit */
     __global const float *from[STRIPS];
     float4 x[STRIPS][CHUNK / 4];
     const int slabs = end - begin, my_k = lane / 8 * CHUNK;

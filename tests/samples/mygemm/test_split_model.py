@@ -11,7 +11,7 @@ KERNELS = ROOT / "samples" / "mygemm" / "kernels"
 
 
 def test_the_host_splits_as_the_kernel_does():
-    text = (KERNELS / "14_matrix_units.cl").read_text()
+    text = (KERNELS / "split.cl").read_text()
     values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
     assert float(values["TOP"]) == split.TOP
     assert float(values["SMALL_SCALE"]) == split.SMALL_SCALE
