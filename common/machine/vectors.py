@@ -13,11 +13,11 @@ _ITEMS = 256
 _SHORT, _LONG = 2**13, 2**15  # rows of C for which 8 and 16 columns a work-group are enough
 
 
-def seconds(size, itemsize):
-    """Return about how long it takes. Where C is short, little is on its way at a time."""
+def seconds(size, itemsize, batch=1):
+    """Return about how long a batch takes. Where C is short, little is on its way at a time."""
     M, N, K = size
-    rate = min(_BANDWIDTH, M * _OF_A_ROW if N == 1 else N * _OF_A_COLUMN)
-    return _LAUNCH + M * N * K * itemsize / rate
+    rate = min(_BANDWIDTH, batch * (M * _OF_A_ROW if N == 1 else N * _OF_A_COLUMN))
+    return _LAUNCH + batch * M * N * K * itemsize / rate
 
 
 def dots(size):

@@ -25,7 +25,8 @@
  * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
  * them on their way into local memory, and scales each slab by powers of 2 of its own. A line is then
  * split once for each tile that wants it, and not once for all. But one launch is enough, and nothing
- * is written to be read again: that is faster where A, B or C is small, or C has few tiles.
+ * is written to be read again: that is faster where A, B or C is small, or C has few tiles. Sums over
+ * slabs are not scaled, so they overflow where those of any float32 kernel do.
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
@@ -44,7 +45,6 @@
  *
  * The cost it removes: multiplications. What is left is to feed the unit: cp.async copies panels
  * meanwhile, ldmatrix hands a warp four matrices at a time, and nothing is converted or turned.
- *
  * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
  *
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
@@ -144,6 +144,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict B, const int ldb, const float beta,
           __global float *restrict C, const int ldc OF_WORK OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     EMULATED
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
@@ -152,6 +153,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = (K + SLAB - 1) / SLAB, split = 0;
 #if SPLITS > 1
+    OF_BATCH(parts);
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
@@ -193,6 +195,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
 
 #else
     __local int unfit;
+    OF_BATCH(work);
     const layout at = layout_of(M, N, K, work, PARTS > 1 ? split : 0);
 
     /* A line that does not fit leaves the tile to plain multiplications, and no slab after. */

@@ -132,6 +132,7 @@ void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict B, const int ldb, const float beta,
            __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
     __local uint2 ranges[SPLIT_ITEMS];
     const int strips = ((M + TSM - 1) / TSM * TSM + (N + TSN - 1) / TSN * TSN) / 8;
     const int item = get_local_id(0), strip = get_group_id(0) % strips;

@@ -47,7 +47,7 @@ def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, spl
     _, params = tiles.best_units(parse_size(size), UNITS)
     assert (params["DIRECT"], params["SPLITS"]) == (direct, splits)
     for given in (0, 1):
-        assert tiles.best_units(parse_size(size), UNITS, given)[1]["DIRECT"] == given
+        assert tiles.best_units(parse_size(size), UNITS, 1, given)[1]["DIRECT"] == given
 
 
 @pytest.mark.parametrize(
