@@ -223,6 +223,26 @@ def ratio(times, other):
     return median(b / a for a, b in zip(times.host_s, other.host_s))
 
 
+def remarks(batches, libraries):
+    """Return the lines that say what a time is made of, where it is not that of one launch.
+
+    `batches` are Batches by name; `libraries` names those that are no kernels.
+    """
+    count, queues = (max(counts) for counts in zip(*batches.values()))
+    lines = []
+    if count > 1:
+        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    if queues > 1:
+        named = [name for name, batch in batches.items() if name in libraries and batch.queues > 1]
+        lines.append(
+            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
+            "queues, each with a C of its own."
+        )
+        if named := [name for name, batch in batches.items() if batch.queues == 1]:
+            lines.append(f"Those of {' and '.join(named)} run back to back.")
+    return lines
+
+
 def busy():
     """Return a line that says that others use this machine's CPUs, or None."""
     cpus = os.cpu_count() or 1

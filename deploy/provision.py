@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from deploy import doctor, wheels
+from deploy import doctor, helper, wheels
 from deploy.errors import BoardError
 from deploy.link import PIECE, sense
 from deploy.onboard import limits
@@ -45,6 +45,8 @@ def provision(board, system, dry_run):
         board.say(f"{how:<6} {text}")
     for text in plan.lacking:
         board.say(f"FAIL   {text}")
+    if system:
+        helper.provision(board, dry_run)
     if dry_run:
         board.say("dry run: nothing was changed")
         return not plan.lacking

@@ -174,10 +174,11 @@ def export(c, host=None, run=None):
         reports.export(name, run)
 
 
-@task(help={**HOST, "discard": "also delete results that were never collected"})
-def clean(c, host=None, discard=False):
+@task(help={**HOST, "discard": "also delete results that were never collected",
+            "system": "also remove the helper that `fab provision --system` installed"})
+def clean(c, host=None, discard=False, system=False):
     """Delete the deployed files on the board."""
-    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard))
+    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard, system))
 
 
 @task(name="doctor", help=HOST)
@@ -188,7 +189,8 @@ def see_doctor(c, host=None):
 
 @task(help={
     **HOST, "dry_run": "only print the plan",
-    "system": "let the board's apt install packages; else nothing outside the folder changes",
+    "system": "let the board's apt install packages, and install the helper for --pin and "
+    "--energy; else nothing outside the folder changes",
 })
 def provision(c, host=None, dry_run=False, system=False):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""

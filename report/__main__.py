@@ -109,7 +109,7 @@ def say(line, stream=None):
 
 def make(args):
     """Write the page; return the exit status."""
-    from report import page, selection, timeline
+    from report import page, selection, sustained, timeline
 
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
@@ -124,6 +124,7 @@ def make(args):
         notices = [line for each in read for line in each.notices]
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
         timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
+        timelines += sustained.plots(read[0].sustained)
         stream = page.stream(
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
