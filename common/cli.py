@@ -261,8 +261,11 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
 
 
 def parameters(args, *names):
-    """Return what a record keeps of the sample's own options: numbers as numbers, else text."""
-    values = {name: getattr(args, name) for name in names}
+    """Return what a record keeps of --caches and of the sample's own options `names`.
+
+    Numbers stay numbers; all else becomes text.
+    """
+    values = {name: getattr(args, name) for name in (*names, "caches")}
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
 

@@ -28,7 +28,7 @@ _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
 _FILES = re.compile(r"^files = (\[[^\]]*\])", re.M)
 # The value of an option: a number, or a name; never a path, never another option.
-_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?][A-Za-z0-9_.,:*?+-]*")
+_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?@][A-Za-z0-9_.,:*?+-]*")
 _RUNNERS = ("--json", "--output")  # options of what starts samples, which takes what they name
 
 

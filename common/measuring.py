@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from common import sustained, timing
+from common import flush, sustained, timing
 from common.arguments import count, positive
 from common.errors import UsageError
 from common.machine import pin, power, state
@@ -23,6 +23,8 @@ def add_options(group):
                                      ("--warmup", 0, 1, "runs before them")):
         add(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
             help=f"{what} (default %(default)s)")
+    add("--caches", choices=flush.CACHES, default="warm",
+        help="flushed: overwrite them before each timed run (default %(default)s)")
     add("--duration", type=count(1, MOST_SECONDS), metavar="SECONDS",
         help="run one kernel back to back for so long, in place of --repeat")
     add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="hold all clocks at "
@@ -42,7 +44,12 @@ def pinned(args, about):
 
 
 def require_one(args, kernels):
-    """Raise UsageError where --duration is given and there is not one kernel at one size."""
+    """Raise UsageError where --duration is given and there is not one kernel at one size, or where
+    caches are to be flushed between launches that follow one another.
+    """
+    if args.caches == "flushed" and (args.duration or args.energy):
+        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
+                         "back to back")
     if args.duration and len(kernels) != 1:
         raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
                          "board. Name one, see --help")
@@ -79,13 +86,13 @@ class Measured:
         return [*first, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
-def measure(args, about, enqueue, unit, amount, timed=None, **metrics):
+def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None, **metrics):
     """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
 
     `enqueue` launches it once, and returns its event or those of its steps. `amount` of the `unit`
     is what a launch does; `metrics` are more of them for the record. `timed(watch)` replaces the
-    repeats: it returns their Timing. Where --duration is ended early, cli.save() records that and
-    then raises what ended it.
+    repeats: it returns their Timing. `between` is called before each of them: see common/flush.py.
+    Where --duration is ended early, cli.save() records that and then raises what ended it.
     """
     lines = []
     if args.duration:
@@ -98,7 +105,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, **metrics):
     else:
         watch = state.Watch(args.sysfs)
         times = timed(watch) if timed else timing.measure(
-            enqueue, args.repeat, args.warmup, watch.look)
+            enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
     more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
     metrics |= {unit: times.rate(amount)[0], **more}

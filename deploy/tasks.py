@@ -166,12 +166,13 @@ def report(
     reports.make([*words, *(runs.RESULTS / name for name in FLEET.asked(host))])
 
 
-@task(help={**HOST, "run": "name of its folder in results/; default: the newest"})
-def export(c, host=None, run=None):
+@task(help={**HOST, "run": "name of its folder in results/; default: the newest",
+            "rights": "a TOML file: authors and licences of data and kernels; see docs/report.md"})
+def export(c, host=None, run=None, rights=None):
     """Pack a run into one archive that others can view, compare and repeat."""
     FLEET.carry_out()
     for name in FLEET.asked(host) or FLEET.last:
-        reports.export(name, run)
+        reports.export(name, run, rights)
 
 
 @task(help={**HOST, "discard": "also delete results that were never collected",

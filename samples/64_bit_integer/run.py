@@ -19,7 +19,7 @@ try:
     import pyopencl as cl
     import sums
 
-    from common import cli, device, measuring
+    from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
     from common.record import Record
@@ -76,7 +76,7 @@ def main(args):
         names = [WITHOUT_ATOMICS]
     cli.pin(args, about, names)
     params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
-    status, passes = PASSED, {}
+    status, passes, between = PASSED, {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
             print(f"\n{name}: not supported: {lacking}")
@@ -116,8 +116,8 @@ def main(args):
 
         measured = measuring.Measured()
         if not (reason or args.check_only):
-            gbytes = image.size / 1e9
-            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", gbytes)
+            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
+                                         between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
@@ -128,7 +128,7 @@ def main(args):
             params | shape.params(), about, cli.environment(args.sysfs) | measured.machine,
             measured.timing, measured.metrics, found.values(expected, image),
         ), found.array())
-    if args.kernel == "all" and passes:
+    if args.kernel == "all" and passes and args.caches == "warm":  # which a whole pass leaves
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
     return status

@@ -18,7 +18,7 @@ try:
     import texts
     import tiling
 
-    from common import cli, device, gemm, measuring, timing
+    from common import cli, device, flush, gemm, measuring, timing
     from common.errors import PASSED, WRONG_RESULT, Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
@@ -49,7 +49,7 @@ def options():
             help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="lower the tile options to what is legal")
-    add("--data", choices=["sdk", "integer"], default="sdk", help="integer: exact results")
+    add("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     return parser
 
 
@@ -75,7 +75,7 @@ def main(args):
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
 
     # Draw the inputs as lines in memory: the columns of A, B and C; for nt, the rows of B.
-    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
+    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data, nn)
 
     # Build the kernel for the tiles: only then its own limit is known.
     args.progress.at(f"gemm_{args.kernel}", "building")
@@ -98,7 +98,7 @@ def main(args):
         matrix.write(values)
 
     # Make the result that they must give.
-    inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
+    inputs = operands.turned(lines, nn)
     validation = args.validation or args.check_only or args.duration
     if validation:
         print("Making the float64 result on the host", flush=True)
@@ -131,10 +131,11 @@ def main(args):
     def iterations(watch):
         for _ in range(args.warmup):
             enqueue().wait()
-        launches = []
+        launches, between = [], flush.flusher(queue, args.caches)
         for _ in range(args.repeat):
             watch.look()
             C.write(stored[2])
+            between()
             launches.append(timing.launch(enqueue))
             print("\n".join(texts.iteration(launches[-1][-1], gflop)), flush=True)
         return timing.collect(launches, args.warmup)

@@ -22,7 +22,7 @@ try:
     import paper
     import pyopencl as cl
 
-    from common import cli, device, gemm, measuring, timing
+    from common import cli, device, flush, gemm, hard, measuring, timing
     from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
     from common.machine import state
     from common.program import report
@@ -44,12 +44,13 @@ def options():
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
         help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
-        help="order, or MxNxK for kernels that take it (default %(default)s)")
+        help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
         help="columns,rows of a work-group (default 0,0: the driver chooses)")
     add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
         help="folder of the kernels (default: the one beside run.py)")
-    add("--data", choices=["drawn", "integer"], default="drawn", help="integer: exact results")
+    add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
+        help="integer: exact results; scaled and cancelling: hard ones")
     add("-eps", "--eps", type=cli.positive, metavar="E",
         help="largest error of any element (default: a bound for each element)")
     return parser
@@ -99,6 +100,7 @@ def point(args, queue, limits, about, meta):
 
     # Draw the inputs.
     drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
+    drawn = matrices.hardened(drawn, meta, size, args.data, args.seed)
 
     # Build the kernel, and choose the NDRange: a work-item per tile of C.
     args.progress.at(meta.name, "building")
@@ -120,9 +122,10 @@ def point(args, queue, limits, about, meta):
     chosen = {"global": total, "local": local and "x".join(map(str, local)), "alpha": alpha,
               "beta": beta, "tolerance": rule}
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
-    kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
+    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
     print(f"\n{meta.name}")
     print(f"  computes      {meta.line()}")
+    print(f"  origin        {meta.origin()}")
     print(f"  size          {size}, NDRange {total[0]} x {total[1]}, {groups}")
     print(f"  inputs        alpha {alpha}, beta {beta}, {kind}, seed {args.seed}", flush=True)
 
@@ -150,6 +153,7 @@ def point(args, queue, limits, about, meta):
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
         found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
+                                  between=flush.flusher(queue, args.caches),
                                   flop_convention=convention)
         rates = found.times.statistics(flop / 1e9)
         print("\n".join(measured(args, found, flop / 1e9, copies)))

@@ -12,14 +12,7 @@ import plans
 import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
-from common.errors import (
-    PASSED,
-    WRONG_RESULT,
-    SampleError,
-    UsageError,
-    outcome,
-    worst,
-)
+from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
 from common.program import report
 from common.record import Record
 from common.timing import figures
@@ -183,6 +176,8 @@ def build_only(args, queue, limits, about, results, picked):
 
 def prepare(args):
     """Return the Cblas of --blas, or None; say where others use this machine."""
+    if args.caches == "flushed" and (args.in_flight or args.queues):
+        raise UsageError("--caches flushed times each launch alone: omit --in-flight and --queues")
     if busy := interleaved.busy():
         print(busy)
     return None if args.blas is None else libraries.cblas(args.blas)
@@ -195,7 +190,8 @@ def beside(args, results, expected, stream, blas):
     """
     if args.duration:
         return {}
-    found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)
+    device, inputs = stream.queue.device, expected.inputs
+    found, missing = libraries.find(args.libraries, device, inputs, blas, args.caches)
     for library in found:
         result = Result(stream.problem, library.name, args.progress)
         results.append(result)
@@ -222,7 +218,7 @@ def measure(args, results, stream, about):
     if not args.duration:
         times, batches = interleaved.measure(
             [result.contender for result in timed], stream, args.repeat, args.warmup,
-            args.in_flight, args.queues,
+            args.in_flight, args.queues, args.caches,
         )
         for result in timed:
             result.times, result.batch = times.get(result.name), batches[result.name]

@@ -16,7 +16,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, gemm, measuring
+    from common import cli, device, flush, gemm, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, WRONG_RESULT
     from common.program import build
@@ -35,7 +35,7 @@ LOCAL = (16, 4)  # columns, rows of work-items in a work-group
 
 def options():
     parser = cli.parser("sgemm", __doc__)
-    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, or MxNxK")
+    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, MxNxK, layer")
     parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4")
     parser.add_argument("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     parser.add_argument("--beta", type=cli.number, default=0.1, help="(default %(default)s)")
@@ -83,7 +83,7 @@ def main(args):
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    status = PASSED
+    status, between = PASSED, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
@@ -117,7 +117,7 @@ def main(args):
         if not (check.reason or args.check_only):  # what is wrong is not timed
             print(measuring.plan(args), flush=True)
             found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
-                                      flop_convention=gemm.FLOP_CONVENTION)
+                                      between=between, flop_convention=gemm.FLOP_CONVENTION)
             print(*found.lines(args.verbose), sep="\n")
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
