@@ -51,14 +51,16 @@ def warps_more(problem, params, limits, device):
 
 def units_start(given, problem, limits, device):
     """Return the fastest tile."""
-    params = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[1]
+    about = problem.size, device.max_compute_units, problem.batch, given.get("DIRECT")
+    params = tiles.best_units(*about)[1]
     return {"PART_BITS": 16, **params, "BAND": 8}
 
 
 def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
-    return tiles.split(problem.size, params, device.max_compute_units), ()
+    width = {"WIDTH_A": warps_more(problem, params, limits, device)[0]["WIDTH_A"]}
+    return tiles.split(problem.size, params, device.max_compute_units) | width, ()
 
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.

@@ -41,25 +41,39 @@ SINGLE = _tiles(
     WARP_NAMES,
     ((128, 128, 8, 16, 8, 1), 2, 0.8, 40),
     ((128, 64, 8, 16, 8, 2), 2, 0.68, 60),
-    ((64, 64, 8, 8, 8, 1), 4, 0.6, 40),
+    ((64, 64, 8, 8, 8, 1), 4, 0.6, 20),
     ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
-    ((32, 64, 8, 4, 8, 4), 2, 0.46, 100),
+    ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
     ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
-    WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.8, 40), ((64, 64, 8, 8, 8, 2), 2, 0.62, 60)
+    WARP_NAMES,
+    ((64, 128, 8, 8, 8, 1), 2, 0.4, 40),
+    ((64, 64, 8, 8, 8, 1), 3, 0.39, 40),
+    ((64, 64, 8, 8, 8, 2), 2, 0.37, 60),
+    ((32, 32, 8, 4, 8, 4), 2, 0.28, 60),
+    ((32, 16, 16, 4, 4, 2), 4, 0.17, 60),
 )
 MODEST = _tiles(WARP_NAMES, ((64, 64, 16, 4, 4, 1), 2, 0.5, 60))
 SPLIT_ITEMS = 256
-UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES")
+_KEPT = 4  # most chunks of a line that one of them keeps
+UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES", "DIRECT")
 UNITS = _tiles(
     UNIT_NAMES,
-    ((64, 128, 32, 64, 4), 2, 2.2, 140),
-    ((64, 64, 32, 32, 4), 2, 2.0, 130),
-    ((32, 64, 16, 32, 4), 3, 1.4, 100),
-    ((32, 32, 16, 16, 4), 4, 1.1, 100),
+    ((64, 128, 32, 64, 4, 0), 2, 2.2, 140),
+    ((64, 64, 32, 32, 4, 0), 2, 2.0, 130),
+    ((32, 64, 16, 32, 4, 0), 3, 1.4, 100),
+    ((32, 32, 16, 16, 4, 0), 4, 1.1, 100),
+)
+DIRECT = _tiles(
+    UNIT_NAMES,
+    ((128, 64, 32, 64, 2, 1), 2, 0.62, 30),
+    ((64, 64, 64, 16, 2, 1), 2, 0.59, 30),
+    ((32, 64, 16, 32, 2, 1), 2, 0.35, 60),
+    ((64, 32, 32, 16, 2, 1), 2, 0.33, 30),
+    ((32, 32, 16, 16, 2, 1), 4, 0.31, 40),
 )
 WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
 
@@ -109,14 +123,16 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
     return min(found, key=lambda pair: pair[0])
 
 
-def best_units(size, units, batch=1):
-    """Return best() of UNITS, with the time of split(), which kernel 14 launches first."""
-    before = 9e-6 + batch * (size.M + size.N) * size.K / 3e11
-    return best(size, UNITS, units, 4, before, batch)
+def best_units(size, units, batch=1, direct=None):
+    """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
+    before = 5e-6 + batch * (size.M + size.N) * size.K / 3e11
+    found = [] if direct == 1 else [best(size, UNITS, units, 4, before, batch)]
+    found += [] if direct == 0 else [best(size, DIRECT, units, 4, 0, batch)]
+    return min(found, key=lambda pair: pair[0])
 
 
 def split(size, params, units):
-    """Return by name in how many PARTS split() takes K, and the work-items of a work-group.
+    """Return by name in how many PARTS split() takes K, the work-items of a work-group, and KEPT.
 
     It takes 8 lines, and has as many work-items as those have chunks, up to SPLIT_ITEMS.
     """
@@ -124,7 +140,7 @@ def split(size, params, units):
     slabs = -(-size.K * params["PART_BITS"] // 512)
     chunks = 4 * -(-slabs // parts)
     items = min(SPLIT_ITEMS, 8 << (chunks - 1).bit_length())
-    return {"PARTS": parts, "SPLIT_ITEMS": items}
+    return {"PARTS": parts, "SPLIT_ITEMS": items, "KEPT": min(-(-8 * chunks // items), _KEPT)}
 
 
 def seconds(size, tile, params, units, itemsize, before=0, batch=1):

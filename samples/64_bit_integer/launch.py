@@ -19,6 +19,7 @@ KERNELS = {
     "work_group": _FOLDER / "02_many_vectors.cl", "two_stages": _FOLDER / "03_two_stages.cl",
 }
 _ATOMICS = "cl_khr_int64_base_atomics"
+_NVIDIA = "cl_nv_device_attribute_query"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
 _ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard
@@ -74,6 +75,13 @@ def why_no_atomics(queue, limits):
     return None if right else f"the device has {_ATOMICS}, but the probe kernel's sum is wrong"
 
 
+def has_dp4a(device):
+    """Return whether a device is an NVIDIA GPU that adds up four products of bytes at once."""
+    if _NVIDIA not in device.extensions.split():
+        return False
+    return (device.compute_capability_major_nv, device.compute_capability_minor_nv) >= (6, 1)
+
+
 def built(queue, name, shape):
     """Return the kernel of that name, and the Shape in which it can be launched.
 
@@ -81,7 +89,7 @@ def built(queue, name, shape):
     registers. Then the Shape stays, or the kernel is built without.
     """
     info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
-    defines = {"WORK_GROUP": shape.local}
+    defines = {"WORK_GROUP": shape.local} | ({"DP4A": 1} if has_dp4a(device) else {})
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
     kernel = cl.Kernel(build(queue.context, KERNELS[name], defines | stated), name)
     if stated and kernel.get_work_group_info(info, device) < shape.local:

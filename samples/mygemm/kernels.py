@@ -7,17 +7,17 @@ need beside their parameters is beside them, or in common/machine/.
 """
 
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import plans
 from plans import Pass, define, over, up
 
 from common import constraints, selection, subgroups
-from common.constraints import VECTORS
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
-from common.machine import blocking, nvidia, tiles
+from common.machine import blocking, nvidia, tiles, vectors
 from common.tuned import find
 
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
@@ -164,24 +164,27 @@ _SLABS = over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
 MATRIX_UNITS = define(
     14, "matrix_units",
-    {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8},
+    {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
     (
-        "PART_BITS in (16, 32)", "STAGES >= 2", "WARP_M % 16 == 0", "WARP_N % 8 == 0",
+        "PART_BITS in (16, 32)", "STAGES >= 2", "DIRECT * (STAGES - 2) == 0",
+        "WARP_M % 16 == 0", "WARP_N % 8 == 0",
         "TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N"),
-        f"8 * TSM % {_ITEMS} == 0", f"8 * TSN % {_ITEMS} == 0",
+        f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp
         *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ),
     (_ITEMS,),
-    "STAGES * (TSM + TSN) * 128 + 4",  # 4: whether a line fits
+    "STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 16 * (TSM + TSN)",  # 8: whether lines fit
     {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
      **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
-     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
+     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
     start=nvidia.units_start, more=nvidia.units_more, groups=nvidia.groups,
-    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS",), None, ("SPLIT_ITEMS",)),),
-    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS)",  # panels, and an exponent a line
+    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS * (1 - DIRECT)",), None,
+                 ("SPLIT_ITEMS",)),),
+    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS) * (1 - DIRECT)",  # panels, an exponent a line
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
-    local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
+    local_least=99 * 2**10, precisions=("single",),
+    before=(plans.FOLDER / "nvidia.cl", plans.FOLDER / "split.cl"),
 )
 
 # 15: warpgroups. A compute unit has one work-group, which stays.
@@ -209,22 +212,18 @@ WARPGROUPS = define(
 
 _DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64}
 _SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32}
-_WORTH = 2**18  # elements that are worth waking another core for
-_RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 
 
 def _cores(problem, device):
-    """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
-    M, N, K = problem.size
-    width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
-    most = max(1, device.max_compute_units // problem.batch)
-    return min(most, 1 + max(M, N) * K // _WORTH), max(width, 1)
+    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
+    units = max(1, device.max_compute_units // problem.batch)
+    return vectors.cores(problem.size, native, units)
 
 
 def _dots_start(given, problem, limits, device):
-    if type_of(device) != "cpu":
-        return _DOTS
-    return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+    if type_of(device) == "cpu":
+        return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+    return vectors.dots(problem.size) if nvidia.EXTENSION in limits.extensions else _DOTS
 
 
 def _dots_groups(problem, params, device):
@@ -234,12 +233,11 @@ def _dots_groups(problem, params, device):
 
 
 def _sums_start(given, problem, limits, device):
-    if type_of(device) != "cpu":
-        return _SUMS
-    (cores, width), N = _cores(problem, device), problem.size.N
-    cores = min(cores, -(-N // _RUN))
-    columns = -(-N // (cores * width)) * width  # of each core
-    return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": min(columns, _IN_L1)}
+    if type_of(device) == "cpu":
+        cores, width = _cores(problem, device)
+        columns = vectors.columns(problem.size.N, cores, width)
+        return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": columns}
+    return vectors.sums(problem.size) if nvidia.EXTENSION in limits.extensions else _SUMS
 
 
 def _sums_groups(problem, params, device):
@@ -355,16 +353,19 @@ def best(args, problem, about, limits, device):
     untuned = "no tuned parameters are stored"
     stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch)
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
+    from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
+    warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
         candidates = [each for each in candidates if each[0] is vector]
-        candidates.append((vector, {}, f"the default for a vector; {untuned}"))
+        if vectors.seconds(problem.size, problem.dtype.itemsize, problem.batch) < warps:
+            candidates.append((vector, {}, f"the default for a vector; {untuned}"))
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
-    elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
+    elif from_nvidia:
         units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
         seconds = {
-            WARPS: nvidia.warps(problem, limits, device)[0], MATRIX_UNITS: units,
+            WARPS: warps, MATRIX_UNITS: units,
             WARPGROUPS: nvidia.warpgroups(problem, limits, device)[0],
         }
         fastest = sorted(seconds, key=seconds.get)

@@ -90,7 +90,7 @@ _VALUES = {
     "PAD": (0, 1, 2),
     "CHAIN": (0, 16, 32, 64, 128),
 }
-_MAY_BE_0 = ("PAD", "CHAIN")
+_MAY_BE_0 = ("PAD", "CHAIN", "DIRECT")
 
 
 def define(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
@@ -160,7 +160,8 @@ def plan(kernel, given, problem, limits, device):
     passes = []
     for each in kernel.passes:
         group = _values(each.local, known) or local
-        passes.append((each.entry, whole(_values(each.items, known), group), group))
+        items = whole(_values(each.items, known), group)
+        passes += [(each.entry, items, group)] if all(items) else []
     work = problem.batch * constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}

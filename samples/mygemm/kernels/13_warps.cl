@@ -81,6 +81,7 @@
 #define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
 #endif
 
+#define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be cut, not the last one */
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
@@ -121,28 +122,39 @@
 #define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
 #endif
 
-/* Load vector f of A, or one of B. What does not exist is not skipped by a branch, but replaced by
- * what does, and that by 0: a compiler may move a load under a branch down to where its value is
- * used, and then nothing hides its time. */
-VEC load_a(__global const REAL *const *rows, const int k, const int K)
+/* Load a vector of A, or one of B, from k on. What does not exist is not skipped by a branch, but
+ * replaced by what does, and that by 0: a compiler may move a load under a branch down to where its
+ * value is used, and then nothing hides its time. With FRONT only the first step of a work-group has
+ * such k's, those before `begin`, and gemm() replaces them: so no later step compares anything. For
+ * single elements NVIDIA's compiler then loads too late; there it is the last step, from `end` on. */
+VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
 {
-    const int at = min(k, K - WIDTH_A);
+#if FRONT
+    return *(__global const VEC *)&rows[0][max(k, begin)];
+#else
+    const int at = min(k, end - WIDTH_A);
 #if WIDTH_A == 4
     const VEC v = *(__global const VEC *)&rows[0][at];
 #else
     const VEC v = (VEC)(rows[0][at], rows[1][at], rows[2][at], rows[3][at]);
 #endif
-    return k >= K ? (VEC)(0) : v;
+    return k >= end ? (VEC)(0) : v;
+#endif
 }
-VEC load_b(__global const REAL *B, const int ldb, const int k, const int K, const int4 columns)
+VEC load_b(__global const REAL *B, const int ldb, const int k, const int begin, const int end,
+           const int4 columns)
 {
-    __global const REAL *row = B + min(k, K - 1) * (size_t)ldb;
+#if FRONT
+    return *(__global const VEC *)&B[max(k, begin) * (size_t)ldb + columns.s0];
+#else
+    __global const REAL *row = B + min(k, end - 1) * (size_t)ldb;
 #if WIDTH_N == 4
     const VEC v = *(__global const VEC *)&row[columns.s0];
 #else
     const VEC v = (VEC)(row[columns.s0], row[columns.s1], row[columns.s2], row[columns.s3]);
 #endif
-    return k >= K ? (VEC)(0) : v;
+    return k >= end ? (VEC)(0) : v;
+#endif
 }
 
 /* Put this work-item's vectors into the tiles, those of A turned: elements below each other. */
@@ -223,10 +235,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
-        const int depth = ((K + STEP - 1) / STEP + SPLITS - 1) / SPLITS * STEP;
+        const long all = (K + STEP - 1) / STEP, split = part / shared;
         tile = whole + part % shared;
-        begin = part / shared * depth;
-        end = min(K, begin + depth);
+        begin = (int)(all * split / SPLITS) * STEP;
+        end = min(K, (int)(all * (split + 1) / SPLITS) * STEP);
     }
 #endif
     const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
@@ -251,10 +263,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         min(j0 + (int4)(COLUMN(0), COLUMN(1), COLUMN(2), COLUMN(3)), N - WIDTH_N);
     const int k_a = slice * TSK + K_A, k_b = slice * TSK + item / VECS_N;
 
-#define FETCH(a, b, k0)                                                                        \
-    _Pragma("unroll") for (int f = 0; f < FETCH_A; f++) a[f] = load_a(rows[f], (k0) + k_a, K); \
-    _Pragma("unroll") for (int f = 0; f < FETCH_B; f++) b[f] =                                 \
-        load_b(B, ldb, (k0) + k_b + f * (ITEMS / VECS_N), K, columns);
+#define FETCH(a, b, k0)                                                         \
+    _Pragma("unroll") for (int f = 0; f < FETCH_A; f++) a[f] =                  \
+        load_a(rows[f], (k0) + k_a, begin, K);                                  \
+    _Pragma("unroll") for (int f = 0; f < FETCH_B; f++) b[f] =                  \
+        load_b(B, ldb, (k0) + k_b + f * (ITEMS / VECS_N), begin, K, columns);
 
     VEC sums[WPTM][PIECES_N];
 #pragma unroll
@@ -265,11 +278,25 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 
     __local VEC *now = tiles + slice * (2 * TILES), *next = now + TILES;
     VEC a_next[FETCH_A], b_next[FETCH_B];
-    FETCH(a_next, b_next, begin)
+
+#if FRONT
+    const int k_first = end - max(1, (end - begin + STEP - 1) / STEP) * STEP, k_last = end - STEP;
+#else
+    const int k_first = begin, k_last = end;
+#endif
+    FETCH(a_next, b_next, k_first)
+#if FRONT
+#pragma unroll
+    for (int f = 0; f < FETCH_A; f++)
+        a_next[f] = k_first + k_a < begin ? (VEC)(0) : a_next[f];
+#pragma unroll
+    for (int f = 0; f < FETCH_B; f++)
+        b_next[f] = k_first + k_b + f * (ITEMS / VECS_N) < begin ? (VEC)(0) : b_next[f];
+#endif
     put(now, a_next, b_next, item);
 
-    for (int k0 = begin; k0 < end; k0 += STEP) {
-        FETCH(a_next, b_next, k0 + STEP) /* in the last step in vain */
+    for (int k0 = k_first; k0 < end; k0 += STEP) {
+        FETCH(a_next, b_next, FRONT ? min(k0 + STEP, k_last) : k0 + STEP) /* the last in vain */
         /* All have put what is read below, and used what is overwritten below. */
         barrier(CLK_LOCAL_MEM_FENCE);
         __local const VEC *a_tile = now + at_m, *b_tile = now + TSK * VECS_M + at_n;

@@ -22,6 +22,12 @@
  *           |      ...      |          |      ...     |            | small, chunk 3 |  of ldmatrix
  *           +---------------+          +--------------+            +----------------+
  *
+ * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
+ * them on their way into local memory, and scales each slab by powers of 2 of its own. A line is then
+ * split once for each tile that wants it, and not once for all. But one launch is enough, and nothing
+ * is written to be read again: that is faster where A, B or C is small, or C has few tiles. Sums over
+ * slabs are not scaled, so they overflow where those of any float32 kernel do.
+ *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
  * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
@@ -41,16 +47,11 @@
  * meanwhile, ldmatrix hands a warp four matrices at a time, and nothing is converted or turned.
  * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
  *
- * Needs: NVIDIA's compiler, compute capability 8.0 or more, and nvidia.cl before it: cp.async,
- * ldmatrix, mma and conversions as functions; PART_BITS, of a part in memory; and STAGES, slabs in
- * local memory: one is multiplied, the others are under way. */
+ * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
+ * ldmatrix, mma, shuffles and conversions as functions; PART_BITS, of a part in memory; and STAGES,
+ * slabs in local memory: one is multiplied, the others are under way; 2 with DIRECT. After that
+ * split.cl: parts, where they lie, and split(). */
 
-#ifndef TSM
-#define TSM 64 /* rows of a tile of C */
-#endif
-#ifndef TSN
-#define TSN 128 /* columns of a tile of C */
-#endif
 #ifndef WARP_M
 #define WARP_M 32 /* rows of C for a warp */
 #endif
@@ -60,164 +61,37 @@
 #ifndef BAND
 #define BAND 8 /* rows of tiles that are made together, as in 13 */
 #endif
-#ifndef SPLITS
-#define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
-#endif
-#ifndef PARTS
-#define PARTS 1 /* of a line, each with an exponent: SPLITS where all tiles are shared, or 1 */
-#endif
-#ifndef SPLIT_ITEMS
-#define SPLIT_ITEMS 256 /* of a work-group of split() */
-#endif
 
 #define ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)
 #define PIECES_M (WARP_M / 16) /* pieces of 16 x 8 elements of C, of which each lane holds 4 */
 #define PIECES_N (WARP_N / 8)
-#define CHUNK (128 / PART_BITS) /* elements of a part in 16 bytes */
-#define SLAB (4 * CHUNK)        /* depth of a slab */
-#define PART 32                 /* uint4 of a part of a strip: 4 chunks of 8 lines */
-#define STRIP (2 * PART)        /* uint4 of a strip, 8 for each line */
 #if SPLITS == 1 && WARP_N > 32
 #define LAST(slab) K /* else NVIDIA's compiler, short of registers, spills some */
 #else
 #define LAST(slab) min((slab)*SLAB, K)
 #endif
 #define STAGE ((TSM + TSN) * 8) /* uint4 of a slab of a tile */
-#define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
-#define SMALL_SCALE 2048.0f
-#define LOWEST (TOP - 127) /* a line is scaled by 2^127 at most, the largest power of 2 */
-#define UNFIT 1000         /* in place of an exponent */
-#if PART_BITS == 16
-#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
+
+#if DIRECT
+#define OF_WORK
+/* The strips of a tile that a warp splits, first those of A. The last slab, which may not be whole,
+ * comes first. */
+#define WARPS (ITEMS / 32)
+#define STRIPS ((TSM + TSN) / 8 / WARPS)
+#define OF_A(s) ((s)*WARPS < TSM / 8)
+#define STEP(s) (OF_A(s) ? 1 : (size_t)ldb)
+#define SLAB_AT(n) ((n) == 0 ? end - 1 : begin + (n)-1)
+/* A line is scaled back by two powers of 2: one might be beyond the range of float32. */
+#define OF_ROW(m) scales[now][warp_m + (m)*8 + lane / 4]
+#define OF_COLUMNS(n) vload4(0, (__local float *)&scales[now][TSM + warp_n + (n)*8 + lane % 4 * 2])
+#define BOTH(r0, r1, c0, c1) ((float4)(r0, r0, r1, r1) * (float4)(c0, c1, c0, c1))
+#define TIMES_SCALES(m, n)                                                                  \
+    *BOTH(OF_ROW(2 * m).s0, OF_ROW(2 * m + 1).s0, OF_COLUMNS(n).s0, OF_COLUMNS(n).s2)       \
+    *BOTH(OF_ROW(2 * m).s1, OF_ROW(2 * m + 1).s1, OF_COLUMNS(n).s1, OF_COLUMNS(n).s3)
 #else
-#define RANGE 100
+#define OF_WORK , __global uint4 *restrict work
+#define TIMES_SCALES(m, n)
 #endif
-
-/* Where the parts of a problem lie: panels and exponents. */
-typedef struct {
-    __global uint4 *a, *b;
-    __global int *e_a, *e_b;
-    int lines_a, lines_b, slabs; /* M and N in whole tiles, K in whole slabs */
-} layout;
-
-layout layout_of(const int M, const int N, const int K, __global uint4 *work, const int part)
-{
-    layout at;
-    at.lines_a = (M + TSM - 1) / TSM * TSM;
-    at.lines_b = (N + TSN - 1) / TSN * TSN;
-    at.slabs = (K + SLAB - 1) / SLAB;
-    at.a = work;
-    at.b = at.a + (size_t)at.slabs * at.lines_a * 8;
-    at.e_a = (__global int *)(at.b + (size_t)at.slabs * at.lines_b * 8);
-    at.e_a += part * (size_t)(at.lines_a + at.lines_b);
-    at.e_b = at.e_a + at.lines_a;
-    return at;
-}
-
-/* Load a chunk of a line, whose elements are `step` apart; 0 for all but the first `left` ones.
- * With `aligned` four that exist are loaded at once. */
-void load(float4 *x, __global const float *from, const size_t step, int left, const int aligned)
-{
-#pragma unroll
-    for (int v = 0; v < CHUNK / 4; v++, from += 4 * step, left -= 4)
-        if (aligned && left >= 4)
-            x[v] = *(__global const float4 *)from;
-        else
-            x[v] = (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
-                            left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
-}
-
-/* Return `range`, widened to the exponents of a chunk: the largest, and the smallest negated. All
- * below -126 count as the smallest that there is. */
-int2 widened(int2 range, const float4 *x)
-{
-#pragma unroll
-    for (int n = 0; n < CHUNK; n++) {
-        const float v = ((const float *)x)[n];
-        const int exponent = (as_int(v) >> 23 & 255) - 127;
-        if (v != 0)
-            range = max(range, (int2)(exponent, exponent == -127 ? 149 : -exponent));
-    }
-    return range;
-}
-
-/* Store the parts of a chunk. */
-void store_parts(__global uint4 *to, const float4 *x, const float scale)
-{
-#if PART_BITS == 16
-    const float4 v = x[0] * scale, w = x[1] * scale;
-    const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
-    const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
-    const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
-    to[PART] = (uint4)(narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
-#else
-    /* To the nearest with 10 bits of fraction; the unit ignores the 13 bits below them. */
-    const float4 v = x[0] * scale;
-    const uint4 big = (as_uint4(v) + 0x1000) & 0xffffe000;
-    to[PART] = as_uint4((v - as_float4(big)) * SMALL_SCALE) + 0x1000;
-#endif
-    to[0] = big;
-}
-
-#if SPLITS > 1
-#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
-#else
-#define OF_PARTS
-#endif
-__kernel __attribute__((reqd_work_group_size(SPLIT_ITEMS, 1, 1)))
-void split(const int M, const int N, const int K, const float alpha,
-           __global const float *restrict A, const int lda,
-           __global const float *restrict B, const int ldb, const float beta,
-           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
-{
-    OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
-    __local int2 ranges[SPLIT_ITEMS];
-    const int strips = ((M + TSM - 1) / TSM * TSM + (N + TSN - 1) / TSN * TSN) / 8;
-    const int item = get_local_id(0), strip = get_group_id(0) % strips;
-    const int part = get_group_id(0) / strips;
-    const layout at = layout_of(M, N, K, work, part);
-
-    /* This work-item's line, a row of A or a column of B, and its chunks of this part. Elements of
-     * the line are `step` apart, slabs of its panel `stride`. */
-    const int depth_of_part = (at.slabs + PARTS - 1) / PARTS * 4, begin = part * depth_of_part;
-    const int first = begin + item / 8, end = min(begin + depth_of_part, 4 * at.slabs);
-    const int in_a = strip * 8 + item % 8, of_a = in_a < at.lines_a;
-    const int line = of_a ? in_a : in_a - at.lines_a;
-    const size_t step = of_a ? 1 : ldb, stride = 8 * (size_t)(of_a ? at.lines_a : at.lines_b);
-    __global const float *from = of_a ? A + line * (size_t)lda : B + line;
-    __global uint4 *to = (of_a ? at.a : at.b) + line / 8 * (size_t)STRIP + line % 8;
-    const int depth = line < (of_a ? M : N) ? K : 0;
-    const int aligned = of_a && lda % 4 == 0;
-    float4 x[CHUNK / 4];
-
-    int2 range = (int2)(LOWEST, -128);
-    int c = first;
-    for (; c < end; c += SPLIT_ITEMS / 8) {
-        load(x, from + c * CHUNK * step, step, depth - c * CHUNK, aligned);
-        range = widened(range, x);
-    }
-    ranges[item] = range;
-    for (int half_size = SPLIT_ITEMS / 2; half_size >= 8; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* the ranges of others are read below */
-        if (item < half_size)
-            ranges[item] = range = max(range, ranges[item + half_size]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE); /* the range of the line, which the first 8 found */
-    range = ranges[item % 8];
-
-    /* How far is it from the largest element to the smallest? The exponent of Inf, NaN is 128. */
-    const int most = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
-    const int fits = range.s0 < 128 && (range.s1 == -128 || range.s0 + range.s1 <= most);
-    if (item < 8)
-        (of_a ? at.e_a : at.e_b)[line] = fits ? range.s0 - TOP : UNFIT;
-    const float scale = as_float((127 + TOP - range.s0) << 23);
-    const int last = c - SPLIT_ITEMS / 8; /* which is there already */
-    for (c = last; c >= first; c -= SPLIT_ITEMS / 8) {
-        if (c < last)
-            load(x, from + c * CHUNK * step, step, depth - c * CHUNK, aligned);
-        store_parts(to + c / 4 * stride + c % 4 * 8, x, scale);
-    }
-}
 
 /* Sum up by plain multiplications what a lane has of a tile, from row i and column j on. Beyond the
  * edge of C the last row and column are read. */
@@ -268,11 +142,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
           __global const float *restrict B, const int ldb, const float beta,
-          __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+          __global float *restrict C, const int ldc OF_WORK OF_PARTS)
 {
-    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
-    __local int unfit;
     EMULATED
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 
@@ -284,14 +157,12 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
-        const int depth = (end + SPLITS - 1) / SPLITS;
         tile = whole + part % shared;
         split = part / shared;
-        begin = min(split * depth, end);
-        end = min(begin + depth, end);
+        begin = SHARE(end, split, SPLITS);
+        end = SHARE(end, split + 1, SPLITS);
     }
 #endif
-    const layout at = layout_of(M, N, K, work, PARTS > 1 ? split : 0);
     const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
     const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
@@ -303,6 +174,29 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #pragma unroll
     for (int e = 0; e < PIECES_M * PIECES_N; e++)
         sums[e / PIECES_N][e % PIECES_N] = 0;
+
+#if DIRECT
+    /* Strips of A, then of B, that this warp splits; the lane has a line of each, and a chunk. What
+     * does not exist is replaced by the last line. What comes of it is not stored. */
+    __local float2 scales[2][TSM + TSN];
+    __local int unfit[2]; /* for each stage, the last slab in which a line does not fit */
+    __global const float *from[STRIPS];
+    float4 x[STRIPS][CHUNK / 4];
+    const int slabs = end - begin, my_k = lane / 8 * CHUNK;
+#pragma unroll
+    for (int s = 0; s < STRIPS; s++) {
+        const int line = (OF_A(s) ? i0 : j0 - TSM) + (s * WARPS + warp) * 8 + lane % 8;
+        from[s] = OF_A(s) ? A + min(line, M - 1) * (size_t)lda + my_k
+                          : B + min(line, N - 1) + my_k * (size_t)ldb;
+    }
+    if (item < 2)
+        unfit[item] = -1;
+    barrier(CLK_LOCAL_MEM_FENCE); /* they are -1 before any work-item sets them */
+
+#else
+    __local int unfit;
+    OF_BATCH(work);
+    const layout at = layout_of(M, N, K, work, PARTS > 1 ? split : 0);
 
     /* A line that does not fit leaves the tile to plain multiplications, and no slab after. */
     if (item == 0)
@@ -327,55 +221,102 @@ void gemm(const int M, const int N, const int K, const float alpha,
             copy_slab(stages + s * STAGE + item, a + s * step_a, b + s * step_b);
         COMMIT;
     }
+#endif
 
     /* The rows that this lane names to ldmatrix. A: two strips of one chunk, two of the next. B:
      * two chunks of the big part, two of the small one. */
     const int row_a = warp_m * 8 + lane / 8 % 2 * STRIP + lane / 16 * 8 + lane % 8;
     const int row_b = (TSM + warp_n) * 8 + lane / 16 * PART + lane % 16;
-    int now = 0, next = STAGES - 1;
-    for (int slab = 0; slab < slabs; slab++) {
+    int now = DIRECT, next = STAGES - 1 - DIRECT;
+    for (int slab = -DIRECT; slab < slabs; slab++) {
+        const int ahead = slab + STAGES - 1;
+#if DIRECT
+        const int k = SLAB_AT(ahead) * SLAB;
+        if (ahead == 0 && slabs > 0) {
+#pragma unroll
+            for (int s = 0; s < STRIPS; s++)
+                load(x[s], from[s] + k * STEP(s), STEP(s), K - k - my_k, OF_A(s) && WIDTH_A == 4);
+        } else if (ahead < slabs) {
+#pragma unroll
+            for (int s = 0; s < STRIPS; s++)
+                load(x[s], from[s] + k * STEP(s), STEP(s), CHUNK, OF_A(s) && WIDTH_A == 4);
+        }
+#else
         WAIT;
         /* All copies of this slab are there, and all have used the stage that is filled next. */
         barrier(CLK_LOCAL_MEM_FENCE);
-        const int ahead = slab + STAGES - 1;
         if (ahead < slabs)
             copy_slab(stages + next * STAGE + item, a + ahead * step_a, b + ahead * step_b);
         COMMIT;
-
-        __local const uint4 *from_a = stages + now * STAGE + row_a;
-        __local const uint4 *from_b = stages + now * STAGE + row_b;
-        uint4 big[2][PIECES_M], small[2][PIECES_M];
+#endif
+        /* A slab in which a line does not fit is left to plain multiplications. */
+#if DIRECT
+        if (slab >= 0 && unfit[now] == slab) {
+            const int at = SLAB_AT(slab) * SLAB;
+            plain_sums(sums, M, N, min(SLAB, K - at), A + at, lda, B + at * (size_t)ldb, ldb, i, j);
+        } else
+#endif
+        if (slab >= 0) {
+            __local const uint4 *from_a = stages + now * STAGE + row_a;
+            __local const uint4 *from_b = stages + now * STAGE + row_b;
+            uint4 big[2][PIECES_M], small[2][PIECES_M];
 #pragma unroll
-        for (int m = 0; m < 2 * PIECES_M; m++) {
-            big[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16);
-            small[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16 + PART);
-        }
+            for (int m = 0; m < 2 * PIECES_M; m++) {
+                big[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16);
+                small[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16 + PART);
+            }
 #pragma unroll
-        for (int n = 0; n < PIECES_N; n++) {
-            const uint4 b0 = ldmatrix(from_b + n * STRIP), b1 = ldmatrix(from_b + n * STRIP + 16);
+            for (int n = 0; n < PIECES_N; n++) {
+                const uint4 b0 = ldmatrix(from_b + n * STRIP);
+                const uint4 b1 = ldmatrix(from_b + n * STRIP + 16);
 #pragma unroll
-            for (int m = 0; m < PIECES_M; m++) {
-                float4 high = mma(big[0][m], b0.lo, 0), low = mma(small[0][m], b0.lo, 0);
-                high = mma(big[1][m], b1.lo, high);
-                low = mma(big[0][m], b0.hi, low);
-                low = mma(small[1][m], b1.lo, low);
-                low = mma(big[1][m], b1.hi, low);
-                sums[m][n] += high + low * (1 / SMALL_SCALE);
+                for (int m = 0; m < PIECES_M; m++) {
+                    float4 high = mma(big[0][m], b0.lo, 0), low = mma(small[0][m], b0.lo, 0);
+                    high = mma(big[1][m], b1.lo, high);
+                    low = mma(big[0][m], b0.hi, low);
+                    low = mma(small[1][m], b1.lo, low);
+                    low = mma(big[1][m], b1.hi, low);
+                    sums[m][n] += (high + low * (1 / SMALL_SCALE)) TIMES_SCALES(m, n);
+                }
             }
         }
+#if DIRECT
+        if (ahead < slabs) {
+            int fits = 1;
+#pragma unroll
+            for (int s = 0; s < STRIPS; s++) {
+                uint2 range = widened(0, x[s]);
+                range = max(range, shuffle_xor(range, 8)); /* the other chunks of the line */
+                range = max(range, shuffle_xor(range, 16));
+                const int2 e = exponent_of(range, K);
+                const int strip = s * WARPS + warp, half_e = e.s0 >> 1;
+                const uint8 both = parts_of(x[s], as_float((127 - e.s0) << 23));
+                stages[next * STAGE + strip * STRIP + lane] = both.lo;
+                stages[next * STAGE + strip * STRIP + lane + PART] = both.hi;
+                scales[next][strip * 8 + lane % 8] =
+                    as_float2(((int2)(half_e, e.s0 - half_e) + 127) << 23);
+                fits &= e.s1;
+            }
+            if (!fits)
+                unfit[next] = ahead;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the next slab is there, and all have used this one */
+#endif
         now = now + 1 == STAGES ? 0 : now + 1;
         next = next + 1 == STAGES ? 0 : next + 1;
     }
 
+    int e_a[2 * PIECES_M] = {0};
+    int2 e_b[PIECES_N] = {0};
+#if !DIRECT
     /* Scale back, by the exponents of the rows and the columns. Plain sums are not scaled. */
-    int e_a[2 * PIECES_M];
-    int2 e_b[PIECES_N];
 #pragma unroll
     for (int m = 0; m < 2 * PIECES_M; m++)
         e_a[m] = fits ? at.e_a[i + 8 * m] : 0;
 #pragma unroll
     for (int n = 0; n < PIECES_N; n++)
         e_b[n] = fits ? (int2)(at.e_b[j + 8 * n], at.e_b[j + 8 * n + 1]) : (int2)(0);
+#endif
     __global float *to = C; /* or a part that begins where its tile is in C */
     size_t ld = ldc;
     float times = alpha, plus = beta;

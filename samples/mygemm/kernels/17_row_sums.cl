@@ -69,7 +69,7 @@
 /* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
 VEC load(__global const REAL *from, int count)
 {
-    if (count >= WIDTH)
+    if (WIDTH == 1 || count >= WIDTH) /* at least one is left */
         return VLOAD(0, from);
     REAL filled[WIDTH];
     for (int n = 0; n < WIDTH; n++)
@@ -85,7 +85,7 @@ void add_rows(const int rows, __global const REAL *A, __global const REAL *B, co
     VEC a[UNROLL];
     for (int r = 0; r < rows; r++)
         a[r] = A[r]; /* the same element in all lanes */
-    for (int v = 0; v * STEP < columns; v++) {
+    for (int v = 0; v < VECTORS && v * STEP < columns; v++) {
         VEC sum = sums[v];
         for (int r = 0; r < rows; r++)
             sum = fma(a[r], load(B + r * (size_t)ldb + v * STEP, columns - v * STEP), sum);
@@ -134,6 +134,6 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
         for (int v = 0; v < VECTORS; v++)
             sums[v] += parts[s][v][lane];
     C += i * (size_t)ldc + j;
-    for (int v = 0; v * STEP < columns; v++)
+    for (int v = 0; v < VECTORS && v * STEP < columns; v++)
         update(alpha, sums[v], beta, C + v * STEP, columns - v * STEP);
 }

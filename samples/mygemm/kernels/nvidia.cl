@@ -37,6 +37,15 @@ uint4 ldmatrix(__local const uint4 *row)
     return v;
 }
 
+/* Return the v of the lane whose number differs from this one's in the bits of `mask`. */
+uint2 shuffle_xor(uint2 v, const int mask)
+{
+    uint2 w;
+    __asm volatile("shfl.sync.bfly.b32 %0, %2, %4, 31, -1;\n\tshfl.sync.bfly.b32 %1, %3, %4, 31, -1;"
+                   : "=&r"(w.s0), "=r"(w.s1) : "r"(v.s0), "r"(v.s1), "r"(mask));
+    return w;
+}
+
 /* Return a * b + c, with 16 rows of A and 8 columns of B, 32 bytes deep. `a` are four matrices: the
  * rows 0 to 7 and 8 to 15 of one chunk, then of the next. `b` are two, one a chunk, of columns.
  * Lane 4 * r + w has columns 2 * w and 2 * w + 1 of row r of c, then of row r + 8. */

@@ -57,5 +57,15 @@ float4 emulated_mma(__local uint4 *exchange, uint4 a, uint2 b, float4 c)
     barrier(CLK_LOCAL_MEM_FENCE);
     return (float4)(d[0], d[1], d[2], d[3]);
 }
+uint2 emulated_shuffle(__local uint4 *exchange, uint2 v, int mask)
+{
+    const int item = get_local_id(0);
+    exchange[item].lo = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const uint2 other = exchange[item ^ mask].lo;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return other;
+}
+#define shuffle_xor(v, mask) emulated_shuffle(exchange, v, mask)
 #define ldmatrix(row) emulated_ldmatrix(exchange, row)
 #define mma(a, b, c) emulated_mma(exchange, a, b, c)

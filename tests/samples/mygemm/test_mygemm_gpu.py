@@ -17,7 +17,8 @@ from common.stream import Stream
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2}
+TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2, "DIRECT": 0}
+ONCE = {**TILE, "DIRECT": 1}
 
 
 CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
@@ -36,7 +37,8 @@ def multiply(sample, queue, tmp_path):
 
     def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=1, **params):
         kernel = sample.kernels.KERNELS[number - 1]
-        text = kernel.file.read_text()
+        before = [path for path in kernel.before if path.name != "nvidia.cl"]
+        text = "".join(path.read_text() for path in (*before, kernel.file))
         if change:
             assert change[0] in text
             text = text.replace(*change)
@@ -99,7 +101,7 @@ def test_13_is_right_at_every_size(multiply):
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
 
 
-@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
 @pytest.mark.parametrize("splits", exhaustive_but([3], [2, 3, 5, 20, 40]))
 @pytest.mark.parametrize("units", [1, 99])
 def test_work_groups_share_tiles(multiply, number, shape, splits, units):
@@ -116,7 +118,7 @@ def test_work_groups_share_tiles(multiply, number, shape, splits, units):
 def test_inf_and_nan_come_through_shared_tiles(multiply):
     A, B, C = matrices(20, 18, 200)
     A[3, 150], B[20, 7] = np.inf, np.nan
-    for number, shape in ((13, TINY), (14, TILE)):
+    for number, shape in ((13, TINY), (14, TILE), (14, ONCE)):
         got = multiply(number, A, B, np.full_like(C, np.nan), beta=0, SPLITS=4, units=9, **shape)
         with np.errstate(invalid="ignore"):
             expected = 1.5 * (A.astype(float) @ B)
@@ -128,14 +130,14 @@ def test_13_in_double_precision(multiply):
     assert not wrong(multiply(13, *inputs, **TINY), *inputs)
 
 
-@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
 def test_c_is_not_read_where_beta_is_0(multiply, number, shape):
     A, B, C = matrices(33, 20, 40)
     got = multiply(number, A, B, np.full_like(C, np.nan), alpha=-2, beta=0, **shape)
     assert not wrong(got, A, B, C, -2, 0)
 
 
-@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE)])
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
 @pytest.mark.parametrize("gap", [0, 2])
 def test_inf_and_nan_come_through(multiply, number, shape, gap):
     A, B, C = matrices(40, 36, 52)
@@ -161,7 +163,8 @@ MUTANTS_13 = {
     ),
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
-    "leaves out a step": ("k0 = begin; k0 < end; k0 +=", "k0 = begin + TSK; k0 < end; k0 +="),
+    "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + TSK; k0 <"),
+    "adds what is before": ("k_first + k_a < begin ?", "0 ?"),
     "mixes up columns": ("(j) % 4 * 4 +", "(j) % 4 * 2 +"),
 }
 
@@ -181,8 +184,9 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
 # Kernel 14, its instructions emulated.
 
 
+@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
 @pytest.mark.parametrize("bits", exhaustive_but([16], [16, 32]))
-def test_14_is_right_at_every_size(multiply, bits):
+def test_14_is_right_at_every_size(multiply, bits, tile):
     for *size, gap in (
         (1, 1, 1, 0),
         (1, 2, 8, 0),
@@ -191,7 +195,7 @@ def test_14_is_right_at_every_size(multiply, bits):
         (40, 35, 100, 3),
     ):
         inputs = matrices(*size)
-        got = multiply(14, *inputs, gap=gap, PART_BITS=bits, **TILE)
+        got = multiply(14, *inputs, gap=gap, PART_BITS=bits, **tile)
         assert not wrong(got, *inputs), size
 
 
@@ -199,8 +203,9 @@ def test_14_is_right_at_every_size(multiply, bits):
 @pytest.mark.parametrize(
     "tile",
     [
-        {"TSM": 32, "TSN": 16, "WARP_M": 16, "WARP_N": 16, "STAGES": 3, "BAND": 1},
-        {"TSM": 32, "TSN": 32, "WARP_M": 32, "WARP_N": 8, "STAGES": 4, "BAND": 3},
+        {"TSM": 32, "TSN": 16, "WARP_M": 16, "WARP_N": 16, "STAGES": 3, "BAND": 1, "DIRECT": 0},
+        {"TSM": 32, "TSN": 32, "WARP_M": 32, "WARP_N": 8, "STAGES": 4, "BAND": 3, "DIRECT": 0},
+        {"TSM": 32, "TSN": 32, "WARP_M": 16, "WARP_N": 16, "STAGES": 2, "BAND": 3, "DIRECT": 1},
     ],
     ids=str,
 )
@@ -210,24 +215,26 @@ def test_14_whatever_its_shape(multiply, tile):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
 @pytest.mark.parametrize("bits", [16, 32])
-def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, bits):
+def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, bits, tile):
     rng, (M, N, K) = np.random.default_rng(5), (18, 17, 70)
     C = np.zeros((M, N), FLOAT)
     for spreads in ((30, 6), (6, 30), (15, 15), (18, 18)):
         for lines_only in (True, False):
             A = split.magnitudes(spreads[0], (M, K), rng, lines_only)
             B = split.magnitudes(spreads[1], (N, K), rng, lines_only).T
-            got = multiply(14, A, B, C, PART_BITS=bits, **TILE)
+            got = multiply(14, A, B, C, PART_BITS=bits, **tile)
             assert not wrong(got, A, B, C), (spreads, lines_only)
 
 
-def test_14_where_numbers_are_smallest(multiply):
+@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
+def test_14_where_numbers_are_smallest(multiply, tile):
     A, B, C = matrices(18, 19, 40)
     A[0], A[1], A[2, 1:] = 0, 1e-41, 0
     B[:, 0], B[:, 1], B[1:, 2] = 0, 2e-45, 0
     C[:] = 0
-    assert not wrong(multiply(14, A, B, C, **TILE), A, B, C)
+    assert not wrong(multiply(14, A, B, C, **tile), A, B, C)
 
 
 def test_14_where_numbers_are_largest(multiply):
@@ -246,22 +253,32 @@ MUTANTS_14 = {
     "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
     "forgets to scale back": ("scaled(v, e_a[m] + e_b[n])", "scaled(v, e_a[m])"),
     "takes any line": ("RANGE 26", "RANGE 90"),
-    "does not see Inf": ("range.s0 < 128 && ", ""),
+    "does not see Inf": ("largest < 128 && ", ""),
     "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
     "stores beyond C": ("if (i + 8 * m < M)", ""),
     "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
     "uses a stage twice": ("next = next + 1 == STAGES ? 0 : next + 1;", ""),
 }
+MUTANTS_ONCE = {
+    "forgets a chunk's range": ("range = max(range, shuffle_xor(range, 16));", ""),
+    "takes any slab": ("unfit[next] = ahead;", ";"),
+    "leaves out the rest": ("n) == 0 ? end - 1 :", "n) == 0 ? begin :"),
+    "mixes up scales": ("OF_COLUMNS(n).s0, OF_COLUMNS(n).s2", "OF_COLUMNS(n).s0, OF_COLUMNS(n).s1"),
+}
+_BROKEN = [(None, TILE), (None, ONCE), ("stores beyond C", TILE), ("mixes up scales", ONCE)]
+_ALL_BROKEN = [(name, tile) for tile, mutants in ((TILE, MUTANTS_14), (ONCE, MUTANTS_ONCE))
+               for name in (None, *mutants)]
 
 
-@pytest.mark.parametrize("mutant", exhaustive_but([None, "stores beyond C"], [None, *MUTANTS_14]))
-def test_a_kernel_14_broken_on_purpose_fails(multiply, mutant):
+@pytest.mark.parametrize("broken", exhaustive_but(_BROKEN, _ALL_BROKEN), ids=str)
+def test_a_kernel_14_broken_on_purpose_fails(multiply, broken):
+    mutant, tile = broken
     A, B, C = matrices(37, 19, 70)
     A[20, ::2] *= 1e-12  # beyond the range of a line
     B[::2, 17], B[1::2, 17] = 1e12, 1e-12
     A[34], A[34, 3] = 0, np.inf
     try:
-        got = multiply(14, A, B, C, change=MUTANTS_14.get(mutant), **TILE)
+        got = multiply(14, A, B, C, change=(MUTANTS_14 | MUTANTS_ONCE).get(mutant), **tile)
     except AssertionError:
         assert "stores" in str(mutant)
         return

@@ -10,7 +10,7 @@ from conftest import ROOT
 KERNELS = ROOT / "samples" / "mygemm" / "kernels"
 
 
-@pytest.mark.parametrize(("file", "bits"), [("14_matrix_units", (16, 32)), ("15_split", (16,))])
+@pytest.mark.parametrize(("file", "bits"), [("split", (16, 32)), ("15_split", (16,))])
 def test_the_host_splits_as_the_kernels_do(file, bits):
     text = (KERNELS / f"{file}.cl").read_text()
     values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))

@@ -1,0 +1,45 @@
+"""A matrix and a vector: parameters of samples/mygemm's kernels 16 and 17, and their time on a GPU.
+
+What is here for a GPU was measured on an H200, where a work-group has 256 work-items at most.
+"""
+
+from common.constraints import VECTORS
+
+_WORTH = 2**18  # elements that are worth waking another core for
+_RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
+_LAUNCH, _BANDWIDTH = 4e-6, 3.6e12  # of a launch on the device, and bytes in a second
+_OF_A_ROW, _OF_A_COLUMN = 6e9, 8e8  # bytes in a second that C's rows and columns are good for
+_ITEMS = 256
+_SHORT, _LONG = 2**13, 2**15  # rows of C for which 8 and 16 columns a work-group are enough
+
+
+def seconds(size, itemsize, batch=1):
+    """Return about how long a batch takes. Where C is short, little is on its way at a time."""
+    M, N, K = size
+    rate = min(_BANDWIDTH, batch * (M * _OF_A_ROW if N == 1 else N * _OF_A_COLUMN))
+    return _LAUNCH + batch * M * N * K * itemsize / rate
+
+
+def dots(size):
+    """Return the parameters of dot products on a GPU; long rows, or few, want more work-items."""
+    few = size.M < 4096 or size.K > 8192
+    return {"WIDTH": 4, "ROWS": 4, "LANES": _ITEMS if few else _ITEMS // 2}
+
+
+def sums(size):
+    """Return the parameters of row sums on a GPU: fewer columns, and more slices, for a short C."""
+    lanes = 8 if size.N <= _SHORT else 16 if size.N <= _LONG else 32
+    return {"WIDTH": 1, "UNROLL": 16 if lanes == 16 else 8, "LANES": lanes,
+            "SLICES": _ITEMS // lanes, "NC": lanes}
+
+
+def cores(size, native, units):
+    """Return how many of a CPU's cores to wake, and how many elements a vector has."""
+    M, N, K = size
+    return min(units, 1 + max(M, N) * K // _WORTH), max(1, min(native, max(VECTORS)))
+
+
+def columns(N, cores, width):
+    """Return how many columns of B a core sums up at a time."""
+    cores = min(cores, -(-N // _RUN))
+    return min(-(-N // (cores * width)) * width, _IN_L1)

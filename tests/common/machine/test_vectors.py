@@ -1,0 +1,35 @@
+"""Parameters of kernels for a matrix and a vector."""
+
+import pytest
+
+from common.gemm import parse_size
+from common.machine import tiles, vectors
+
+
+@pytest.mark.parametrize(
+    ("size", "taken"),
+    [("4096x1x4096", True), ("1x100000x1000", True), ("1x1x1", True), ("300x1x20000", True),
+     ("64x1x100000", False), ("1x64x100000", False), ("1x1000x100000", False)],
+)
+def test_on_an_h200_tiles_are_faster_only_for_few_long_sums(size, taken):
+    size = parse_size(size)
+    assert (vectors.seconds(size, 4) < tiles.best(size, tiles.SINGLE, 132, 4)[0]) == taken
+
+
+@pytest.mark.parametrize("N", [1, 4096, 10_000, 100_000])
+def test_a_gpus_work_group_is_full(N):
+    sums = vectors.sums(parse_size(f"1x{N}x4096"))
+    assert sums["LANES"] * sums["SLICES"] == 256
+    assert sums["NC"] == sums["LANES"]
+
+
+def test_long_rows_have_more_work_items():
+    lanes = [vectors.dots(parse_size(size))["LANES"] for size in ("9999x1x999", "9999x1x9999")]
+    assert lanes == [128, 256]
+
+
+def test_a_core_is_woken_for_what_it_is_worth():
+    assert vectors.cores(parse_size("10x1x10"), 8, 4) == (1, 8)
+    assert vectors.cores(parse_size("4096x1x4096"), 32, 4) == (4, 16)
+    assert vectors.columns(100, 4, 8) == 104
+    assert vectors.columns(100_000, 4, 8) == 2048
