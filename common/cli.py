@@ -204,12 +204,9 @@ def _isolate(args):
 
 def _json_of(argv):
     """Return the value of --json: a command line that cannot be parsed is recorded, too."""
-    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    only.add_argument("--json", type=Path)
-    try:
-        return only.parse_known_args(argv[1:])[0].json
-    except argparse.ArgumentError:
-        return None
+    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    only.add_argument("--json", type=Path, nargs="?")  # without its value it is no error here
+    return only.parse_known_args(argv[1:])[0].json
 
 
 def _check_writable(args):

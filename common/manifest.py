@@ -218,7 +218,7 @@ def code_digest(name, also=(), root=None):
         # What a search stores must not make the search start anew.
         own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
-        files |= {Path(path).name: Path(path) for path in also}
+        files.update((Path(path).name, Path(path)) for path in also)
         sha = hashlib.sha256()
         for shown, path in sorted(files.items()):
             sha.update(f"{shown} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())

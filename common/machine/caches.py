@@ -3,14 +3,14 @@ them.
 """
 
 import os
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where Linux does not tell
 
 
-@cache
+@lru_cache(None)
 def cache_bytes(level, cpus=CPUS):
     """Return how many bytes of data cache of that level, 1 or 2, a core has for itself.
 
@@ -27,7 +27,7 @@ def _of(level, caches):
             names = ("level", "type", "size", "shared_cpu_map")
             found, holds, size, sharing = ((index / name).read_text().strip() for name in names)
             if int(found) == level and holds != "Instruction" and size.endswith("K"):
-                cores = int(sharing.replace(",", ""), 16).bit_count()
+                cores = bin(int(sharing.replace(",", ""), 16)).count("1")
                 return int(size[:-1]) * 2**10 // max(cores, 1)
         except (OSError, ValueError):
             continue

@@ -5,6 +5,8 @@ values that are new count, each until the next one comes, and a mean of fewer th
 no measurement.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from contextlib import nullcontext

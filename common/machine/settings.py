@@ -5,6 +5,8 @@ restores when this process closes their pipe, or dies: by a signal, by SIGKILL, 
 driver.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -71,7 +71,8 @@ def main(args):
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
-    params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
+    params = cli.parameters(args, "seed", "data")
+    params.update(image=source, atomics=lacking or "work")
     status, passes = PASSED, {}
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
@@ -88,7 +89,7 @@ def main(args):
             shape = launch.per_pixels(chosen, limits, image.size, 8)
         kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
-            cli.built(args, about, params | shape.params(), {name: kernel})
+            cli.built(args, about, {**params, **shape.params()}, {name: kernel})
             continue
 
         # Make room for the sums: two numbers; without atomics, two for each work-group.
@@ -123,7 +124,7 @@ def main(args):
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params | shape.params(), about, cli.environment(),
+            {**params, **shape.params()}, about, cli.environment(),
             check=found.values(expected, image), **timed,
         ), found.array())
     if args.kernel == "all" and passes:

@@ -83,7 +83,7 @@ def main(args):
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
     names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
-    params = cli.parameters(args, *names) | tiles._asdict()
+    params = {**cli.parameters(args, *names), **tiles._asdict()}
     if args.build_only:
         return cli.built(args, about, params, {f"gemm_{args.kernel}": kernel})
 
@@ -151,7 +151,7 @@ def main(args):
         result = last[:order, :order].T
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
-            params | {"alpha": float(alpha), "beta": float(beta)}, about,
+            {**params, "alpha": float(alpha), "beta": float(beta)}, about,
             cli.environment(), timing=asdict(times),
             metrics=gemm.metrics(size, times) if launches else {},
             check=check.values(inputs, result) if check else {},

@@ -166,11 +166,11 @@ def point(args, queue, limits, about, meta):
         flop, convention = matrices.flop(size, meta.dtype)
         rates = times.statistics(flop / 1e9)
         print("\n".join(measured(args, times, flop / 1e9, copies, machine, energy)))
-        checked |= {
-            "machine": machine, "timing": asdict(times) | copies,
-            "metrics": {"gflops": rates["median"], "statistics": rates, "energy": energy,
-                        "flop_convention": convention},
-        }
+        checked.update(
+            machine=machine, timing={**asdict(times), **copies},
+            metrics={"gflops": rates["median"], "statistics": rates, "energy": energy,
+                     "flop_convention": convention},
+        )
 
     # Say and record what was found.
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
@@ -184,9 +184,10 @@ def point(args, queue, limits, about, meta):
 
 def save(args, about, meta, status, reason, chosen=None, output=None, machine=(), **groups):
     """Append the record of a point to the file of --json; `chosen` are parameters of a run."""
-    params = meta.params() | cli.parameters(args, "size", "seed", "data", "guards")
-    params |= {"pin": args.pin, "transfers": "not counted", **(chosen or {})}
-    environment = cli.environment(args.sysfs) | dict(machine)
+    asked = cli.parameters(args, "size", "seed", "data", "guards")
+    params = {**meta.params(), **asked, "pin": args.pin, "transfers": "not counted",
+              **(chosen or {})}
+    environment = {**cli.environment(args.sysfs), **dict(machine)}
     cli.save(args, Record("gemmbench", meta.name, status, reason, params, about, environment,
                           **groups), output)
 

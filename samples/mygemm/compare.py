@@ -126,16 +126,16 @@ class Result:
         if self._recorded:
             return
         problem = self.problem
-        params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
-        params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))
+        params = {**cli.parameters(args, *_OPTIONS), "size": str(problem.size)}
+        params.update(zip(("lda", "ldb", "ldc"), problem[2:]))
         if self.built:
-            params |= self.built.plan.params
+            params.update(self.built.plan.params)
             params["local"] = "x".join(map(str, self.built.plan.local_size))
         if self.version:
             params["library"] = self.version
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         if self.times:
-            timing = asdict(self.times) | self.batch._asdict()
+            timing = {**asdict(self.times), **self.batch._asdict()}
             metrics = gemm.metrics(problem.size, self.times, problem.unit)
             metrics["ratios"] = self.ratios
         if self.times and peak:

@@ -4,12 +4,13 @@ A kernel that wants whole tiles gets copies where the matrices have none: pad.cl
 make them before it, and take C out of its copy again.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -360,7 +361,7 @@ def _adders(built):
 
 def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
-    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
+    side, kernel = built.side, _beside(built, "pad" if what == "unpad C" else what.split()[0])
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
@@ -374,18 +375,17 @@ def others(built):
     found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
     names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
     names += ["add"] if plan.shared else []
-    return found | {name: _beside(built, name) for name in names}
+    return {**found, **{name: _beside(built, name) for name in names}}
 
 
 def _beside(built, entry):
     """Return a kernel of another file: `pad`, `transpose` or `add`."""
     plan, defines = built.plan, {"TILE": built.side}
     if entry == "add":
-        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
-        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
-    defines |= {"REAL": REAL[plan.problem.dtype]}
+        defines = dict(plan.params, ADDERS=_adders(built), ITEMS=built.side**2)
+    made = (*defines.items(), ("REAL", REAL[plan.problem.dtype]))
     path = plan.kernel.file.with_name(f"{entry}.cl")
-    return cl.Kernel(_program(built.program.context, path, (*defines.items(),)), entry)
+    return cl.Kernel(_program(built.program.context, path, made), entry)
 
 
 _program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))
@@ -394,7 +394,7 @@ _program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path,
 def require_memory(plan, limits):
     """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
     need, itemsize = buffer_bytes(plan.problem), plan.problem.dtype.itemsize
-    need |= {f"a copy of {name}": prod(shape) * itemsize for name, shape in wanted(plan).items()}
-    need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
-             for role, each in plan.room.items()}
+    need.update((f"a copy of {A}", prod(shape) * itemsize) for A, shape in wanted(plan).items())
+    for role, each in plan.room.items():
+        need[f"the room for {role}"] = each if isinstance(each, int) else 16 * prod(each[1:])
     require_room(plan.problem, need, limits)
