@@ -5,8 +5,8 @@ VENV := .venv
 READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
-# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4); or one that
-# only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
+# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4), of Debian 12
+# or, with RELEASE=bullseye, 11; or one that only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
 # and compares those for Mali with their bars.
 ARCH := arm64
 GPUS = $(shell sed -n 's/^\["\(mali-[^"]*\)"\]$$/\1/p' boards.toml)
@@ -35,7 +35,7 @@ fuzz: $(READY)
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
-	@$(BIN)/python -m dev.emulate start $(or $(GPU),$(ARCH))
+	@$(BIN)/python -m dev.emulate start $(or $(GPU),$(ARCH)$(RELEASE:%=-%))
 
 board-stop: $(READY)
 	@$(BIN)/python -m dev.emulate stop
@@ -51,7 +51,7 @@ mali: $(READY)
 	    exit $$status
 
 # The README's way to a board, command by command, on such a board.
-test-arm64 test-armhf: $(READY)
+test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye: $(READY)
 	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/dev/test_emulated.py
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and

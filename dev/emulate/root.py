@@ -19,7 +19,9 @@ from typing import NamedTuple
 from common.errors import UsageError
 from dev.emulate.inside import CACHE
 
-SUITES = {"12": ("bookworm",), "13": ("trixie", "trixie-backports")}  # the last one is preferred
+SUITES = {  # the last one is preferred
+    "11": ("bullseye",), "12": ("bookworm",), "13": ("trixie", "trixie-backports"),
+}
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 ARCHIVE = "http://deb.debian.org/debian"
@@ -30,6 +32,10 @@ _SYSTEM = (
 )
 _OPENCL = ("ocl-icd-libopencl1", "python3")
 _PYTHON = ("python3-numpy", "python3-pil", "python3-pyopencl")
+# What dpkg would say of the packages: `fab provision` asks which ones a board has.
+_STATUS = """for deb in "$1"/var/cache/apt/archives/*.deb; do
+dpkg-deb --field "$deb" && printf 'Status: install ok installed\\n\\n'
+done > "$1"/var/lib/dpkg/status"""
 _USERS = "board:*:1000:1000::/home/board:/bin/bash\n"
 _GROUPS = "board:*:1000:\n"
 
@@ -50,14 +56,16 @@ class Arch(NamedTuple):
     env: dict = MappingProxyType({})
 
 
+# As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
 ARCHES = {
-    # As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
     "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", (2, 183),
                   ("pocl-opencl-icd",)),
-    # There are no wheels for 32-bit ARM: a board has what its distribution packages.
     "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
-                  ("pocl-opencl-icd", *_PYTHON)),
+                  ("pocl-opencl-icd",)),
 }
+# The 32-bit one has no driver either.
+ARCHES["arm64-bullseye"] = ARCHES["arm64"]._replace(release="11")
+ARCHES["armhf-bullseye"] = ARCHES["armhf"]._replace(release="11", packages=())
 
 
 def _mesa(driver, **env):
@@ -159,6 +167,7 @@ def _build(arch, root, lock):
         "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
         f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
         f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
+        f"--extract-hook={_STATUS}",
         '--aptopt=APT::Install-Recommends "false"', *_options_of_apt(settings / "apt.conf"),
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
         suites[0], str(partial), _sources(settings / "sources.list", suites),

@@ -68,8 +68,7 @@ def main(args):
     args.progress.now("building sgemm.cl")
     local = limits.fit(LOCAL, chosen.max_work_group_size)
     stated = {"GROUP_X": local[0], "GROUP_Y": local[1]} if about["type"] == "gpu" else {}
-    if about["name"].lower().startswith("mali-t"):
-        stated["FEW_REGISTERS"] = 1
+    stated.update({"FEW_REGISTERS": 1} if about["name"].lower().startswith("mali-t") else {})
     program = build(queue.context, SOURCE, stated)
     if args.build_only:
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
