@@ -63,9 +63,9 @@ ARCHES = {
     "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
                   ("pocl-opencl-icd",)),
 }
-# The 32-bit one has no driver either.
-ARCHES["arm64-bullseye"] = ARCHES["arm64"]._replace(release="11")
-ARCHES["armhf-bullseye"] = ARCHES["armhf"]._replace(release="11", packages=())
+# One of Debian 11 has no driver either.
+ARCHES["arm64-bullseye"] = ARCHES["arm64"]._replace(release="11", packages=())
+ARCHES["armhf-bullseye"] = ARCHES["armhf"]._replace(release="11")
 
 
 def _mesa(driver, **env):
