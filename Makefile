@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 ARCH := arm64
 GPUS = $(shell sed -n 's/^\["\(mali-[^"]*\)"\]$$/\1/p' boards.toml)
 
-.PHONY: run test test-all fuzz board board-stop mali test-arm64 test-armhf screenshots lint lock clean
+.PHONY: run test test-all fuzz board board-stop mali screenshots lint lock clean
+.PHONY: test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye test-debian11
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -53,6 +54,10 @@ mali: $(READY)
 # The README's way to a board, command by command, on such a board.
 test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye: $(READY)
 	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/dev/test_emulated.py
+
+# A short one: a 32-bit board of Debian 11, without packages for Python.
+test-debian11: $(READY)
+	TEST_DEBIAN11=1 $(BIN)/python -m pytest tests/dev/test_debian11.py
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.

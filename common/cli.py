@@ -233,8 +233,8 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     if not quiet:
         text = f"{printable(where)}: {reason}" if where else reason
         print(f"run.py: error: {text}", file=sys.stderr, flush=True)
-    if args.debug and (error := sys.exc_info()[1]):
-        traceback.print_exception(error)
+    if args.debug and sys.exc_info()[1]:
+        traceback.print_exc()
     if args.json is not None:
         stopped = record.Record(args.sample, variant, status, reason)
         stopped.params = {"size": size} if size else {}
