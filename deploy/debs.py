@@ -6,7 +6,6 @@ with its proxy. apt checks signatures, with this machine's keys, and digests.
 """
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -16,12 +15,14 @@ from typing import NamedTuple
 
 from common.text import printable
 from deploy import ship
+from deploy.apt import own_archive, own_settings
 from deploy.errors import BoardError
 
 KEYRINGS = Path("/usr/share/keyrings")
 # Those of dpkg-query that apt needs of an installed package, which lacks nothing.
 FIELDS = ("db:Status-Abbrev", "Package", "Version", "Architecture", "Multi-Arch", "Provides")
 _COMPONENTS = {"ubuntu": "main universe"}
+_ARCHIVES = "var/cache/apt/archives"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,200}"
 _INSTALLED = re.compile(
     rf".i.\|(?P<package>{_WORD})\|(?P<version>{_WORD})\|(?P<architecture>{_WORD})"
@@ -64,29 +65,7 @@ def release(found):
     return Release(*found)
 
 
-def own_archive(distribution):
-    """Return the suites that this machine has of that distribution, if it is its own.
-
-    (what the suite's name adds to the release's, such as -security; component; address) of each.
-    """
-    own = platform.freedesktop_os_release()
-    codename = own.get("VERSION_CODENAME")
-    if own["ID"] != distribution or not codename:
-        return []
-    lines = _output("apt-get", "indextargets", "--no-release-info", "--format",
-                    "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages").splitlines()
-    suites = {tuple(line.split()) for line in lines if line.startswith(codename)}
-    return sorted((suite.removeprefix(codename), *more) for suite, *more in suites)
-
-
-def own_settings():
-    """Return this machine's own way to an archive, a proxy above all, as lines for an apt.conf."""
-    lines = _output("apt-config", "dump", "Acquire").splitlines()
-    kept = [line for line in lines if '""' not in line and "IndexTargets" not in line]
-    return "\n".join(kept) + "\n"
-
-
-def sources(wanted, mirror=None):
+def sources(wanted, mirror=None, updates=True):
     """Return the sources.list for a Release, of this machine's archive or of the `mirror`.
 
     Raises BoardError where there is no archive of it, or no keys to check it with.
@@ -102,7 +81,7 @@ def sources(wanted, mirror=None):
     if not suites:
         raise BoardError(f"this machine has no archive of {distribution}: name one with --mirror")
     return "".join(f"deb [signed-by={keys}] {address} {codename}{suffix} {component}\n"
-                   for suffix, component, address in suites)
+                   for suffix, component, address in suites if updates or not suffix)
 
 
 def download(names, wanted, installed, driver, system, mirror, packed):
@@ -110,8 +89,8 @@ def download(names, wanted, installed, driver, system, mirror, packed):
 
     `installed` has the FIELDS of what the board has, a package a line, with | between them. With
     `driver` it has an OpenCL driver beside them. Unless they are for the whole `system`, newer
-    versions of what the board has are left out: a libc must fit the board's loader. Return what was
-    done otherwise than usually, or None. Raises BoardError.
+    versions of what the board has are left out: a libc must fit the board's loader. Return lines
+    about what was done otherwise than usually. Raises BoardError.
     """
     if not shutil.which("apt-get"):
         raise BoardError(f"no packages of {wanted}: this machine has no apt-get")
@@ -120,26 +99,37 @@ def download(names, wanted, installed, driver, system, mirror, packed):
     with tempfile.TemporaryDirectory(prefix="debs-") as folder:
         root = Path(folder)
         for name in ("etc/apt/apt.conf.d", "etc/apt/preferences.d", "var/lib/apt/lists/partial",
-                     "var/cache/apt/archives/partial"):
+                     f"{_ARCHIVES}/partial"):
             (root / name).mkdir(parents=True)
         status = [_stanza(**found.groupdict()) for found in have] + [_DRIVER] * driver
         config = _CONFIG.format(root=root, architecture=wanted.architecture) + own_settings()
-        for name, text in (("etc/apt/sources.list", sources(wanted, mirror)),
-                           ("status", "\n".join(status)), ("apt.conf", config)):
-            (root / name).write_text(text, encoding="utf-8")
-        note = None
-        if "is expired" in _apt(root, "update").stderr:
-            note = f"the lists of {wanted} are expired: used as they are, as of an old release"
-            _apt(root, "-o", "Acquire::Check-Valid-Until=false", "update")
-        done = _apt(root, "install", "--yes", "--download-only", *names)
-        if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
-            why = printable(said[0][3:] if said else "apt-get says nothing")
-            raise BoardError(f"no packages of {wanted}: {why}")
+        (root / "status").write_text("\n".join(status), encoding="utf-8")
+        (root / "apt.conf").write_text(config, encoding="utf-8")
+        notes = []
+        # The lists of an old release's updates may name packages that the archive has no more.
+        if why := _get(root, names, sources(wanted, mirror), notes):
+            notes.append(f"without the updates of {wanted}: {why}")
+            if _get(root, names, sources(wanted, mirror, updates=False), notes):
+                raise BoardError(f"no packages of {wanted}: {why}")
         kept = set() if system else {found["package"] for found in have}
-        files = sorted((root / "var/cache/apt/archives").glob("*.deb"))
+        files = sorted((root / _ARCHIVES).glob("*.deb"))
         ship.pack({f.name: f for f in files if f.name.split("_")[0] not in kept}, packed)
-    return note
+    return notes
+
+
+def _get(root, names, lines, notes):
+    """Let apt download packages, from the sources of those lines; return why not, or None."""
+    for old in (root / _ARCHIVES).glob("*.deb"):
+        old.unlink()
+    (root / "etc/apt/sources.list").write_text(lines, encoding="utf-8")
+    if "is expired" in _apt(root, "update").stderr:
+        notes.append("the archive's lists are expired: used as they are, as of an old release")
+        _apt(root, "-o", "Acquire::Check-Valid-Until=false", "update")
+    done = _apt(root, "install", "--yes", "--download-only", *names)
+    if done.returncode == 0:
+        return None
+    said = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
+    return printable(said[0][3:] if said else "apt-get says nothing")
 
 
 def _stanza(package, version, architecture, multi, provides):
@@ -154,7 +144,3 @@ def _apt(root, *command):
     env = {**os.environ, "APT_CONFIG": str(root / "apt.conf"), "LC_ALL": "C"}
     return subprocess.run(["apt-get", "--quiet", *command], env=env, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, errors="replace", check=False)
-
-
-def _output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

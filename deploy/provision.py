@@ -209,7 +209,7 @@ def _download_debs(board, plan, found, kind, mirror, payload):
     # For the whole system dpkg wants a package that is a driver: apt chooses one, as ever.
     system = kind == "system"
     driver = not system and "driver" not in found["lacking"]
-    note = debs.download(plan.debs, debs.release(found["release"]), installed, driver, system,
-                         mirror, payload)
-    if note:
+    notes = debs.download(plan.debs, debs.release(found["release"]), installed, driver, system,
+                          mirror, payload)
+    for note in notes:
         board.say(f"note   {note}")

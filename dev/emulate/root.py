@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
+from deploy.apt import own_archive, own_settings
 from dev.emulate.inside import CACHE
 
 SUITES = {  # the last one is preferred
@@ -162,13 +162,14 @@ def _build(arch, root, lock):
     for old in (partial, settings):
         shutil.rmtree(old, ignore_errors=True)
     settings.mkdir()
+    (settings / "apt.conf").write_text(own_settings(), encoding="utf-8")
     suites = SUITES[arch.release]
     command = [
         "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
         f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
         f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
         f"--extract-hook={_STATUS}",
-        '--aptopt=APT::Install-Recommends "false"', *_options_of_apt(settings / "apt.conf"),
+        '--aptopt=APT::Install-Recommends "false"', f"--aptopt={settings / 'apt.conf'}",
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
         suites[0], str(partial), _sources(settings / "sources.list", suites),
     ]
@@ -191,34 +192,17 @@ def _build(arch, root, lock):
         shutil.rmtree(settings, ignore_errors=True)
 
 
-def _options_of_apt(file):
-    """Return the option that hands this machine's own way to the archive on: a proxy above all."""
-    text = _output("apt-config", "dump", "Acquire")
-    lines = [line for line in text.splitlines() if '""' not in line and "IndexTargets" not in line]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [f"--aptopt={file}"]
-
-
 def _sources(file, suites):
     """Return a file that names the suites in the archive which this machine's own Debian is from.
 
     Another distribution gets them from Debian.
     """
-    own, found = platform.freedesktop_os_release(), set()
-    if own["ID"] == "debian":
-        wanted = f"{own['VERSION_CODENAME']} main "
-        fields = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
-        lines = _output("apt-get", "indextargets", "--no-release-info", "--format", fields,
-                        "Created-By: Packages").splitlines()
-        found = {line.removeprefix(wanted) for line in lines if line.startswith(wanted)}
+    found = {address for suffix, component, address in own_archive("debian")
+             if not suffix and component == "main"}
     lines = [f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
              for archive in sorted(found) or [ARCHIVE] for suite in suites]
     file.write_text("".join(lines), encoding="utf-8")
     return str(file)
-
-
-def _output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def finish(arch, root):

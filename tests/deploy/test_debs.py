@@ -11,7 +11,7 @@ import tarfile
 import pytest
 from test_provision import APT, BARE, FOUND, plan, text
 
-from deploy import debs, wheels
+from deploy import apt, debs, wheels
 from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
@@ -51,7 +51,7 @@ def host(tmp_path, monkeypatch):
     """A machine with Debian 12 and stand-ins for apt's programs; call it to make them."""
     monkeypatch.setattr(debs, "KEYRINGS", tmp_path)
     own = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
-    monkeypatch.setattr(debs.platform, "freedesktop_os_release", lambda: own)
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: own)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "debian-archive-keyring.gpg").touch()
     (tmp_path / "targets").write_text(OF_THIS_MACHINE)
@@ -72,12 +72,12 @@ def host(tmp_path, monkeypatch):
 
 
 def download(system=False, driver=False):
-    """Return (names of the packages that came, note)."""
+    """Return (names of the packages that came, notes)."""
     packed = io.BytesIO()
-    note = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, system, None, packed)
+    notes = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, system, None, packed)
     packed.seek(0)
     with tarfile.open(fileobj=packed) as archive:
-        return archive.getnames(), note
+        return archive.getnames(), notes
 
 
 def test_this_machines_archive_has_the_boards_release_too(host, tmp_path):
@@ -103,7 +103,7 @@ def test_another_distribution_needs_its_keys_and_a_mirror(host, tmp_path):
 
 def test_apt_has_a_root_of_its_own_with_what_the_board_has(host):
     log = host()
-    assert download() == (["python3-numpy_1%3a1.19_armhf.deb"], None)
+    assert download() == (["python3-numpy_1%3a1.19_armhf.deb"], [])
     said = log.read_text()
     assert "install --yes --download-only python3-numpy" in said
     assert 'APT::Architecture "armhf";' in said
@@ -129,12 +129,21 @@ def test_newer_versions_come_for_the_whole_system_only(host):
 def test_expired_lists_of_an_old_release_are_used_and_said(host):
     expired = "case $* in *Valid*) ;; *) echo 'E: Release file is expired' >&2; exit 100;; esac"
     log = host(update=expired)
-    names, note = download()
+    names, notes = download()
     assert names
-    assert note == (
-        "the lists of debian bullseye for armhf are expired: used as they are, as of an old release"
-    )
+    assert notes == [
+        "the archive's lists are expired: used as they are, as of an old release"
+    ]
     assert "--quiet -o Acquire::Check-Valid-Until=false update" in log.read_text()
+
+
+def test_updates_that_the_archive_has_no_more_are_left_out(host):
+    gone = "touch var/cache/apt/archives/perl-base_5_armhf.deb; echo 'E: Failed to fetch' >&2"
+    log = host(install=f"if grep -q security etc/apt/sources.list; then {gone}; exit 100; fi")
+    names, notes = download()
+    assert names == ["python3-numpy_1%3a1.19_armhf.deb"]
+    assert notes == ["without the updates of debian bullseye for armhf: Failed to fetch"]
+    assert log.read_text().count("install --yes") == 2
 
 
 def test_what_apt_cannot_get_is_named(host):
