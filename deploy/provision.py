@@ -204,7 +204,7 @@ def _download_debs(board, plan, found, kind, mirror, payload):
     session = board.start("installed", limits.PROBES, fields=debs.FIELDS)
     event = session.event()
     with sense(event):
-        size = min(int(event["bytes"]), limits.INSTALLED)
+        size = max(0, min(int(event["bytes"]), limits.INSTALLED))
     installed = b"".join(session.pieces(size)).decode(errors="replace")
     # For the whole system dpkg wants a package that is a driver: apt chooses one, as ever.
     system = kind == "system"

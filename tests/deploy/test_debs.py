@@ -7,16 +7,17 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from types import SimpleNamespace
 
 import pytest
 from test_provision import APT, BARE, FOUND, plan, text
 
-from deploy import apt, debs, wheels
+from deploy import apt, debs, provision, wheels
 from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.link import LocalLink
-from deploy.onboard import environment
+from deploy.onboard import environment, limits
 
 BULLSEYE = debs.Release("debian", "bullseye", "armhf")
 INSTALLED = """\
@@ -202,6 +203,38 @@ def test_a_board_that_packages_do_not_fit_either(odd, why):
     assert (made.debs, made.wheels) == ([], [])
     assert why in made.lacking[0]
     assert made.lacking[0].startswith("numpy, pyopencl, PIL: there are no wheels for 32-bit ARM")
+
+
+def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
+    """Return what debs.download() is asked for, and how much of the list was read."""
+    read, asked = [], []
+
+    class Session:
+        def event(self):
+            return {"event": "installed", "bytes": bytes_sent}
+
+        def pieces(self, count):
+            read.append(count)
+            return [b"ii |a|1|all||"]
+
+    board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
+    monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
+    found = {**FOUND, **ARMHF, **changes}
+    provision._download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
+    return asked[0], read[0]
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"), [(13, 13), (-1, 0), (10**15, limits.INSTALLED)]
+)
+def test_the_boards_packages_are_asked_for(sent, read, monkeypatch):
+    wanted = (NAMES, BULLSEYE, "ii |a|1|all||", True, False, "http://x.invalid", "payload")
+    assert asked_for(sent, monkeypatch) == (wanted, read)
+
+
+def test_a_driver_is_left_out_only_where_it_was_found_and_nothing_is_installed(monkeypatch):
+    assert not asked_for(1, monkeypatch, lacking=["driver"])[0][3]
+    assert asked_for(1, monkeypatch, kind="system")[0][3:5] == (False, True)
 
 
 @pytest.fixture
