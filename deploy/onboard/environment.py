@@ -83,9 +83,11 @@ def unpack_debs(folder, made):
             shutil.rmtree(made, ignore_errors=True)
             raise Refused("dpkg-deb: %s" % (done.stderr.strip().splitlines() or ["it failed"])[-1])
         os.remove(deb)
+    for old in glob.glob(place(folder, "vendors", "packaged-*.icd")):
+        os.remove(old)
     for icd in glob.glob(os.path.join(made, "etc/OpenCL/vendors/*.icd")):
         os.makedirs(place(folder, "vendors"), exist_ok=True)
-        shutil.copy(icd, place(folder, "vendors"))
+        shutil.copy(icd, place(folder, "vendors", "packaged-" + os.path.basename(icd)))
     for script in glob.glob(os.path.join(made, "usr/lib/*/libc.so")):
         with open(script) as file:
             text = file.read()

@@ -287,13 +287,16 @@ def test_packages_are_unpacked_into_the_folder(tmp_path, payload, monkeypatch):
     assert env["LD_LIBRARY_PATH"] == f"/vendor:{libraries}:{libraries}/blas"
     assert env["LIBRARY_PATH"] == str(libraries)
     assert env["PATH"].endswith(f":{own}/usr/bin")
-    assert env["OCL_ICD_VENDORS"] in (f"{folder}/vendors/pocl.icd", f"{folder}/vendors")
+    assert env["OCL_ICD_VENDORS"].startswith(f"{folder}/vendors")
+    assert (folder / "vendors" / "packaged-pocl.icd").read_text() == "libpocl.so.2\n"
     assert f" /lib/libc.so.6 {own}/usr/lib/libc_nonshared.a" in (libraries / "libc.so").read_text()
     assert not list(own.glob("*.deb"))
     assert (own / "usr/lib/python3/dist-packages/thing.py").exists()
     # What comes next replaces it.
+    (folder / "vendors" / "packaged-old.icd").touch()
     assert make(folder, payload, "debs")["reason"] is None
     assert [path.name for path in (folder / "envs").iterdir()] == ["2"]
+    assert not (folder / "vendors" / "packaged-old.icd").exists()
 
 
 @needs_dpkg
