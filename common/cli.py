@@ -13,7 +13,17 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import buffers, device, drivers, isolation, manifest, outputs, program, record
+from common import (
+    buffers,
+    device,
+    drivers,
+    isolation,
+    manifest,
+    measuring,
+    outputs,
+    program,
+    record,
+)
 from common.arguments import Parser, count, number, positive
 from common.errors import (
     INTERRUPTED,
@@ -27,13 +37,13 @@ from common.errors import (
 )
 from common.machine import identity, state
 from common.machine.sysfs import SYSFS
+from common.measuring import MOST_RUNS
 from common.text import one_line, open_streams, printable
 
 __all__ = [
-    "add_device", "add_records", "bare_parser", "count", "describe", "environment", "keep",
-    "number", "parameters", "parser", "positive", "run", "save", "show",
+    "MOST_RUNS", "add_device", "add_records", "bare_parser", "count", "describe", "environment",
+    "keep", "number", "parameters", "parser", "pin", "positive", "run", "save", "show",
 ]
-MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
@@ -52,10 +62,7 @@ def parser(sample, description):
     add_device(result)
     group = result.add_argument_group("measurement")
     add_records(group)
-    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
-                                     ("--warmup", 0, 1, "runs before them")):
-        group.add_argument(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
-                           help=f"{what} (default %(default)s)")
+    measuring.add_options(group)
     group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
     add_tools(result)
     return result
@@ -136,7 +143,8 @@ def run(main, options, argv=None):
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
-        keep=None, build_only=False, guards="bands", code_files=(),
+        keep=None, build_only=False, guards="bands", code_files=(), pin=None, duration=None,
+        ended=None,
     )
     try:
         args = options.parse_args(argv, namespace=args)
@@ -151,7 +159,8 @@ def run(main, options, argv=None):
             buffers.guard_with(args.guards)
             if not args.debug:
                 _isolate(args)
-            status = main(args)
+            with contextlib.ExitStack() as args.held:
+                status = main(args)
         sys.stdout.flush()
     except SampleError as error:
         if log := getattr(error, "log", None):
@@ -170,8 +179,12 @@ def run(main, options, argv=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         quiet = isinstance(error, BrokenPipeError)
         status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
-    except KeyboardInterrupt:
-        status = _fail(args, INTERRUPTED, "error", "interrupted")
+    except KeyboardInterrupt as stop:
+        status, reason = getattr(stop, "exit_status", INTERRUPTED), "interrupted"
+        if args.ended:  # which has its record
+            told = ": what was measured is recorded" if args.json else ""
+            args.json, reason = None, args.ended[1] + told
+        status = _fail(args, status, "error", reason)
     except Exception as error:
         reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"
         status = _fail(args, OPENCL_FAILURE, "error", reason)
@@ -245,16 +258,24 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
 
 
 def parameters(args, *names):
-    """Return what a record keeps of the sample's own options: numbers as numbers, else text."""
-    values = {name: getattr(args, name) for name in names}
+    """Return what a record keeps of --caches and of the sample's own options `names`.
+
+    Numbers stay numbers; all else becomes text.
+    """
+    values = {name: getattr(args, name) for name in (*names, "caches")}
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
 
 def save(args, finished, output=None):
     """Append a Record to the file of --json, and the array `output` to that of --output, if given.
 
-    `output` is what the record's digest is of.
+    `output` is what the record's digest is of. Raises what ended --duration early, once that is
+    recorded.
     """
+    asked = {"pin": args.pin, "duration": args.duration}
+    finished.params = {**finished.params, **{n: v for n, v in asked.items() if v}}
+    if args.ended and finished.status == "passed":
+        finished.status, finished.reason = "error", args.ended[1]
     if args.json is not None:
         _sign(args, finished)
         with _writing("records", args.json):
@@ -262,6 +283,18 @@ def save(args, finished, output=None):
     args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
+    if args.ended:
+        raise args.ended[0]
+
+
+def pin(args, about, kernels):
+    """Hold the clocks for --pin until run() ends; `about` is what device.describe() said.
+
+    Raises UsageError where --duration is given and the `kernels`, a sequence, are not one.
+    """
+    measuring.require_one(args, kernels)
+    if args.pin and not (args.build_only or args.check_only):
+        args.held.enter_context(measuring.pinned(args, about))
 
 
 def show(args, about):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import cli, rng
+from common import cli, hard, networks, rng
 from common.digest import digest
 from common.errors import Unsupported, UsageError
 from common.room import buffer_bytes, require_room
@@ -103,7 +103,13 @@ def padded(size, multiple):
 
 
 def parse_size(text):
-    """Return the Size that `text` names: `1024` (square) or `640x48x1000` (M x N x K)."""
+    """Return the Size that `text` names: `1024` (square), `640x48x1000` (M x N x K), or a layer of
+    common/networks.py, such as `@resnet50.fc`.
+    """
+    if text.startswith("@"):
+        text, *others = networks.layers(text)
+        if others:
+            raise argparse.ArgumentTypeError("give one size: a layer such as @resnet50.fc")
     parts = text.lower().split("x")
     good = all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts)
     if len(parts) not in (1, 3) or not good:
@@ -121,13 +127,16 @@ def parse_size(text):
 def parse_sizes(text):
     """Return the Sizes that `text` names: an argparse type.
 
-    It is a list between commas of orders (`1024`), M x N x K (`640x48x1000`), and ranges of orders
-    from:to:step, both ends included (`1024:4096:1024`).
+    It is a list between commas of orders (`1024`), M x N x K (`640x48x1000`), ranges of orders
+    from:to:step, both ends included (`1024:4096:1024`), and layers or all layers of a network
+    (`@resnet50`).
     """
     return list(dict.fromkeys(size for part in text.split(",") for size in _sizes(part)))
 
 
 def _sizes(text):
+    if text.startswith("@"):
+        return list(map(parse_size, networks.layers(text)))
     if ":" not in text:
         return [parse_size(text)]
     ends = text.split(":")
@@ -183,7 +192,12 @@ def _integers(dtype):
     return (-128, 127) if np.dtype(dtype) == np.int8 else (-INTEGER_LIMIT, INTEGER_LIMIT)
 
 
-INPUTS = {"sdk": sdk_inputs, "integer": integer_inputs}
+def _hard_inputs(data):
+    return lambda size, seed, *more: hard.made(data, seed, *sdk_inputs(size, seed, *more))
+
+
+INPUTS = {"sdk": sdk_inputs, "integer": integer_inputs,
+          **{data: _hard_inputs(data) for data in hard.HARD}}
 
 
 def exact(size, alpha, beta, dtype=np.float32):
@@ -222,7 +236,7 @@ def add_options(parser):
     """Add the options that say which product is made."""
     add = parser.add_argument
     add("--size", type=parse_sizes, default="1024",
-        help="orders, MxNxK, from:to:step, between commas (default %(default)s)")
+        help="orders, MxNxK, from:to:step, @resnet50, between commas (default %(default)s)")
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
     add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")

@@ -16,7 +16,8 @@ import pyopencl as cl
 
 from common.device import type_of
 from common.errors import SampleError
-from common.timing import Timing, elapsed, stamps
+from common.flush import flusher
+from common.timing import Timing, elapsed, settle, stamps
 
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 _SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
@@ -52,6 +53,7 @@ class Contender:
         self._events, self._queued, self.settle, self._bare = events, queued, settle, bare
         self.error = None  # what ended its samples
         self.announce = lambda: None  # called before each sample
+        self.flush = lambda: None  # called before its launches, outside of their times
         self.steps = []  # of each sample: the seconds of each step of a launch that is alone
         self.leave()
 
@@ -118,6 +120,7 @@ class Contender:
 
     def _launch(self, count, launchers=None, streams=None):
         """Return what `count` launches return, and the host's seconds until all are done."""
+        self.flush()
         start = time.perf_counter()
         launches = [launch() for launch in islice(cycle(launchers or self._launchers), count)]
         self.finish(streams or self._streams)
@@ -143,15 +146,23 @@ class Batch(NamedTuple):
     queues: int
 
 
-def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None):
+def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, caches="warm"):
     """Time the contenders, from `stream` on; return (their Timings, their Batches) by their names.
 
     Short ones are launched several times in a sample, `in_flight` times if that is given: on a CPU
     in as many queues as it has cores, since a core that waits for another one falls asleep, else in
     `queues` of them. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
+    With `caches` flushed each launch is timed alone.
     """
+    flush = flusher(stream.queue, caches)
+    if caches == "flushed":
+        in_flight = queues = 1
     for each in contenders:
         each.attempt(each.enter, stream)
+        each.flush = flush
+        if not each.queues and caches == "flushed":
+            # The threads of Intel's CPU driver spin for a millisecond after the flush.
+            each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
     count = in_flight or _enough_in_flight(contenders)
@@ -221,6 +232,26 @@ def rounds(contenders, repeat, warmup, in_flight):
 def ratio(times, other):
     """Return how many times as fast as `other`: median over the rounds, by the host's clock."""
     return median(b / a for a, b in zip(times.host_s, other.host_s))
+
+
+def remarks(batches, libraries):
+    """Return the lines that say what a time is made of, where it is not that of one launch.
+
+    `batches` are Batches by name; `libraries` names those that are no kernels.
+    """
+    count, queues = (max(counts) for counts in zip(*batches.values()))
+    lines = []
+    if count > 1:
+        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
+    if queues > 1:
+        named = [name for name, batch in batches.items() if name in libraries and batch.queues > 1]
+        lines.append(
+            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
+            "queues, each with a C of its own."
+        )
+        if named := [name for name, batch in batches.items() if batch.queues == 1]:
+            lines.append(f"Those of {' and '.join(named)} run back to back.")
+    return lines
 
 
 def busy():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.device import type_of
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.files import regular
 from common.interleaved import Contender, finish
@@ -70,11 +71,12 @@ def _elsewhere(name, version, multiply, finish, result, settle=0):
     )
 
 
-def find(names, device, inputs, library=None):
+def find(names, device, inputs, library=None, caches="warm"):
     """Return (libraries, reasons): the named ones that are here, and why the others are not.
 
     `inputs` are A, B and C on the host, of three dimensions for a batch; `library` is a Cblas that
-    takes part as well.
+    takes part as well. With `caches` flushed, those of the device are: what runs on the host takes
+    part if the device is its CPU.
     """
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
@@ -83,7 +85,12 @@ def find(names, device, inputs, library=None):
     if (dtype := inputs[0].dtype) not in _LETTERS:
         return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     found, reasons = [], {}
+    if caches == "flushed" and type_of(device) != "cpu":
+        on_host = [name for name in names if name == "numpy" or (library and name == library.name)]
+        reasons = dict.fromkeys(on_host, "--caches flushed does not flush the host's caches")
     for name in names:
+        if name in reasons:
+            continue
         try:
             found.append(makers[name](device, *inputs))
         except Unsupported as missing:

@@ -21,19 +21,19 @@ MOST_SECONDS = 10**6  # of a time limit: eleven days
 TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
-_OPTIONS_KEYS = {"values", "words"}
+_OPTIONS_KEYS = {"values", "words", "seconds", "own"}
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
 _FILES = re.compile(r"^files = (\[[^\]]*\])", re.M)
 # The value of an option: a number, or a name; never a path, never another option.
-_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?][A-Za-z0-9_.,:*?+-]*")
+_VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?@][A-Za-z0-9_.,:*?+-]*")
 _RUNNERS = ("--json", "--output")  # options of what starts samples, which takes what they name
 
 
 @dataclass(frozen=True)
 class Case:
-    """One named way to run a sample. `timeout` in seconds.
+    """One named way to run a sample. `timeout` in seconds, `longer` those beside any time limit.
 
     The output of a `golden` case is exact: the same bits on every device, kept in expected.json.
     """
@@ -43,6 +43,7 @@ class Case:
     args: tuple
     timeout: int
     golden: bool = False
+    longer: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ class Manifest:
 
     `files` are the paths that a board gets, `needs` the OpenCL extensions without which nothing
     runs. `values` are the options with a value, and `words` those without one, that only choose
-    what is run: none of them writes, or names a file.
+    what is run: none of them writes, or names a file. The value of each of `seconds`, which are
+    such options, makes the run so many seconds longer. Those of `own`, whose value may be left out,
+    change the machine meanwhile: they are only taken from the user.
     """
 
     name: str
@@ -84,6 +87,8 @@ class Manifest:
     needs: tuple
     values: frozenset
     words: frozenset
+    seconds: frozenset
+    own: frozenset
     tools: Tools
     cases: tuple
 
@@ -116,8 +121,8 @@ def _manifest(folder, table):
         folder.name, folder, str(table["description"]),
         _matches(folder, _strings(table["files"], "files")),
         _strings(table.get("needs", []), "needs"),
-        frozenset(_strings(options.get("values", []), "values")),
-        frozenset(_strings(options.get("words", []), "words")),
+        *(frozenset(_strings(options.get(key, []), key))
+          for key in ("values", "words", "seconds", "own")),
         _tools(folder, table.get("tools", {})),
         cases,
     )
@@ -246,30 +251,42 @@ def only_chooses(name, words):
     return more_than_choice(name, words) is None
 
 
-def more_than_choice(name, words):
+def more_than_choice(name, words, own=False):
     """Return the first word that does more than choose what a sample runs, or None.
 
     The table `options` of the sample's sample.toml says which options only choose: a file of others
-    could be anything, a library as well.
+    could be anything, a library as well. With `own` its options of that name are taken, too.
     """
-    values, alone = _choosing(name)
-    left = iter(map(str, words))
-    for word in left:
+    found = _choosing(name)
+    values, alone = {*found["values"], *found["seconds"]}, found["words"]
+    left = list(map(str, reversed(list(words))))
+    while left:
+        word = left.pop()
         option, is_joined, value = word.partition("=")
-        if option not in values and word not in alone:
+        if own and option in found["own"]:
+            if not is_joined and left and _VALUE.fullmatch(left[-1]) and left[-1][0] != "-":
+                left.pop()
+        elif option not in values and word not in alone:
             return word
-        if option in values:
-            value = value if is_joined else next(left, "")
+        elif option in values:
+            value = value if is_joined else left.pop() if left else ""
             if not _VALUE.fullmatch(value):
                 return word if is_joined else value or word
     return None
 
 
+def longer(name, words):
+    """Return how many seconds a run takes longer by these words of its command line."""
+    words, options = " ".join(map(str, words)).replace("=", " ").split(), _choosing(name)["seconds"]
+    given = [value for option, value in zip(words, words[1:]) if option in options]
+    return max([int(value) for value in given if re.fullmatch("[0-9]{1,6}", value)], default=0)
+
+
 @lru_cache(100)
 def _choosing(name):
-    """Return the options of a sample that take a value, and the words that do not; maybe none."""
+    """Return the table `options` of a sample, its lists as sets; they may be empty."""
     try:
-        found = read(name)
+        found = vars(read(name))
     except UsageError:
-        return frozenset(), frozenset()
-    return found.values, found.words
+        found = {}
+    return {key: found.get(key, frozenset()) for key in _OPTIONS_KEYS}

@@ -21,6 +21,7 @@ STATUSES = ("passed", "built", "failed", "unsupported", "error")
 GOOD = ("passed", "built")  # built: with --build-only, which enqueues nothing
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
+RATES = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}  # metrics that are rates, with their units
 LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
 _LARGEST = sys.float_info.max  # JSON has larger whole numbers
 _TYPES = {
@@ -36,8 +37,8 @@ _KNOWN = {
     "metrics": {"gflops": _NUMBER, "gbytes_per_s": _NUMBER, "flop_convention": _TEXT,
                 "peak_gflops": _NUMBER, "peak_gbytes_per_s": _NUMBER, "near_gbytes_per_s": _NUMBER,
                 "ceiling_gflops": _NUMBER, "ratios": _TABLE,
-                "statistics": _TABLE, "energy": _TABLE, "kernel": _TABLE, "compiler": _TABLE,
-                "others": _TABLE},
+                "statistics": _TABLE, "energy": _TABLE, "sustained": _TABLE, "kernel": _TABLE,
+                "compiler": _TABLE, "others": _TABLE},
     "check": {"max_abs_error": _NUMBER, "error_over_bound": _NUMBER, "inputs_sha256": _TEXT,
               "output_sha256": _TEXT},
 }

@@ -28,7 +28,7 @@ PIECE = 64 * limits.KIB  # bytes that are read or sent at once
 # What travels, of deploy/onboard, in the order of their imports.
 MODULES = (
     "limits", "wire", "folder", "environment", "facts", "tree", "cases", "runs", "points",
-    "provision", "remote",
+    "provision", "helper", "remote",
 )
 
 # Reads the loader below, which reads the modules. sys.path[0] is the home folder: a user's own

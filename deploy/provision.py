@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from deploy import debs, doctor, wheels
+from deploy import debs, doctor, helper, wheels
 from deploy.errors import BoardError
 from deploy.link import PIECE, sense
 from deploy.onboard import limits
@@ -48,6 +48,8 @@ def provision(board, system, dry_run, mirror=None):
         board.say(f"{how:<6} {text}")
     for text in plan.lacking:
         board.say(f"FAIL   {text}")
+    if system:
+        helper.provision(board, dry_run)
     if dry_run:
         board.say("dry run: nothing was changed")
         return not plan.lacking

@@ -28,9 +28,10 @@ def make(words):
         raise Exit(code=process.returncode)
 
 
-def export(board, name=None):
+def export(board, name=None, rights=None):
     """Pack a run of the board of that name, the newest that nobody stopped if none is named.
 
+    `rights` is a file of authors and licences, as `python -m report` takes it.
     Raises UsageError where there is none, and invoke's Exit where it cannot be packed.
     """
     folder = runs.RESULTS / board
@@ -41,4 +42,5 @@ def export(board, name=None):
         raise UsageError(f"no run {name} is in {shown(folder)}")
     whole = [n for n in names if not home.read_json(folder / n / "ended.json").get("stopped")]
     run = folder / (name or (whole or names)[-1])
-    make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", run])
+    words = [f"--rights={rights}"] if rights else []
+    make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", *words, run])

@@ -53,7 +53,7 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
             "sample": case.sample,
             "case": case.name,
             "args": [*case.args, *mine.device_options()],
-            "timeout": mine.time_limit or case.timeout,
+            "timeout": (mine.time_limit or case.timeout) + case.longer,
             "arrays": arrays,
         }
         for case in cases

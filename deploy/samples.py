@@ -55,12 +55,11 @@ def pick(samples, name, case=None):
 def asked(name, words):
     """Return a Case with the options that a user gave. Raises UsageError for one that the sample
     does not have, and for one that names a file: the board would look for it."""
-    if wrong := manifest.more_than_choice(name, words):
+    if wrong := manifest.more_than_choice(name, words, own=True):
         raise UsageError(f"{name}: {wrong!r} cannot be run on a board: see [options] in its "
                          "sample.toml")
-    return Case(
-        name, "asked", tuple(words), max(case.timeout for case in manifest.read(name).cases)
-    )
+    timeout = max(case.timeout for case in manifest.read(name).cases)
+    return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
 
 
 def _load(name, root):

@@ -3,7 +3,7 @@
 import io
 import tarfile
 
-from deploy import samples
+from deploy import helper, samples
 from deploy.link import sense
 from deploy.onboard import limits
 from deploy.screen import shortened
@@ -36,8 +36,13 @@ def pack(files, packed):
             archive.add(file, path, recursive=False)
 
 
-def clean(board, discard):
-    """Delete what was deployed. Results that were never collected stay, unless `discard`."""
+def clean(board, discard, system=False):
+    """Delete what was deployed. Results that were never collected stay, unless `discard`.
+
+    With `system` the helper that runs as root goes, too, and first: it may be all that is there.
+    """
+    if system:
+        helper.remove(board)
     event = board.start("clean", limits.CLEAN, discard=discard).event()
     with sense(event):
         board.say(f"cleaned {shortened(event['folder'])}")

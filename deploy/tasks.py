@@ -166,18 +166,20 @@ def report(
     reports.make([*words, *(runs.RESULTS / name for name in FLEET.asked(host))])
 
 
-@task(help={**HOST, "run": "name of its folder in results/; default: the newest"})
-def export(c, host=None, run=None):
+@task(help={**HOST, "run": "name of its folder in results/; default: the newest",
+            "rights": "a TOML file: authors and licences of data and kernels; see docs/report.md"})
+def export(c, host=None, run=None, rights=None):
     """Pack a run into one archive that others can view, compare and repeat."""
     FLEET.carry_out()
     for name in FLEET.asked(host) or FLEET.last:
-        reports.export(name, run)
+        reports.export(name, run, rights)
 
 
-@task(help={**HOST, "discard": "also delete results that were never collected"})
-def clean(c, host=None, discard=False):
+@task(help={**HOST, "discard": "also delete results that were never collected",
+            "system": "also remove the helper that `fab provision --system` installed"})
+def clean(c, host=None, discard=False, system=False):
     """Delete the deployed files on the board."""
-    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard))
+    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard, system))
 
 
 @task(name="doctor", help=HOST)
@@ -188,7 +190,8 @@ def see_doctor(c, host=None):
 
 @task(help={
     **HOST, "dry_run": "only print the plan",
-    "system": "let the board's apt install packages; else nothing outside the folder changes",
+    "system": "let the board's apt install packages, and install the helper for --pin and "
+    "--energy; else nothing outside the folder changes",
     "mirror": "address of an archive of the board's distribution; default: this machine's own",
 })
 def provision(c, host=None, dry_run=False, system=False, mirror=None):

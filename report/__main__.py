@@ -4,7 +4,7 @@ python -m report                                   results/ into results/report.
 python -m report results/odroid friend.zip         a board, and a shared run
 python -m report results/odroid --baseline results/odroid/20260102T030405.678Z
 python -m report --figures docs/images             also the plots as SVG and PNG
-python -m report --export run.zip results/odroid/20260102T030405.678Z
+python -m report --export run.zip results/odroid/20260102T030405.678Z --rights rights.toml
 """
 
 import os
@@ -52,6 +52,7 @@ def options():
     add("--all-runs", action="store_true", help="pool all runs, not only each case's newest")
     add("--figures", type=Path, metavar="DIR", help="also write each plot as SVG and PNG")
     add("--export", type=Path, metavar="FILE", help="pack one run into FILE, and make no page")
+    add("--rights", type=Path, metavar="FILE", help="with --export: authors and licences")
     add("--debug", action="store_true", help="show where in the code an unforeseen error arose")
     return parser
 
@@ -66,6 +67,8 @@ def main(argv=None, loaded=lambda: None):
         args = options().parse_args(argv)
         if args.fail_on_regression and not args.baseline:
             raise UsageError("--fail-on-regression needs --baseline DIR")
+        if args.rights and not args.export:
+            raise UsageError("--rights needs --export FILE")
         if not args.export:
             from report import page, timeline  # noqa: F401
         loaded()
@@ -109,7 +112,7 @@ def say(line, stream=None):
 
 def make(args):
     """Write the page; return the exit status."""
-    from report import page, selection, timeline
+    from report import page, selection, sustained, timeline
 
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
@@ -124,6 +127,7 @@ def make(args):
         notices = [line for each in read for line in each.notices]
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
         timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
+        timelines += sustained.plots(read[0].sustained)
         stream = page.stream(
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
@@ -171,12 +175,13 @@ def export(args):
     if len(args.results) != 1 or not args.results[0].is_dir():
         raise UsageError("--export packs one run: name its folder, results/<board>/<run>")
     folder = args.results[0].resolve()
-    digest = archive.pack(folder, folder.parent.name, args.export)
+    whose = archive.rights(args.rights)
+    digest = archive.pack(folder, folder.parent.name, args.export, whose)
     say(f"{shown(args.export)}: {args.export.stat().st_size / 1024:.1f} KiB, SHA-256 {digest}")
-    say(f"If you share it you give up all rights in its data ({archive.LICENCE}). Check it before: "
-        "it names the machine and its drivers, and has all output of the samples. Your paths stay "
-        "in options, parameters, logs and the board's env. It omits only the holder of the board "
-        "and the folder of the checkout.")
+    say(f"{archive.told(whose)} (--rights FILE sets them)")
+    say("Check it before you share it: it names the machine and its drivers, and has all output of "
+        "the samples. Your paths stay in options, parameters, logs and the board's env. It omits "
+        "only the holder of the board and the folder of the checkout.")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 The archive is a zip file:
 
-    manifest.json             what it is, and the size and SHA-256 of every other file
+    manifest.json             what it is, whose, and the size and SHA-256 of every other file
     README.txt                for whoever receives it
     run/plan.json             what was asked for, and the SHA-256 of the code that ran
     run/<sample>/<case>.*     records, logs, outcomes
@@ -25,8 +25,10 @@ from common.text import one_line, printable
 from report.disk import LARGEST_OBJECT, object_in, scan, whole
 from report.replay import arguments, plain_argv, plain_params
 
-FORMAT, VERSION = "opencl-samples run", 1
-LICENCE = "CC0-1.0"
+FORMAT, VERSION = "opencl-samples run", 2
+OLDEST = 1  # version that is read: it has the licence of the data, and no author
+OF = ("data", "kernels")  # whose authors and licences an archive has
+_SAYS = ("author", "licence")
 LARGEST_FILE = 128 * 1024**2  # bytes of an archive
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 MOST_FILES = 10_000
@@ -52,22 +54,49 @@ To repeat a case, on a board of yours:
 
 {commands}
 
-Licence of the data: CC0-1.0. Whoever made them has given up all rights in these measurements, as
-far as the law allows. https://creativecommons.org/publicdomain/zero/1.0/
+{rights}
+Where a record has params.author, params.licence or params.generator, they are of its own kernel.
 """
 
 
-def pack(folder, board, path):
+def rights(path):
+    """Return whose the data and the kernels are, by OF: the `author` and `licence` of a TOML file.
+
+    What it does not say is None, as all of it where `path` is None. Raises UsageError.
+    """
+    table = files.parsed(path, LARGEST_OBJECT, files.toml) if path else {}
+    unknown = [key for key in table if key not in OF]
+    for name in OF:
+        own = table.setdefault(name, {})
+        if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
+            raise UsageError(f"{path}: {name} must be a table of texts")
+        unknown += [f"{name}.{key}" for key in own if key not in _SAYS]
+    if unknown:
+        have = f"{' and '.join(OF)}, each with {' and '.join(_SAYS)}"
+        raise UsageError(f"{path}: unknown key {unknown[0]}, there is {have}")
+    return {name: {key: table[name].get(key) for key in _SAYS} for name in OF}
+
+
+def told(about):
+    """Return the line that says what rights() returned."""
+    return "; ".join(
+        f"{name}: " + ", ".join(f"{key} {printable(about[name][key] or 'unset')}" for key in _SAYS)
+        for name in OF
+    )
+
+
+def pack(folder, board, path, whose=None):
     """Write the run in `folder` into the archive `path`; return its SHA-256.
 
-    Raises UsageError where the folder holds no whole run, or one too large to be shared.
+    `whose` is what rights() returns. Raises UsageError where the folder holds no whole run, or one
+    too large to be shared.
     """
     plan = object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
     with whole(path) as unfinished:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            _Packing(archive).run(folder, printable(board), plan)
+            _Packing(archive).run(folder, printable(board), plan, whose or rights(None))
         if (size := unfinished.stat().st_size) > LARGEST_FILE:
             raise UsageError(f"the run is too large to share: {size} bytes as an archive")
         with open(unfinished, "rb") as file:
@@ -81,7 +110,7 @@ class _Packing:
         self.archive, self.left = archive, LARGEST_RUN
         self.files, self.commands = {}, {}
 
-    def run(self, folder, board, plan):
+    def run(self, folder, board, plan, whose):
         """Write a run, then its README and the manifest."""
         plan, name = {key: plan[key] for key in _PLAN if key in plan}, printable(folder.name)
         self.add("run/plan.json", [_json(plan)])
@@ -91,10 +120,10 @@ class _Packing:
             if _MEMBER.fullmatch(member) and file.is_file():
                 self.add(member, self._parts(file))
         commands = "\n".join(f"    {line}" for line in self.commands)
-        readme = _README.format(board=board, run=name, commands=commands)
+        readme = _README.format(board=board, run=name, commands=commands, rights=told(whose))
         self.add("README.txt", [readme.encode(errors="replace")])
         self.add("manifest.json", [_json({
-            "format": FORMAT, "version": VERSION, "board": board, "run": name, "licence": LICENCE,
+            "format": FORMAT, "version": VERSION, "board": board, "run": name, **whose,
             "files": self.files,
         })])
 
@@ -218,17 +247,25 @@ def _manifest(data):
     about = json.loads(data)
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UsageError("it is not an archive of `fab export`")
-    if about.get("version") != VERSION:
-        raise UsageError(f"its version is {about.get('version')!r}, this reader knows {VERSION}")
+    if about.get("version") not in range(OLDEST, VERSION + 1):
+        known = f"{OLDEST} to {VERSION}"
+        raise UsageError(f"its version is {about.get('version')!r}, this reader knows {known}")
     listed = about.get("files")
     if not isinstance(listed, dict) or not {"README.txt", "run/plan.json"} <= listed.keys() or any(
         not isinstance(each, dict) or "sha256" not in each for each in listed.values()
     ):
         raise UsageError("its manifest lists no files of a run")
-    for key in ("board", "run", "licence"):
+    for key in ("board", "run"):
         if not isinstance(about.get(key), str):
             raise UsageError(f"its manifest has no {key}")
         about[key] = printable(about[key])[:80]
+    if about["version"] == OLDEST:
+        about["data"] = {"licence": about.get("licence")}
+    for name in OF:
+        own = about.get(name)
+        own = own if isinstance(own, dict) else {}
+        texts = {key: own.get(key) for key in _SAYS}
+        about[name] = {k: v[:80] if isinstance(v, str) else None for k, v in texts.items()}
     return about
 
 

@@ -12,7 +12,10 @@ from report.values import text
 BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
 _ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
 _PRECISIONS = ("precision", "arithmetic")
-_NO_CHOICE = {"seed", "local", "size", *LIBRARY, "exit_status", *_PRECISIONS}  # by no tuner
+_LAYER = re.compile("^@|=@")  # a size by its name
+_NO_CHOICE = {  # by no tuner
+    "seed", "local", "size", *LIBRARY, "exit_status", "caches", *_PRECISIONS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ class Gemm:
         return numbers and numbers[0]
 
     @property
+    def caches(self):
+        """Their state before each timed launch; older records, all of warm ones, do not tell."""
+        return text(self.point.params.get("caches", "warm"), 80)
+
+    @property
     def choices(self):
         """What a tuner may have chosen, as texts by parameter."""
         return {
@@ -88,8 +96,8 @@ class Gemm:
     def asked(self):
         """The options, as given, without the size."""
         words, first = map(str, as_asked(self.point.argv[1:])), str(self.size[0])
-        return tuple(w for w in words if first not in w or
-                     parse_size(w.rpartition("=")[2]) != self.size)
+        return tuple(w for w in words if not _LAYER.search(w) and (
+            first not in w or parse_size(w.rpartition("=")[2]) != self.size))
 
 
 def of_point(point):

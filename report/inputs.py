@@ -120,7 +120,7 @@ def _below(top, notices):
 def _of_archive(path, folder, notices):
     about = archive.unpack(path, folder)
     name = printable(path.name)
-    origin = f"{name}: SHA-256 {about['sha256']}, licence of the data {about['licence']}"
+    origin = f"{name}: SHA-256 {about['sha256']}; {archive.told(about)}"
     plan = _plan(folder, notices)
     return Run(f"{about['board']} ({name})", about["run"], folder, plan, origin).sources()
 

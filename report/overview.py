@@ -5,9 +5,9 @@ from collections import Counter
 
 from common import files
 from common.errors import UsageError
-from common.record import GOOD
+from common.record import GOOD, RATES
 from common.text import figures
-from report.points import RATES, SEVERITY
+from report.points import SEVERITY
 from report.values import grouped
 
 LOG_TAIL = 40  # lines

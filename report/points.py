@@ -15,7 +15,6 @@ from report.inputs import Source
 from report.values import device_name, interned, measured, parameters, text
 
 SEVERITY = ("passed", "built", "unsupported", "error", "failed")  # the last is the worst
-RATES = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}  # with their units
 NO_KERNEL = "-"  # of a record that broke off before there was one
 LONGEST_TIME = 1e9  # seconds; what is longer, or not finite, is none
 _STATES = ("before", "during", "after")  # of the machine, around what was timed

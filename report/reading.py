@@ -6,6 +6,7 @@ told, such as a temperature, were measured: a point has their range.
 """
 
 import json
+from collections import deque
 from hashlib import blake2b
 
 from common import record
@@ -18,6 +19,7 @@ from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
 from report.replay import plain_params
 from report.values import interned, text, unmeasured
 
+MOST_SUSTAINED = 24  # long runs: those that were read last
 _encoded = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -43,6 +45,7 @@ class Reader:
 
     def __init__(self):
         self.notices, self.records, self.phases = [], 0, {}
+        self.sustained = deque(maxlen=MOST_SUSTAINED)  # (Point, metrics.sustained)
         self._points = {}
         self._last, self._equal = {}, {}  # so that equal dictionaries become one
 
@@ -95,6 +98,8 @@ class Reader:
                 params, device, about, source,
             )
         self._points[key].add(item, source, line)
+        if isinstance(table := item.metrics.get("sustained"), dict) and table:
+            self.sustained.append((self._points[key], table))
         self.records += 1
         if run:
             self.phases.setdefault(source, Phases()).add(item)
@@ -124,6 +129,10 @@ class Phases:
     def add(self, item):
         self.started = min(self.started or item.started, item.started)
         together = max(1, number(item.timing.get("in_flight")) or 1)
+        # Times of a long run are those of its parts.
+        parts = sum(item.timing.get("host_s") or [])
+        long = number((item.metrics.get("sustained") or {}).get("seconds"))
+        together *= max(1, long / parts) if long and parts else 1
         for name in self.stages:
             values = item.timing.get(name) or []
             launches = together if name in ("run_s", "host_s") else 1  # else those of the first

@@ -9,6 +9,7 @@ from common.stats import number
 from common.text import printable
 
 LONGEST = 300  # characters of a text
+ORIGIN = ("author", "licence", "generator")  # of a kernel
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
 
 
@@ -66,17 +67,18 @@ def _word(name, value, _type):  # its type, because True == 1 == 1.0
 def case_of(params):
     """Return a text that is equal for the same case in another version.
 
-    Left out are nested parameters, and what is of a version or an outcome: see _is_found().
+    Left out are nested parameters, and what is of a version or an outcome: see _is_found(). The
+    caches of older records were warm.
     """
     return json.dumps({
-        name: value for name, value in params.items()
+        name: value for name, value in {"caches": "warm", **params}.items()
         if not _is_found(name) and not isinstance(value, dict)
     }, sort_keys=True)
 
 
 def _is_found(name):
-    """Whether it is a digest of the code, the version of a library, or how a process ended."""
-    return name in (*LIBRARY, "exit_status") or name.endswith("sha256")
+    """Whether it is of the code (digest, author), a library's version, or how a process ended."""
+    return name in (*LIBRARY, *ORIGIN, "exit_status") or name.endswith("sha256")
 
 
 def measured(values, prefix=""):

@@ -46,7 +46,8 @@ def main(argv, run=child.run):
     own, _ = points.apart(line.options)
     words = points.apart(words)[1] if own or old.device else words
     device = () if own else _device(found.name, words, old, args.limit, run)
-    done = run(found.name, [*words, *line.options, *device], args.limit)
+    longer = manifest.longer(found.name, [*words, *line.options])
+    done = run(found.name, [*words, *line.options, *device], args.limit + longer)
     if args.json is not None:
         _write(args.json, done.records)
     new = counterpart(old, done)

@@ -22,13 +22,25 @@ def cache_bytes(level, cpus=CPUS):
 
 
 def _of(level, caches):
+    for found, size, sharing in _data(caches):
+        if found == level:
+            return size // max(bin(sharing).count("1"), 1)
+    return None
+
+
+def all_bytes(cpus=CPUS):
+    """Return how many bytes all data caches of this machine hold; 0 where Linux does not tell."""
+    found = {each for caches in cpus.glob("cpu[0-9]*/cache") for each in _data(caches)}
+    return sum(size for _, size, _ in found)
+
+
+def _data(caches):
+    """Yield (level, bytes, cores that share it as a bit mask) of each data cache of a core."""
     for index in caches.glob("index*"):
         try:
             names = ("level", "type", "size", "shared_cpu_map")
-            found, holds, size, sharing = ((index / name).read_text().strip() for name in names)
-            if int(found) == level and holds != "Instruction" and size.endswith("K"):
-                cores = bin(int(sharing.replace(",", ""), 16)).count("1")
-                return int(size[:-1]) * 2**10 // max(cores, 1)
+            level, holds, size, sharing = ((index / name).read_text().strip() for name in names)
+            if holds != "Instruction" and size.endswith("K"):
+                yield int(level), int(size[:-1]) * 2**10, int(sharing.replace(",", ""), 16)
         except (OSError, ValueError):
             continue
-    return None

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from common.errors import UsageError
 from common.machine import sysfs
-from common.machine.settings import Change, changed, held
+from common.machine.settings import Change, changed
 from common.machine.state import mhz
 
 _GOVERNOR = "performance"
@@ -13,7 +13,7 @@ _STEADY = 0.005  # two figures for one frequency may differ so much: some files 
 
 
 @contextmanager
-def pinned(kind, hz=None, tree=sysfs.SYSFS):
+def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
     """Run a block with the clocks held: every governor `performance`, every clock at its maximum.
 
     With `hz`, the clocks of `kind` (cpu or gpu) run at that frequency. Restores at the end what
@@ -25,12 +25,17 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS):
         raise UsageError("--pin: this machine has no clock that can be set")
     if hz is not None and kind not in {clock.kind for clock in clocks}:
         raise UsageError(f"--pin: this machine has no {kind} clock that can be set")
-    with held(tree, "--pin") as hold:
-        changes = []
-        for clock in clocks:
-            changes += _changes(clock, hz if clock.kind == kind else None)
-        with changed(changes, "--pin", (hold,)):
-            yield
+
+    with changed("pin", lambda: plan(clocks, kind, hz), tree, **more):
+        yield
+
+
+def plan(clocks, kind, hz):
+    """Return the Changes that hold the clocks, see pinned()."""
+    found = []
+    for clock in clocks:
+        found += _changes(clock, hz if clock.kind == kind else None)
+    return found
 
 
 def _changes(clock, hz):

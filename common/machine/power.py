@@ -2,29 +2,43 @@
 
 A sensor shows a new value now and then, an INA231 every 0.26 s, and the old one in between. So only
 values that are new count, each until the next one comes, and a mean of fewer than FRESH of them is
-no measurement.
+no measurement. Nor is power at work that idle power also reaches: the ranges from the 10th to the
+90th percentile must be apart.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from common.machine.settings import change, changed
+from common import stats
+from common.machine import sysfs
+from common.machine.settings import Change, by_helper, change, changed
+from common.machine.sysfs import SYSFS
+from common.text import figures
 
+LIMIT = 15.0  # seconds that a sensor has for its readings
 FRESH = 20  # new readings of each sensor that a mean needs at least
 _PERIOD = 0.005  # seconds between two looks at the sensors
 _SETTLE = 2.0  # seconds until a sensor that was switched on measures
+_CLOSED = "only root may read it: see docs/boards.md, Clocks"
 
 
 @dataclass
 class Mean:
-    """The mean power of one sensor: `watts` is None where `samples` new readings were too few."""
+    """The mean power of one sensor: `watts` is None where `samples` new readings were too few.
+
+    `spread` has the 10th and the 90th percentile of the readings, `interval` the seconds from one
+    to the next.
+    """
 
     samples: int
-    watts: float | None
+    watts: float | None = None
+    spread: tuple = (None, None)
+    interval: float | None = None
 
 
 @dataclass
@@ -54,29 +68,42 @@ class _Readings:
 
     def mean(self):
         if self.fresh() < FRESH:
-            return Mean(self.fresh(), None)
+            return Mean(self.fresh())
         pairs = list(zip(self.times, self.times[1:], self.values, self.values[1:]))
         if self.sensor.counts:
             span = (self.sensor.wraps or 0) * self.sensor.unit
-            joules = sum(b - a if b >= a else b - a + span for _, _, a, b in pairs)
+            joules = [b - a if b >= a else b - a + span for _, _, a, b in pairs]
+            watts = [each / (end - start) for each, (start, end, *_) in zip(joules, pairs)]
         else:
-            joules = sum((end - start) * value for start, end, value, _ in pairs)
-        return Mean(self.fresh(), joules / (self.times[-1] - self.times[0]))
+            joules = [(end - start) * value for start, end, value, _ in pairs]
+            watts = self.values
+        seconds = self.times[-1] - self.times[0]
+        shares = tuple(stats.percentile(sorted(watts), share) for share in (0.1, 0.9))
+        return Mean(self.fresh(), sum(joules) / seconds, shares, seconds / self.fresh())
 
 
-def measure(sensors, work, limit_s):
+def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
     """Return the energy of one `work()` by each sensor's name, as a record keeps it.
 
     `work` runs over and over until every sensor gave FRESH new values, at most `limit_s` seconds;
     so long the machine idles before. Joules are (active - idle power) * seconds of one `work`, or
-    None with a `reason`. Sensors that were off are switched off again.
+    None with a `reason`. `amount` is what one `work` does: <unit>_per_watt is amount / joules.
+    Sensors that were off are switched off again, and those that root alone may read are so again.
     """
-    off = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
-    with changed(off, "--energy") if off else nullcontext():
-        time.sleep(_SETTLE * bool(off))
+    sensors, closed = sysfs.sensors(tree), []
+    if os.geteuid() and not by_helper(tree):
+        closed = [sensor for sensor in sensors if sensor.locked()]
+    sensors = [sensor for sensor in sensors if sensor not in closed]
+    changes = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
+    settling = _SETTLE * bool(changes)
+    changes += [Change(sensor.path, "444", "400") for sensor in sensors if sensor.locked()]
+    with changed("energy", lambda: changes, tree) if changes else nullcontext():
+        time.sleep(settling)
         idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)
         active, runs, seconds = _watch(sensors, work, limit_s)
-    return {s.name: _energy(idle[s.name], active[s.name], seconds / runs) for s in sensors}
+    found = {s.name: _energy(idle[s.name], active[s.name], seconds / runs, amount, unit)
+             for s in sensors}
+    return {**found, **{s.name: {"joules": None, "reason": _CLOSED} for s in closed}}
 
 
 def _watch(sensors, work, limit_s):
@@ -101,29 +128,47 @@ def _watch(sensors, work, limit_s):
     return {each.sensor.name: each.mean() for each in readings}, runs, seconds
 
 
-def _energy(idle, active, seconds):
-    measured = idle.watts is not None and active.watts is not None
-    return {
-        "idle_w": idle.watts,
-        "active_w": active.watts,
-        "idle_samples": idle.samples,
-        "active_samples": active.samples,
-        "joules": (active.watts - idle.watts) * seconds if measured else None,
-        "reason": None if measured else "insufficient samples",
+def _energy(idle, active, seconds, amount, unit):
+    reason = None
+    if idle.watts is None or active.watts is None:
+        reason = "insufficient samples"
+    elif min(active.watts, active.spread[0]) <= max(idle.watts, idle.spread[1]):
+        reason = "the power at work cannot be told from the idle power"
+    found = {
+        "idle_w": idle.watts, "active_w": active.watts, "active_spread_w": active.spread,
+        "idle_samples": idle.samples, "active_samples": active.samples,
+        "interval_s": active.interval, "joules": None, "reason": reason,
     }
+    if not reason:
+        low, high = (watts - idle.watts for watts in active.spread)
+        found["joules"] = (active.watts - idle.watts) * seconds
+        found[f"{unit}_per_watt"] = amount / found["joules"]
+        found["spread_per_watt"] = [amount / seconds / watts for watts in (high, low)]
+    return found
 
 
-def lines(energies):
-    """Return a line on each sensor's energy, as measure() returned it; one where there is none."""
+def lines(energies, unit, shown):
+    """Return a line on each sensor's energy, as measure() returned it; one where there is none.
+
+    `shown` is the text of the unit, such as GFLOPS.
+    """
     if not energies:
         return ["this machine has no readable power sensor"]
     texts = []
     for name, e in energies.items():
-        if e["joules"] is None:
+        if "idle_w" not in e:
+            texts.append(f"{name}: {e['reason']}")
+            continue
+        if e["active_w"] is None or e["idle_w"] is None:
             counts = f"{e['idle_samples']} idle and {e['active_samples']} active"
-            texts.append(f"{name}: insufficient samples ({counts}, {FRESH} are needed)")
-        else:
-            power = f"{e['active_w']:.3g} W less {e['idle_w']:.3g} W idle"
-            count = min(e["idle_samples"], e["active_samples"])
-            texts.append(f"{name}: {e['joules']:.3g} J per launch ({power}, {count} samples)")
+            texts.append(f"{name}: {e['reason']} ({counts}, {FRESH} are needed)")
+            continue
+        power = f"{e['active_w']:.3g} W less {e['idle_w']:.3g} W idle"
+        if e["reason"]:
+            texts.append(f"{name}: {e['reason']} ({power})")
+            continue
+        count = min(e["idle_samples"], e["active_samples"])
+        low, high = map(figures, e["spread_per_watt"])
+        rate = f"{figures(e[f'{unit}_per_watt'])} {shown} per watt ({low} to {high})"
+        texts.append(f"{name}: {e['joules']:.3g} J per launch ({power}, {count} samples), {rate}")
     return texts

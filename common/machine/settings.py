@@ -1,8 +1,8 @@
 """Change settings of the machine temporarily; they are always restored.
 
-Before the first change a process of its own, common/machine/keeper.py, is told what there was. It
-restores when this process closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a
-driver.
+A process of its own, common/machine/keeper.py, changes them. It restores them when this process
+closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a driver. Where this user is not
+root, the copy of it that `fab provision --system` installed runs as root.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import SampleError, UsageError
-from common.files import lock
 from common.machine import keeper
-from common.machine.sysfs import text
+from common.machine.sysfs import SYSFS, text
 
-_PATIENCE = 30  # seconds that putting back may take, or another's end
+HELPER = "/opt/opencl-samples/keeper"
+_UNCHECKED = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
+    "sys.exit(runpy.run_path(file)['main'](word, root, False, float(seconds)))"
 
 
 @dataclass(frozen=True)
@@ -41,66 +42,62 @@ def change(path, value):
     return Change(path, value, text(path))
 
 
-@contextmanager
-def held(folder, why):
-    """Hold the folder against every other program that asks for it here; gives its descriptor.
-
-    A child that gets the descriptor holds it, too, until it ends. Else the next program would take
-    settings that are not restored yet for the original ones.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            lock(descriptor, _PATIENCE)
-        except BlockingIOError as error:
-            text = "another program uses these settings: wait until it ends"
-            raise UsageError(f"{why}: {text}") from error
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def by_helper(tree=SYSFS):
+    """Tell whether the installed helper makes the changes."""
+    return os.geteuid() != 0 and Path(tree) == SYSFS and os.path.exists(HELPER)
 
 
 @contextmanager
-def changed(changes, why, holds=()):
+def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
     """Make the changes, and restore what there was at the end, in the reverse order.
 
-    The keeper gets the descriptors `holds`. Raises UsageError, which begins with `why`, where a
-    setting cannot be changed: nothing is then left changed.
+    `word` is the keeper's: the option without its dashes. `plan()` returns the Changes; it is
+    called when no other program has such changes made, so it sees what there was. Raises UsageError
+    where a setting cannot be changed: nothing is then left changed.
     """
-    back = [[str(c.path), c.before] for c in reversed(changes) if c.before is not None]
+    command = [sys.executable, "-S", "-c", _UNCHECKED, keeper.__file__, word, tree, patience]
+    if by_helper(tree):
+        command = ["sudo", "-n", HELPER, word]
     guard = subprocess.Popen(
-        [sys.executable, "-S", keeper.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, start_new_session=True, pass_fds=holds,
+        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
     )
+    back = []
     try:
-        guard.stdin.write(json.dumps(back) + "\n")
+        _require_ready(guard.stdout.readline(), word)
+        changes = plan()
+        back += [[str(c.path), c.before] for c in reversed(changes) if c.before is not None]
+        steps = [[str(c.path), c.value] for c in changes if c.value is not None]
+        guard.stdin.write(json.dumps({"changes": steps, "back": back}) + "\n")
         guard.stdin.flush()
-        if guard.stdout.readline() != "ready\n":
-            raise SampleError(f"{why}: the process that restores the settings does not start")
-        for each in changes:
-            if each.value is not None:
-                _write(each, why)
+        _require_done(json.loads(guard.stdout.readline() or "null"), word)
         yield
     finally:
         _restore(guard, back)
 
 
-def _write(change, why):
-    try:
-        change.path.write_text(change.value, encoding="utf-8")
-    except PermissionError as error:
-        raise UsageError(
-            f"{why} needs permission to write {change.path}: run it as root, or omit the option"
-        ) from error
-    except OSError as error:
-        problem = f"cannot write {change.value} to {change.path}: {error.strerror}"
-        raise UsageError(f"{why} {problem}") from error
+def _require_ready(answer, word):
+    if answer == "busy\n":
+        raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
+    if answer != "ready\n":
+        raise SampleError(f"--{word}: the process that restores the settings does not start")
+
+
+def _require_done(answer, word):
+    if answer is None:
+        raise SampleError(f"--{word}: the process that restores the settings ended")
+    if answer.get("denied"):
+        raise UsageError(f"--{word} needs permission to write {answer['path']}: run it as root, "
+                         "let `fab provision --system` install its helper, or omit the option")
+    if answer:
+        raise UsageError(f"--{word} cannot write {answer['value']} to {answer['path']}: "
+                         f"{answer['error']}")
 
 
 def _restore(guard, back):
     """Let the keeper restore, and do it here where the keeper is gone."""
     try:
-        guard.communicate(timeout=_PATIENCE)  # it closes the pipe
+        guard.communicate(timeout=keeper.PATIENCE)  # it closes the pipe
     except subprocess.TimeoutExpired:
         guard.kill()
         guard.communicate()

@@ -6,6 +6,7 @@ there or cannot be read is left out: a machine may show nothing at all.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +183,10 @@ class Sensor:
         found = re.search(r"-?\d+(\.\d+)?", text(self.path) or "")
         return float(found[0]) * self.unit if found else None
 
+    def locked(self):
+        """Tell whether only root may read it."""
+        return self.counts and self.path.exists() and not os.access(self.path, os.R_OK)
+
     def off(self):
         """Tell whether the sensor must be switched on before it measures."""
         return self.enable is not None and whole(self.enable) == 0
@@ -196,7 +201,7 @@ def _ina231_name(path):
 
 
 def sensors(sysfs=SYSFS):
-    """Return the power Sensors and energy counters that can be read now, or once they are on."""
+    """Return the power Sensors and energy counters that can be read: now, once on, or by root."""
     found = []
     named = [(_ina231_name(p), p) for p in _folders(sysfs, "bus/i2c/drivers/INA231/*-00*/sensor_W")]
     for name, path in _apart(named):
@@ -207,7 +212,7 @@ def sensors(sysfs=SYSFS):
         name = _name(path.parent.name, text(path.with_name("name")))
         wraps = whole(path.with_name("max_energy_range_uj"))
         found.append(Sensor(name, path, 1e-6, counts=True, wraps=wraps))
-    return [sensor for sensor in found if sensor.off() or sensor.read() is not None]
+    return [s for s in found if s.off() or s.locked() or s.read() is not None]
 
 
 def power(sysfs=SYSFS):

@@ -89,9 +89,15 @@ def _experiment(name, table, words, more):
         name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
         _whole(table, "budget", None, MOST), _whole(table, "seed", 0, MOST, least=0),
         objectives, _texts(table.get("sensors", []), "sensors"),
-        _whole(table, "limit", Experiment.limit, MOST_SECONDS),
+        _whole(table, "limit", Experiment.limit, MOST_SECONDS) + _longer(found.name, options, axes),
         _whole(table, "rounds", Experiment.rounds, 1000, least=0),
     )
+
+
+def _longer(sample, options, axes):
+    """Return by how many seconds the options of the longest point exceed any time limit."""
+    pairs = [(option, value) for option, values in axes.items() for value in values]
+    return max(manifest.longer(sample, words) for words in (options, *pairs))
 
 
 def _whole(table, key, default, most, least=1):

@@ -16,7 +16,7 @@ from common.stats import number
 from deploy.experiments import journal
 from deploy.runs import RESULTS, name_run
 
-PER_WATT = "gflops_per_watt"
+PER_WATT = "_per_watt"
 
 
 class Runs:
@@ -120,12 +120,11 @@ class Records:
         return found.variant, found.params
 
     def _value(self, item, name):
-        """Return the value of an objective; GFLOPS per watt is of the power above idle."""
-        if name != PER_WATT:
+        """Return the value of an objective; that per watt is of the power above idle of all
+        sensors together that measured it."""
+        if not name.endswith(PER_WATT):
             return number(item.metrics.get(name))
         wanted = self._experiment.sensors
-        watts = [each["active_w"] - each["idle_w"]
-                 for sensor, each in (item.metrics.get("energy") or {}).items()
-                 if sensor in (wanted or [sensor]) and each["joules"] is not None]
-        gflops = number(item.metrics.get("gflops"))
-        return gflops / sum(watts) if gflops and watts and sum(watts) > 0 else None
+        rates = [rate for sensor, each in (item.metrics.get("energy") or {}).items()
+                 if sensor in (wanted or [sensor]) and (rate := number(each.get(name)))]
+        return 1 / sum(1 / rate for rate in rates) if rates else None

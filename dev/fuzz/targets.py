@@ -204,7 +204,7 @@ _MEMBERS = st.sampled_from([
     "run/plan.json", "run/ended.json", "run/sgemm/golden.jsonl", "README.txt", "../x",
     "/tmp/opencl-x", "run/sgemm/../../x", "run/sgemm/golden.log", "a" * 300, "run/a/b.outcome.json",
 ])
-_KEYS = ["format", "version", "files", "board", "run", "licence", "machine", "code", "made"]
+_KEYS = ["format", "version", "files", "board", "run", "data", "kernels", "machine", "code", "made"]
 _ARCHIVES = st.tuples(
     _RUNS,
     st.dictionaries(st.sampled_from(_KEYS), words.DATA, max_size=2),  # other values in the manifest

@@ -8,7 +8,6 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 
 import sys
 from argparse import SUPPRESS
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -20,7 +19,7 @@ try:
     import pyopencl as cl
     import sums
 
-    from common import cli, device, timing
+    from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
     from common.record import Record
@@ -75,9 +74,10 @@ def main(args):
     if lacking and args.kernel is None:
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
+    cli.pin(args, about, names)
     params = cli.parameters(args, "seed", "data")
     params.update(image=source, atomics=lacking or "work")
-    status, passes = PASSED, {}
+    status, passes, between = PASSED, {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
             print(f"\n{name}: not supported: {lacking}")
@@ -115,23 +115,22 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
-        timed = {}
+        measured = measuring.Measured()
         if not (reason or args.check_only):
-            times = timing.measure(enqueue, args.repeat, args.warmup)
-            rate = times.rate_line("GB/s", image.size / 1e9)
-            print(*times.lines(args.verbose), rate, sep="\n")
-            metrics = {"gbytes_per_s": times.rate(image.size / 1e9)[0]}
-            timed = {"timing": asdict(times), "metrics": metrics}
+            measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
+                                         between=between)
+            print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
         print(f"FAILED: {reason}" if reason else "PASSED: both are the host's sums")
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            {**params, **shape.params()}, about, cli.environment(),
-            check=found.values(expected, image), **timed,
+            {**params, **shape.params()}, about,
+            {**cli.environment(args.sysfs), **measured.machine},
+            measured.timing, measured.metrics, found.values(expected, image),
         ), found.array())
-    if args.kernel == "all" and passes:
+    if args.kernel == "all" and passes and args.caches == "warm":  # which a whole pass leaves
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
     return status

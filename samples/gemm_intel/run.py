@@ -7,7 +7,6 @@ python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group o
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -19,7 +18,7 @@ try:
     import texts
     import tiling
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, flush, gemm, measuring, timing
     from common.errors import PASSED, WRONG_RESULT, Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
@@ -50,7 +49,7 @@ def options():
             help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="lower the tile options to what is legal")
-    add("--data", choices=["sdk", "integer"], default="sdk", help="integer: exact results")
+    add("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     return parser
 
 
@@ -65,6 +64,7 @@ def main(args):
     if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
         raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
     queue = device.open_queue(chosen)
+    cli.pin(args, about, [args.kernel])
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
     size = gemm.Size(order, order, order)
 
@@ -75,7 +75,7 @@ def main(args):
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
 
     # Draw the inputs as lines in memory: the columns of A, B and C; for nt, the rows of B.
-    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data == "integer")
+    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data, nn)
 
     # Build the kernel for the tiles: only then its own limit is known.
     args.progress.at(f"gemm_{args.kernel}", "building")
@@ -98,8 +98,8 @@ def main(args):
         matrix.write(values)
 
     # Make the result that they must give.
-    inputs = (lines[0].T, lines[1].T if nn else lines[1], lines[2].T)
-    validation = args.validation or args.check_only
+    inputs = operands.turned(lines, nn)
+    validation = args.validation or args.check_only or args.duration
     if validation:
         print("Making the float64 result on the host", flush=True)
         expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
@@ -128,33 +128,43 @@ def main(args):
             reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time what is right. Each iteration starts from the same C.
-    repeat = 0 if reason or args.check_only else args.repeat
-    if repeat:
-        print(f"Launching {args.warmup} x to warm up, {repeat} x to time", flush=True)
-    for _ in range(args.warmup if repeat else 0):
-        enqueue().wait()
-    launches = []
-    for _ in range(repeat):
-        C.write(stored[2])
-        launches.append(timing.launch(enqueue))
-        print("\n".join(texts.iteration(launches[-1][-1], size.flop() / 1e9)), flush=True)
+    def iterations(watch):
+        for _ in range(args.warmup):
+            enqueue().wait()
+        launches, between = [], flush.flusher(queue, args.caches)
+        for _ in range(args.repeat):
+            watch.look()
+            C.write(stored[2])
+            between()
+            launches.append(timing.launch(enqueue))
+            print("\n".join(texts.iteration(launches[-1][-1], gflop)), flush=True)
+        return timing.collect(launches, args.warmup)
+
+    gflop, found = size.flop() / 1e9, measuring.Measured(timing.collect([], 0))
+    if args.repeat and not (reason or args.check_only):
+        print(measuring.plan(args), flush=True)
+        found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations,
+                                  flop_convention=gemm.FLOP_CONVENTION)
 
     # Sum up what was measured and what was found, and record it.
-    times, last = timing.collect(launches, args.warmup), C.read()
-    if launches or not (args.repeat or args.check_only):
-        print("\n".join(texts.summary(times, size.flop() / 1e9, args.verbose)))
-    if launches and first.tobytes() != last.tobytes():
+    if found.metrics or not (args.repeat or args.check_only):
+        lines = [*texts.summary(found.times, gflop, args.verbose), *found.energy]
+        print("\n".join(found.lines(args.verbose) if args.duration else lines))
+    if (args.duration or args.energy) and found.metrics and not args.ended:
+        C.write(stored[2])  # many launches went by: once more from the same C
+        enqueue().wait()
+    last = first if args.ended else C.read()
+    if found.metrics and first.tobytes() != last.tobytes():
         reason = "the last iteration gave another result than the first"
     if reason or (not check and (args.repeat or not validation)):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
-    if args.json or args.output:
+    if args.json or args.output or args.ended:
         result = last[:order, :order].T
         cli.save(args, Record(
             "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
             {**params, "alpha": float(alpha), "beta": float(beta)}, about,
-            cli.environment(), timing=asdict(times),
-            metrics=gemm.metrics(size, times) if launches else {},
-            check=check.values(inputs, result) if check else {},
+            {**cli.environment(args.sysfs), **found.machine}, found.timing, found.metrics,
+            check.values(inputs, result) if check else {},
         ), result if args.repeat or args.check_only else None)
     return WRONG_RESULT if reason else PASSED
 

@@ -63,7 +63,7 @@ def _multiple(*numbers):
 
 def order(text):
     """Return the order that `text` names: an argparse type."""
-    if "x" in text.lower():
+    if "x" in text.lower() or text.startswith("@"):
         problem = "is not an order: the matrices are square, give one"
         raise argparse.ArgumentTypeError(f"'{text}' {problem}")
     return parse_size(text).M

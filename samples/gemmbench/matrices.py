@@ -1,10 +1,10 @@
 """The matrices of gemmbench: drawn in the order of the original, stored, guarded, and compared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from common import gemm, rng
+from common import gemm, hard, rng
 from common.matrices import Matrix
 
 # Elements from one row to the next beyond the row's own: for kernels that take lda, ldb and ldc.
@@ -67,8 +67,7 @@ def result_and_bound(inputs, meta, size, data, tolerance):
     """
     alpha, beta = inputs.alpha.item(), inputs.beta.item()
     stored = _as_stored(inputs, meta, size)
-    A = stored["A"].T if meta.transA == "T" else stored["A"]
-    B = stored["B"].T if meta.transB == "T" else stored["B"]
+    A, B = _turned(stored["A"], stored["B"], meta)
     expected, bound = gemm.reference(alpha, A, B, beta, inputs.C, arithmetic=meta.sums)
     gemm.require_exact(data, size, alpha, [beta], meta.dtype)
     if data == "integer":
@@ -104,6 +103,19 @@ def _as_stored(inputs, meta, size):
     A = inputs.A.reshape(K, M) if meta.transA == "T" else inputs.A
     B = inputs.B.reshape(N, K) if meta.transB == "T" else inputs.B
     return {"A": A, "B": B, "C": inputs.C}
+
+
+def _turned(A, B, meta):
+    """Return A and B as they are multiplied, from how they are stored; or the other way round."""
+    return A.T if meta.transA == "T" else A, B.T if meta.transB == "T" else B
+
+
+def hardened(inputs, meta, size, data, seed):
+    """Return the Inputs with their matrices as common/hard.py makes them for `data`."""
+    stored = _as_stored(inputs, meta, size)
+    A, B, C = hard.made(data, seed, *_turned(stored["A"], stored["B"], meta), inputs.C)
+    A, B = _turned(A, B, meta)
+    return replace(inputs, A=A.reshape(inputs.A.shape), B=B.reshape(inputs.B.shape), C=C)
 
 
 class Operands:

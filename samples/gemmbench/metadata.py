@@ -7,7 +7,8 @@
 columns of C are made by one work-item. `opts` (a text) are build options. With `"shape": "n"`, the
 default, the entry point is gemm(A, B, C, alpha, beta, n), with `"mnk"` it is
 gemm(A, B, C, alpha, beta, M, N, K, lda, ldb, ldc). Sums of type H are of floats; a kernel that sums
-halves says so with `"arithmetic": "H"`, and is checked less strictly.
+halves says so with `"arithmetic": "H"`, and is checked less strictly. The texts `author`, `licence`
+and `generator` (the program that wrote the kernel) may stand there; they are shown and recorded.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _CHOICES = {
     "arithmetic": ("S", "H"),
 }
 _REQUIRED = ("name", "file", "type", "transA", "transB", "dj", "di")
-_OPTIONAL = ("opts", "shape", "arithmetic")
+_ORIGIN = ("author", "licence", "generator")
+_OPTIONAL = ("opts", "shape", "arithmetic", *_ORIGIN)
 _LARGEST = 1 << 20  # bytes of a file
 
 
@@ -62,6 +64,9 @@ class Metadata:
     opts: str = ""
     shape: str = "n"
     arithmetic: str | None = None
+    author: str | None = None
+    licence: str | None = None
+    generator: str | None = None
 
     @property
     def dtype(self):
@@ -91,7 +96,12 @@ class Metadata:
             "precision": str(self.dtype), "sums": str(self.sums),
             "layout": f"{self.transA}{self.transB}, row-major", "shape": self.shape,
             "tile": f"{self.di}x{self.dj}", "options": self.opts,
+            **{name: getattr(self, name) for name in _ORIGIN},
         }
+
+    def origin(self):
+        """Return who and what made the kernel, for a person."""
+        return ", ".join(f"{name} {getattr(self, name) or 'unset'}" for name in _ORIGIN)
 
     def line(self):
         """Return what the kernel computes, for a person: precision, layout, shape, tile."""

@@ -9,8 +9,7 @@ python samples/gemmbench/run.py paper                             why the paper'
 
 import sys
 import time
-from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -23,10 +22,9 @@ try:
     import paper
     import pyopencl as cl
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, flush, gemm, hard, measuring, timing
     from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
-    from common.machine import power, state, sysfs
-    from common.machine.pin import pinned
+    from common.machine import state
     from common.program import report
     from common.record import Record
     from common.timing import figures
@@ -37,8 +35,6 @@ except ImportError as missing:
 except KeyboardInterrupt:
     sys.exit(130)
 
-ENERGY_LIMIT = 15.0  # seconds that a power sensor has for its readings
-
 
 def options():
     """Return the parser."""
@@ -48,18 +44,15 @@ def options():
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
         help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
-        help="order, or MxNxK for kernels that take it (default %(default)s)")
+        help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
         help="columns,rows of a work-group (default 0,0: the driver chooses)")
     add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
         help="folder of the kernels (default: the one beside run.py)")
-    add("--data", choices=["drawn", "integer"], default="drawn", help="integer: exact results")
+    add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
+        help="integer: exact results; scaled and cancelling: hard ones")
     add("-eps", "--eps", type=cli.positive, metavar="E",
         help="largest error of any element (default: a bound for each element)")
-    add("--pin", nargs="?", const="max", type=frequency, metavar="MHZ", help="hold all clocks at "
-        "their maximum, the device's at MHZ if given; restored at the end")
-    add("--energy", action="store_true", help="measure the energy of a launch as well")
-    add("--sysfs", type=Path, metavar="DIR", default=sysfs.SYSFS, help="used in place of /sys")
     return parser
 
 
@@ -79,24 +72,24 @@ def main(args):
     cli.show(args, about)
     queue = device.open_queue(chosen)
 
+    cli.pin(args, about, kernels)
+
     # A kernel that fails is recorded, and the others still run.
-    hertz = None if args.pin in (None, "max") else float(args.pin) * 1e6
     by_name, statuses = {meta.name: meta for meta in kernels}, []
-    with pinned(about["type"], hertz, args.sysfs) if args.pin else nullcontext():
-        for name in args.progress.each(by_name):
-            try:
-                statuses.append(point(args, queue, limits, about, by_name[name]))
-            except (SampleError, cl.Error) as error:
-                if isinstance(error, cl.Error):
-                    args.progress.require_alive(queue, error)
-                if len(kernels) == 1:
-                    raise
-                if log := getattr(error, "log", None):  # of the compiler
-                    print(log)
-                exit_status, status, reason = outcome(error)
-                print(f"\n{name}: {status}: {reason}", flush=True)
-                save(args, about, by_name[name], status, reason)
-                statuses.append(exit_status)
+    for name in args.progress.each(by_name):
+        try:
+            statuses.append(point(args, queue, limits, about, by_name[name]))
+        except (SampleError, cl.Error) as error:
+            if isinstance(error, cl.Error):
+                args.progress.require_alive(queue, error)
+            if len(kernels) == 1:
+                raise
+            if log := getattr(error, "log", None):  # of the compiler
+                print(log)
+            exit_status, status, reason = outcome(error)
+            print(f"\n{name}: {status}: {reason}", flush=True)
+            save(args, about, by_name[name], status, reason)
+            statuses.append(exit_status)
     return worst(statuses)
 
 
@@ -107,6 +100,7 @@ def point(args, queue, limits, about, meta):
 
     # Draw the inputs.
     drawn = matrices.draw(size, meta.dtype, meta.scalar, args.seed, args.data == "integer")
+    drawn = matrices.hardened(drawn, meta, size, args.data, args.seed)
 
     # Build the kernel, and choose the NDRange: a work-item per tile of C.
     args.progress.at(meta.name, "building")
@@ -128,9 +122,10 @@ def point(args, queue, limits, about, meta):
     chosen = {"global": total, "local": local and "x".join(map(str, local)), "alpha": alpha,
               "beta": beta, "tolerance": rule}
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
-    kind = "whole numbers" if args.data == "integer" else "in [-0.5, 0.5]"
+    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
     print(f"\n{meta.name}")
     print(f"  computes      {meta.line()}")
+    print(f"  origin        {meta.origin()}")
     print(f"  size          {size}, NDRange {total[0]} x {total[1]}, {groups}")
     print(f"  inputs        alpha {alpha}, beta {beta}, {kind}, seed {args.seed}", flush=True)
 
@@ -155,21 +150,16 @@ def point(args, queue, limits, about, meta):
     if not (reason or args.check_only):
         operands.fill()
         timing.settle()
-        watch = state.Watch(args.sysfs)
-        times = timing.measure(enqueue, args.repeat, args.warmup, watch.look)
-        machine = watch.end()
-        energy = {}
-        if args.energy:
-            sensors = sysfs.sensors(args.sysfs)
-            energy = power.measure(sensors, lambda: enqueue().wait(), ENERGY_LIMIT)
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
-        rates = times.statistics(flop / 1e9)
-        print("\n".join(measured(args, times, flop / 1e9, copies, machine, energy)))
+        found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
+                                  between=flush.flusher(queue, args.caches),
+                                  flop_convention=convention)
+        rates = found.times.statistics(flop / 1e9)
+        print("\n".join(measured(args, found, flop / 1e9, copies)))
         checked.update(
-            machine=machine, timing={**asdict(times), **copies},
-            metrics={"gflops": rates["median"], "statistics": rates, "energy": energy,
-                     "flop_convention": convention},
+            machine=found.machine, timing={**found.timing, **copies},
+            metrics={**found.metrics, "statistics": rates},
         )
 
     # Say and record what was found.
@@ -199,9 +189,9 @@ def timed(function, *args):
     return result, time.perf_counter() - start
 
 
-def measured(args, times, gflop, copies, machine, energy):
+def measured(args, found, gflop, copies):
     """Return the lines on what was measured, and on the machine meanwhile."""
-    before = machine["before"]
+    times, before = found.times, found.machine["before"]
     pin = "not pinned" + ", see --pin" * bool(before["clocks_hz"])
     if args.pin:
         pin = f"pinned to {'their maximum' if args.pin == 'max' else f'{args.pin} MHz'}"
@@ -209,14 +199,15 @@ def measured(args, times, gflop, copies, machine, energy):
                         for name in ("queued", "wait", "run", "host"))
     up, down = copies["upload_s"], copies["download_s"]
     rate = figures(gflop / (median(times.seconds()) + up + down))
-    joules = power.lines(energy) if args.energy else ["not measured, see --energy"]
+    joules = found.energy or ["not measured, see --energy"]
     return [
         f"  machine       {state.line(before)}",
         f"  clocks        {pin}",
-        *(f"  throttled     {text}" for text in machine["throttled"]),
+        *(f"  throttled     {text}" for text in found.machine["throttled"]),
         f"  times         {medians} (medians); build {ms(copies['build_s'])}",
         *[f"  run times     {' '.join(map(ms, times.run_s))}"] * args.verbose,
         f"  GFLOPS        {times.statistics_line(gflop)}",
+        *(f"  {text}" for text in found.sustained),
         f"  transfers     not counted above: {ms(up)} to the device, {ms(down)} back; "
         f"with them {rate} GFLOPS",
         *(f"  energy        {text}" for text in joules),
@@ -226,11 +217,6 @@ def measured(args, times, gflop, copies, machine, energy):
 def ms(seconds):
     """Return a time in milliseconds."""
     return f"{figures(seconds * 1e3)} ms"
-
-
-def frequency(text):
-    """Return `max`, or the frequency as a text in MHz: an argparse type."""
-    return "max" if text == "max" else f"{cli.positive(text):g}"
 
 
 if __name__ == "__main__":

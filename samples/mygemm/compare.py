@@ -11,15 +11,8 @@ import numpy as np
 import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, record, steps, table
-from common.errors import (
-    PASSED,
-    WRONG_RESULT,
-    SampleError,
-    UsageError,
-    outcome,
-    worst,
-)
+from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
+from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
 from common.program import report
 from common.record import Record
 from common.timing import figures
@@ -66,6 +59,7 @@ class Result:
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
         self.batch, self.made = interleaved.Batch(1, 1), {}
+        self.found = None  # what measuring.alone() found
         self._crashed = self._recorded = self._unit in progress.crashed
         if self._crashed:
             self.status, self.reason = "error", progress.crashed[self._unit]
@@ -137,10 +131,11 @@ class Result:
         if self.version:
             params["library"] = self.version
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
+        found = self.found or measuring.Measured()
         if self.times:
             timing = {**asdict(self.times), **self.batch._asdict()}
             metrics = gemm.metrics(problem, self.times, problem.unit)
-            metrics["ratios"] = self.ratios
+            metrics = {**found.metrics, **metrics, "ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
             metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
@@ -148,7 +143,7 @@ class Result:
             metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
         cli.save(args, Record(
             "mygemm", self.name, self.status, self.reason, params=params, device=about,
-            environment=cli.environment(), timing=timing,
+            environment={**cli.environment(args.sysfs), **found.machine}, timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
         ), self.output if self.built and self.reason != record.UNFINISHED else None)
 
@@ -181,14 +176,22 @@ def build_only(args, queue, limits, about, results, picked):
 
 def prepare(args):
     """Return the Cblas of --blas, or None; say where others use this machine."""
+    if args.caches == "flushed" and (args.in_flight or args.queues):
+        raise UsageError("--caches flushed times each launch alone: omit --in-flight and --queues")
     if busy := interleaved.busy():
         print(busy)
     return None if args.blas is None else libraries.cblas(args.blas)
 
 
 def beside(args, results, expected, stream, blas):
-    """Add a Result for each library that is here, checked; return why the others are not."""
-    found, missing = libraries.find(args.libraries, stream.queue.device, expected.inputs, blas)
+    """Add a Result for each library that is here, checked; return why the others are not.
+
+    With --duration there is none: a library is no launch that could follow another at once.
+    """
+    if args.duration:
+        return {}
+    device, inputs = stream.queue.device, expected.inputs
+    found, missing = libraries.find(args.libraries, device, inputs, blas, args.caches)
     for library in found:
         result = Result(stream.problem, library.name, args.progress)
         results.append(result)
@@ -207,20 +210,30 @@ def beside(args, results, expected, stream, blas):
     return missing
 
 
-def measure(args, results, stream):
-    """Warm up and time the Results that passed, interleaved; note the times of each."""
+def measure(args, results, stream, about):
+    """Warm up and time the Results that passed, interleaved or for --duration; then the energy."""
     timed = [result for result in results if result.status == "passed"]
     for result in timed:
         result.contender.announce = partial(result.at, "timing")
-    times, batches = interleaved.measure(
-        [result.contender for result in timed], stream, args.repeat, args.warmup, args.in_flight,
-        args.queues,
-    )
+    if not args.duration:
+        times, batches = interleaved.measure(
+            [result.contender for result in timed], stream, args.repeat, args.warmup,
+            args.in_flight, args.queues, args.caches,
+        )
+        for result in timed:
+            result.times, result.batch = times.get(result.name), batches[result.name]
+            with result.going_on(alone=len(results) == 1):
+                if result.contender.error:
+                    raise result.contender.error
     for result in timed:
-        result.times, result.batch = times.get(result.name), batches[result.name]
-        with result.going_on(alone=len(results) == 1):
-            if result.contender.error:
-                raise result.contender.error
+        if args.duration or (args.energy and result.times):
+            result.contender.announce()
+            with result.going_on(alone=len(results) == 1):
+                launch, gflop = result.contender.launcher(stream), result.problem.flop() / 1e9
+                end = partial(result.contender.finish, [stream])
+                result.found = measuring.alone(args, about, launch, end, "gflops", gflop)
+                result.times = result.times or result.found.times
+                print(result.name, *result.found.lines(), sep="\n    ", flush=True)
 
 
 def compare(args, results, peak):
@@ -277,7 +290,8 @@ def rates_table(results, args):
     best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
     marks = {r.name: "*" if r is best else "" for r in compared}
-    head = [f"median of {args.repeat}", "time", timed[0].problem.unit, "lowest", "best"]
+    count = len(timed[0].times.host_s)
+    head = [f"median of {count}", "time", timed[0].problem.unit, "lowest", "best"]
     short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
@@ -299,30 +313,15 @@ def rates_table(results, args):
             f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the host's.",
             "Ratios are medians over the rounds, by the host's clock, which includes launching.",
         ]
-    return [*table.lines(head, rows), *notes, *_batches(timed)]
+    others = {r.name for r in timed if r.version}
+    made = interleaved.remarks({r.name: r.batch for r in timed}, others)
+    return [*table.lines(head, rows), *notes, *made]
 
 
 def _clock(results):
     """Return whose clock gave the times of the kernels: the device's, if its driver has one."""
     times = [r.times for r in results if r.built]
     return "device" if all(each.seconds() is each.run_s for each in times) else "host"
-
-
-def _batches(results):
-    """Return the lines that say what a time is made of, where it is not that of one launch."""
-    count, queues = (max(counts) for counts in zip(*(r.batch for r in results)))
-    lines = []
-    if count > 1:
-        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
-    if queues > 1:
-        named = [r.name for r in results if r.version and r.batch.queues > 1]
-        lines.append(
-            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
-            "queues, each with a C of its own."
-        )
-        if named := [r.name for r in results if r.batch.queues == 1]:
-            lines.append(f"Those of {' and '.join(named)} run back to back.")
-    return lines
 
 
 def error(result):

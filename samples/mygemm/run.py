@@ -53,6 +53,7 @@ def main(args):
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
+    cli.pin(args, about, problems * max(1, len(named)))
     roof = roofline.Roofline(queue, limits, problems[0].dtype)
     blas = None if args.check_only or args.build_only else compare.prepare(args)
 
@@ -107,9 +108,10 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     missing, peak = {}, None
     if not args.check_only:
         missing = compare.beside(args, results, expected, stream, blas)
-        compare.measure(args, results, stream)
-        args.progress.now("measuring the ceiling")
-        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
+        compare.measure(args, results, stream, about)
+        if not args.duration:  # after which the device is hot
+            args.progress.now("measuring the ceiling")
+            peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
 
     # Compare, record and show.
     compare.compare(args, results, peak)

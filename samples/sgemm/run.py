@@ -7,7 +7,7 @@ python samples/sgemm/run.py --seed 11 --size 4 --print
 """
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -16,7 +16,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, gemm, timing
+    from common import cli, device, flush, gemm, measuring
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, WRONG_RESULT
     from common.program import build
@@ -35,7 +35,7 @@ LOCAL = (16, 4)  # columns, rows of work-items in a work-group
 
 def options():
     parser = cli.parser("sgemm", __doc__)
-    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, or MxNxK")
+    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, MxNxK, layer")
     parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4")
     parser.add_argument("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     parser.add_argument("--beta", type=cli.number, default=0.1, help="(default %(default)s)")
@@ -58,6 +58,7 @@ def main(args):
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]
+    cli.pin(args, about, names)
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
     # Make the inputs.
@@ -82,7 +83,7 @@ def main(args):
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    status = PASSED
+    status, between = PASSED, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
@@ -112,18 +113,18 @@ def main(args):
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
-        timed = {}
+        found = measuring.Measured()
         if not (check.reason or args.check_only):  # what is wrong is not timed
-            print(f"Launching {args.warmup} x to warm up, {args.repeat} x to time", flush=True)
-            times = timing.measure(enqueue, args.repeat, args.warmup)
-            rate = times.rate_line("GFLOPS", args.size.flop() / 1e9)
-            print(*times.lines(args.verbose), rate, sep="\n")
-            timed = {"timing": asdict(times), "metrics": gemm.metrics(args.size, times)}
+            print(measuring.plan(args), flush=True)
+            found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
+                                      between=between, flop_convention=gemm.FLOP_CONVENTION)
+            print(*found.lines(args.verbose), sep="\n")
         print(check.line(), flush=True)
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
-            about, cli.environment(), check=check.values(inputs, result), **timed,
+            about, {**cli.environment(args.sysfs), **found.machine}, found.timing,
+            found.metrics, check.values(inputs, result),
         ), result)
     return status
 

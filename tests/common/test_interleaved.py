@@ -290,3 +290,16 @@ def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all():
     times, batches = interleaved.measure(contenders, Stream(), **options())
     assert batches == {"a": (20, 2), "b": (20, 2)}
     assert list(times) == ["a", "b"]
+
+
+def test_flushed_caches_are_flushed_before_every_sample_of_one_launch(monkeypatch):
+    said = []
+    monkeypatch.setattr(interleaved, "flusher", lambda queue, caches: lambda: said.append(caches))
+    monkeypatch.setattr(interleaved, "settle", lambda: said.append("rest"))
+    both = [contender(name, lambda stream: said.append("launch"), streams=(), queued=name == "a")
+            for name in "ab"]
+    args = {**options(None), "repeat": 2, "caches": "flushed"}
+    _, batches = interleaved.measure(both, Stream(), **args)
+    assert batches == {"a": (1, 1), "b": (1, 1)}
+    # Short samples twice. The device's threads may not be in the way of those of a library.
+    assert said == [*["flushed", "launch"] * 2, *["flushed", "rest", "launch"] * 2] * 2

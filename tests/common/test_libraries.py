@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from common import libraries
@@ -36,6 +37,18 @@ def test_a_library_that_is_not_there_is_said(queue, monkeypatch):
     assert reasons["numpy"] == "numpy has no BLAS for half precision"
     assert reasons["clblast"] == "libclblast is not installed (Debian: libclblast1)"
     assert "cuBLAS" in reasons["cublas"]
+
+
+def test_what_runs_on_the_host_is_left_out_where_only_a_gpus_caches_are_flushed(queue):
+    inputs, other = [np.ones((4, 4))] * 3, libraries.Cblas("libown", "1", None)
+    gpu = SimpleNamespace(type=cl.device_type.GPU, vendor="Arm")
+    found, reasons = libraries.find(("numpy", "cublas"), gpu, inputs, other, "flushed")
+    assert found == []
+    assert reasons["numpy"] == reasons["libown"] == (
+        "--caches flushed does not flush the host's caches"
+    )
+    assert "NVIDIA" in reasons["cublas"]
+    assert libraries.find(("numpy",), queue.device, inputs, None, "flushed")[0]
 
 
 def test_numpys_matrices_begin_on_cache_lines(queue):

@@ -13,6 +13,8 @@ from common import record
 from common.errors import UsageError
 from report import archive, reading, replay
 
+UNSET = "data: author unset, licence unset; kernels: author unset, licence unset"
+
 
 @pytest.fixture
 def packed(tmp_path):
@@ -45,10 +47,53 @@ def refused(path, tmp_path):
     return str(caught.value)
 
 
+def test_authors_and_licences_are_chosen(packed, tmp_path, capsys):
+    folder, path = packed
+    rights = tmp_path / "rights.toml"
+    rights.write_text('[data]\nauthor = "A. Lab"\nlicence = "CC-BY-4.0"\n'
+                      '[kernels]\nlicence = "Apache-2.0"\n')
+    done = program(capsys, folder, "--export", path, "--rights", rights)
+    line = "data: author A. Lab, licence CC-BY-4.0; kernels: author unset, licence Apache-2.0"
+    assert line in done.stdout
+    with zipfile.ZipFile(path) as opened:
+        assert line in opened.read("README.txt").decode()
+    about = archive.unpack(path, tmp_path / "target")
+    assert about["data"] == {"author": "A. Lab", "licence": "CC-BY-4.0"}
+    assert about["kernels"] == {"author": None, "licence": "Apache-2.0"}
+    assert reading.collect([path], tmp_path / "unpacked").archives()[0].endswith(line)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ('licence = "MIT"', "unknown key licence, there is data and kernels, each with author and"),
+    ('[data]\nlicense = "MIT"', "unknown key data.license, there is"),
+    ("[data]\nauthor = 3", "data must be a table of texts"),
+    ("kernels = []", "kernels must be a table of texts"),
+    ("[", "rights.toml: "),
+])
+def test_a_wrong_file_of_rights_is_refused(packed, tmp_path, capsys, text, message):
+    (tmp_path / "rights.toml").write_text(text)
+    args = "--export", tmp_path / "new.zip", "--rights", tmp_path / "rights.toml"
+    done = program(capsys, packed[0], *args)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+    assert not (tmp_path / "new.zip").exists()
+
+
+def test_an_older_archive_has_the_licence_of_its_data(packed, tmp_path):
+    def older(files):
+        about = json.loads(files["manifest.json"])
+        del about["data"], about["kernels"]
+        about |= {"version": 1, "licence": "CC0-1.0"}
+        files["manifest.json"] = json.dumps(about).encode()
+
+    about = archive.unpack(rewritten(packed[1], older), tmp_path / "target")
+    assert archive.told(about).startswith("data: author unset, licence CC0-1.0; kernels: author un")
+
+
 def test_what_is_packed_comes_back(packed, tmp_path):
     folder, path = packed
     about = archive.unpack(path, tmp_path / "target")
-    assert (about["board"], about["run"], about["licence"]) == ("odroid", RUN, "CC0-1.0")
+    assert (about["board"], about["run"]) == ("odroid", RUN)
     names = sorted(p.name for p in (tmp_path / "target").rglob("*") if p.is_file())
     assert names == ["ended.json", "plan.json", "speed.jsonl", "speed.log", "speed.outcome.json"]
     with zipfile.ZipFile(path) as opened:
@@ -79,7 +124,7 @@ def test_an_archive_is_reported_beside_own_results(packed, tmp_path):
     assert {p.board for p in read.points} == {"odroid", "odroid (run.zip)"}
     (line,) = read.archives()
     assert "run.zip: SHA-256 " in line
-    assert "CC0-1.0" in line
+    assert line.endswith(f"; {UNSET}")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +199,7 @@ def test_a_file_that_is_missing_is_refused(packed, tmp_path):
     ("change", "message"),
     [
         ({"format": "something"}, "not an archive of `fab export`"),
-        ({"version": 2}, "its version is 2, this reader knows 1"),
+        ({"version": 3}, "its version is 3, this reader knows 1 to 2"),
         ({"files": []}, "lists no files"),
         ({"files": {"run/plan.json": 1}}, "lists no files"),
         ({"board": None}, "has no board"),
@@ -292,7 +337,7 @@ def test_from_the_command_line(packed, tmp_path, capsys, monkeypatch):
     assert (done.returncode, done.stderr) == (0, "")
     digest = archive.hashlib.sha256((tmp_path / "mine.zip").read_bytes()).hexdigest()
     assert digest in done.stdout
-    assert "CC0-1.0" in done.stdout
+    assert f"{UNSET} (--rights FILE sets them)" in done.stdout
     assert "Your paths stay in options, parameters, logs and the board's env" in done.stdout
     assert report("mine.zip", "-o", "page.html").returncode == 0
     page = (tmp_path / "page.html").read_text()

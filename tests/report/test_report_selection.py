@@ -79,3 +79,15 @@ def test_a_legend_names_what_differs_and_fits_the_plot(tmp_path):
     names = {text.get_text().replace("\n", " ") for text in legend.texts}
     assert names == {row[0] for row in plot.rows}
     assert legend.get_window_extent().width <= figure.bbox.width
+
+
+def test_warm_and_flushed_caches_are_kept_apart(tmp_path):
+    for size in (8, 16):
+        for caches in ({}, {"caches": "warm"}, {"caches": "flushed"}):  # older ones do not tell
+            for kernel in ("one", "two", "three"):
+                each = item(kernel, params={"size": size, **caches})
+                write(tmp_path / "r.jsonl", each)
+    found = {(plot.where.partition("precision")[2], plot.title): plot for plot in plots(tmp_path)}
+    assert {state for state, _ in found} == {"", ", caches flushed"}
+    for state in ("", ", caches flushed"):
+        assert len(found[state, "GFLOPS over size"].rows) == 6

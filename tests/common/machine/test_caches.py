@@ -44,3 +44,14 @@ def test_of_big_and_little_cores_the_least_counts_if_they_are_used(bytes_of, tmp
     assert bytes_of(1) == 2**15
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4})
     assert bytes_of(1) == 2**16
+
+
+def test_all_caches_count_once(tmp_path):
+    assert caches.all_bytes(tmp_path) == 0
+    for core, mask in ("cpu0", "1"), ("cpu1", "2"):
+        folder = tmp_path / core / "cache"
+        cache(folder / "index0", 1, "32K", mask, "Data")
+        cache(folder / "index1", 1, "32K", mask, "Instruction")
+        cache(folder / "index2", 2, "1024K", mask)
+        cache(folder / "index3", 3, "8192K", "3")
+    assert caches.all_bytes(tmp_path) == (2 * (32 + 1024) + 8192) * 2**10

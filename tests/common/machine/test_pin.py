@@ -11,7 +11,7 @@ from conftest import ROOT
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
 from common.errors import SampleError, UsageError
-from common.machine import keeper, settings
+from common.machine import pin, settings, sysfs
 from common.machine.pin import pinned
 
 PROGRAM = """
@@ -69,22 +69,15 @@ def test_a_governor_that_is_not_there_is_left_alone(tree):
         (f"{GPU}/governor", f"{GPU}/userspace/set_freq", 400000000),
     ],
 )
-def test_what_was_set_by_hand_comes_back_after_its_governor(
-    tree, monkeypatch, governor, speed, hertz
-):
+def test_what_was_set_by_hand_comes_back_after_its_governor(tree, governor, speed, hertz):
     """The driver forgets it with the governor, and refuses it under another."""
     put(tree, governor, "userspace")
     put(tree, speed, hertz)
-    order = []
-    monkeypatch.setattr(
-        settings, "_restore",
-        lambda guard, back: (guard.communicate(), order.extend(back), keeper.restore(back)),
-    )
+    paths = [c.path for c in reversed(pin.plan(sysfs.clocks(tree), "gpu", None)) if c.before]
+    assert paths.index(tree / governor) < paths.index(tree / speed)
     with pinned("gpu", tree=tree):
         assert held(tree, governor) == "performance"
         put(tree, speed, "<unsupported>")
-    paths = [path for path, _ in order]
-    assert paths.index(str(tree / governor)) < paths.index(str(tree / speed))
     assert held(tree, governor) == "userspace"
     assert held(tree, speed) == str(hertz)
 
@@ -111,23 +104,20 @@ def test_the_locks_of_an_exynos(tmp_path):
         pass
 
 
-def test_the_order_of_the_writes_never_puts_the_minimum_above_the_maximum(tree, monkeypatch):
-    """A kernel would refuse that: here, a file that refuses stands for it."""
+def test_the_order_of_the_writes_never_puts_the_minimum_above_the_maximum(tree):
+    """A kernel would refuse that."""
     limits = {"min_freq": 200000000, "max_freq": 200000000}
-
-    def write(path, text):
+    put(tree, f"{GPU}/max_freq", 200000000)
+    changes = pin.plan(sysfs.clocks(tree), "gpu", None)
+    writes = [(c.path, c.value) for c in changes if c.value is not None]
+    writes += [(c.path, c.before) for c in reversed(changes) if c.before is not None]
+    highest = 0
+    for path, text in writes:
         if path.parent.name == "ff9a0000.gpu" and path.name in limits:
             limits[path.name] = int(text)
             assert limits["min_freq"] <= limits["max_freq"]
-
-    put(tree, f"{GPU}/max_freq", 200000000)
-    monkeypatch.setattr(settings, "_write", lambda change, _: write(change.path, change.value))
-    monkeypatch.setattr(
-        settings, "_restore",
-        lambda guard, back: (guard.communicate(), [write(type(tree)(p), t) for p, t in back]),
-    )
-    with pinned("gpu", tree=tree):
-        assert limits == {"min_freq": 800000000, "max_freq": 800000000}
+            highest = max(highest, limits["min_freq"])
+    assert highest == 800000000
     assert limits == {"min_freq": 200000000, "max_freq": 200000000}
 
 
@@ -164,18 +154,16 @@ def test_restored_after(tree, end):
         time.sleep(0.02)
 
 
-def test_who_pins_next_waits_until_all_is_restored(tree, monkeypatch):
-    monkeypatch.setattr(settings, "_PATIENCE", 0.2)
+def test_who_pins_next_waits_until_all_is_restored(tree):
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, tree, WAIT], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "pinned\n"
     with (
         pytest.raises(UsageError, match="--pin: another program uses these settings"),
-        pinned("gpu", tree=tree),
+        pinned("gpu", tree=tree, patience=0.2),
     ):
         pass
-    monkeypatch.setattr(settings, "_PATIENCE", 20)
     process.kill()  # what it changed is not restored yet, and must not be taken for what there was
     with pinned("gpu", tree=tree):
         assert held(tree, f"{GPU}/min_freq") == "800000000"
@@ -210,25 +198,27 @@ def test_what_cannot_be_restored_is_said(tree):
     assert held(tree, f"{CPU}/scaling_governor") == "schedutil"  # the others are restored
 
 
-def test_without_the_rights_nothing_is_changed(tree, monkeypatch):
+def test_what_cannot_be_written_leaves_nothing_changed(tree):
     before = snapshot(tree)
-    write = settings.Path.write_text
-
-    def refuse(path, *args, **more):
-        if path.name == "governor":
-            raise PermissionError(13, "Permission denied")
-        return write(path, *args, **more)
-
-    monkeypatch.setattr(settings.Path, "write_text", refuse)
+    (tree / GPU / "governor").unlink()
+    (tree / GPU / "governor").symlink_to("/proc/version")  # which nobody can write
+    put(tree, f"{GPU}/available_governors", "performance")
     with (
-        pytest.raises(UsageError, match=r"--pin needs permission to write .*gpu/governor: run it"),
+        pytest.raises(UsageError, match=r"--pin cannot write performance to .*gpu/governor: Input"),
         pinned("gpu", tree=tree),
     ):
         pass
-    monkeypatch.undo()
-    assert {p: t.strip() for p, t in snapshot(tree).items()} == {
-        p: t.strip() for p, t in before.items()
-    }
+    assert held(tree, f"{CPU}/scaling_governor") == "schedutil"
+    after = {p: t.strip() for p, t in snapshot(tree).items() if p.parent.name != "ff9a0000.gpu"}
+    assert after == {p: t.strip() for p, t in before.items() if p in after}
+
+
+def test_missing_rights_are_said():
+    """These tests may run as root."""
+    answer = {"path": "/sys/governor", "value": "x", "error": "Permission denied", "denied": True}
+    message = "--pin needs permission to write /sys/governor: run it as root, let `fab provision"
+    with pytest.raises(UsageError, match=message):
+        settings._require_done(answer, "pin")
 
 
 def test_what_cannot_be_pinned_is_said(tree, tmp_path):

@@ -22,7 +22,15 @@ def sensor(tmp_path):
     return found
 
 
-def test_the_energy_of_a_launch_is_what_it_takes_beyond_the_idle_power(sensor):
+def measure(tree, work, limit_s=10):
+    return power.measure(work, 2.5, "gflops", limit_s, tree)
+
+
+def lines(energy):
+    return power.lines({"gpu": energy}, "gflops", "GFLOPS")[0]
+
+
+def test_the_energy_of_a_launch_is_what_it_takes_beyond_the_idle_power(tmp_path, sensor):
     working = []
 
     def watts(number):
@@ -33,47 +41,82 @@ def test_the_energy_of_a_launch_is_what_it_takes_beyond_the_idle_power(sensor):
         time.sleep(0.01)
 
     with changing(sensor.path, watts):
-        energy = power.measure([sensor], work, 10)["ina226 power1"]
+        energy = measure(tmp_path, work)["ina226 power1"]
     assert energy["idle_w"] == pytest.approx(2.0005, abs=0.001)
     assert energy["active_w"] == pytest.approx(7.0005, abs=0.001)
     assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
     assert energy["joules"] == pytest.approx(5 * 0.01, rel=0.3)
     assert energy["reason"] is None
-    line = power.lines({"gpu": energy})[0]
+    assert energy["gflops_per_watt"] == pytest.approx(2.5 / energy["joules"])
+    low, high = energy["spread_per_watt"]
+    assert low <= energy["gflops_per_watt"] <= high
+    assert energy["interval_s"] == pytest.approx(0.012, abs=0.01)
+    line = lines(energy)
     assert line.startswith("gpu: 0.0")
     assert "J per launch (7 W less 2 W idle, " in line
+    assert " GFLOPS per watt (" in line
 
 
-def test_a_stale_sensor_gives_no_number(sensor):
-    put(sensor.path.parents[3], WATTS, 3_000_000)
-    energy = power.measure([sensor], no_work, 0.3)["ina226 power1"]
+def test_power_that_idle_power_reaches_gives_no_number(tmp_path, sensor):
+    with changing(sensor.path, lambda number: 2_000_000 + number % 5 * 100_000):
+        energy = measure(tmp_path, no_work)["ina226 power1"]
+    assert energy["joules"] is None
+    assert "gflops_per_watt" not in energy
+    assert energy["reason"] == "the power at work cannot be told from the idle power"
+    assert energy["reason"] in lines(energy)
+
+
+def test_a_stale_sensor_gives_no_number(tmp_path, sensor):
+    put(tmp_path, WATTS, 3_000_000)
+    energy = measure(tmp_path, no_work, 0.3)["ina226 power1"]
     assert energy["joules"] is None
     assert energy["active_w"] is None
     assert energy["active_samples"] == 0
     assert energy["reason"] == "insufficient samples"
-    line = power.lines({"gpu": energy})[0]
-    assert line == "gpu: insufficient samples (0 idle and 0 active, 20 are needed)"
+    assert lines(energy) == "gpu: insufficient samples (0 idle and 0 active, 20 are needed)"
 
 
-def test_readings_that_repeat_are_counted_once(sensor):
+def test_readings_that_repeat_are_counted_once(tmp_path, sensor):
     with changing(sensor.path, lambda n: n // 10, every=0.005):
-        energy = power.measure([sensor], no_work, 0.6)["ina226 power1"]
+        energy = measure(tmp_path, no_work, 0.6)["ina226 power1"]
     assert 0 < energy["active_samples"] < power.FRESH
     assert energy["joules"] is None
 
 
-def test_a_counter_that_wraps(tmp_path):
+def rapl(tree):
     folder = "class/powercap/intel-rapl:0"
     for name, value in (("name", "core"), ("energy_uj", 0), ("max_energy_range_uj", 100_000)):
-        put(tmp_path, f"{folder}/{name}", value)
-    (sensor,) = sysfs.sensors(tmp_path)
+        put(tree, f"{folder}/{name}", value)
+    return tree / folder / "energy_uj"
+
+
+def test_what_root_alone_may_read_is_read_for_a_while(tmp_path, monkeypatch):
+    path = rapl(tmp_path)
+    path.chmod(0o400)
+    monkeypatch.setattr(power.os, "access", lambda file, _: file.stat().st_mode & 0o444 == 0o444)
+    seen = set()
+
+    def work():
+        seen.add(oct(path.stat().st_mode & 0o777))
+
+    assert measure(tmp_path, work, 0.05)["intel-rapl:0 core"]["reason"] == "insufficient samples"
+    assert seen == {"0o444"}
+    assert path.stat().st_mode & 0o777 == 0o400
+    monkeypatch.setattr(power.os, "geteuid", lambda: 1000)  # and no helper
+    energy = measure(tmp_path, work, 0.05)["intel-rapl:0 core"]
+    assert energy == {"joules": None, "reason": "only root may read it: see docs/boards.md, Clocks"}
+    assert lines(energy) == f"gpu: {energy['reason']}"
+
+
+def test_a_counter_that_wraps(tmp_path):
+    path = rapl(tmp_path)
     start = time.perf_counter()
 
     def count(_):  # three watts, 33 times round in a second
         return int((time.perf_counter() - start) * 3e6) % 100_000
 
-    with changing(tmp_path / folder / "energy_uj", count, every=0.005):
-        energy = power.measure([sensor], no_work, 10)["intel-rapl:0 core"]
+    with changing(path, count, every=0.005):
+        energy = measure(tmp_path, no_work)["intel-rapl:0 core"]
     assert energy["active_w"] == pytest.approx(3, rel=0.2)
 
 
@@ -97,11 +140,12 @@ def test_a_mean_weighs_each_reading_with_its_time(sensor):
 
 def test_a_sensor_that_is_off_is_on_for_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(power, "_SETTLE", 0)
+    (tmp_path / "class").mkdir()  # as every /sys has
     put(tmp_path, "bus/i2c/drivers/INA231/3-0044/sensor_W", "0.3")
     put(tmp_path, "bus/i2c/drivers/INA231/3-0044/enable", 0)
     enable = tmp_path / "bus/i2c/drivers/INA231/3-0044/enable"
     seen = set()
-    energy = power.measure(sysfs.sensors(tmp_path), lambda: seen.add(enable.read_text()), 0.05)
+    energy = measure(tmp_path, lambda: seen.add(enable.read_text()), 0.05)
     assert seen == {"1"}
     assert energy["INA231 GPU"]["reason"] == "insufficient samples"
     assert enable.read_text() == "0"

@@ -46,6 +46,11 @@ def test_an_option_with_several_values_is_an_axis(read):
     assert found.options == ("--repeat", "3", "--check-only")
 
 
+def test_a_duration_is_added_to_the_limit():
+    assert file.read("sgemm", ("--duration", "60", "600")).limit == 660
+    assert file.read("sgemm", ("--duration=90",), limit=5).limit == 95
+
+
 def test_numbers_of_the_command_line(read):
     found = read('sample = "stub"\nbudget = 9\nrounds = 9\n', budget=None, limit=3, rounds=0)
     assert (found.budget, found.limit, found.rounds) == (9, 3, 0)

@@ -1,6 +1,7 @@
 """The records of an experiment: incomplete lines are redone, other files are left alone."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -30,6 +31,28 @@ def read(tmp_path):
 
     read.path = path
     return read
+
+
+@pytest.mark.parametrize(
+    ("energy", "sensors", "name", "wanted"),
+    [
+        ({"gpu": {"gflops_per_watt": 4.0}}, (), "gflops_per_watt", 4),
+        # Together they take 1/4 + 1/12 of a joule.
+        ({"gpu": {"gflops_per_watt": 4.0}, "mem": {"gflops_per_watt": 12.0}}, (),
+         "gflops_per_watt", 3),
+        ({"gpu": {"gflops_per_watt": 4.0}, "mem": {"gflops_per_watt": 12.0}}, ("gpu",),
+         "gflops_per_watt", 4),
+        ({"gpu": {"joules": None, "reason": "insufficient samples"}}, (), "gflops_per_watt", None),
+        ({"gpu": {"gflops_per_watt": "x"}}, (), "gflops_per_watt", None),
+        ({"ddr": {"gbytes_per_s_per_watt": 2.5}}, (), "gbytes_per_s_per_watt", 2.5),
+        ({}, (), "gflops_per_watt", None),
+    ],
+)
+def test_the_rate_per_watt_is_of_the_sensors_together(energy, sensors, name, wanted):
+    study = records.Records.__new__(records.Records)
+    study._experiment = SimpleNamespace(sensors=sensors)
+    item = record.Record("stub", "k", "passed", metrics={"gflops": 1.0, "energy": energy})
+    assert study._value(item, name) == wanted
 
 
 @pytest.mark.parametrize("lost", [2, 20, 200])

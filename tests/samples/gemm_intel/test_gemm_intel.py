@@ -268,9 +268,9 @@ def test_every_iteration_starts_from_the_same_c(sample):
 def test_an_iteration_that_starts_from_another_c_is_seen(sample, project):
     path = project / FOLDER / "run.py"
     text = path.read_text()
-    assert "        C.write(stored[2])\n        launches" in text
-    broken = "        len(launches) or C.write(stored[2])\n        launches"
-    text = text.replace("        C.write(stored[2])\n        launches", broken)
+    assert "            C.write(stored[2])\n            between" in text
+    broken = "            len(launches) or C.write(stored[2])\n            between"
+    text = text.replace("            C.write(stored[2])\n            between", broken)
     path.write_text(text)
     done, _ = sample("-s", 40, "--validation", "-i", 2, root=project)
     assert done.returncode == 1

@@ -181,23 +181,11 @@ def test_the_energy_of_a_launch(point, tree):
     with changing(sensor, lambda number: 1500000 + number % 2 * 1000, every=0.01):
         done, (item,) = point("-n", 64, "--energy", *QUICK)
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
-    assert energy["reason"] is None
     assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
-    assert abs(energy["joules"]) < 1e-6  # it takes as much as when idle, for a fraction of a ms
-    assert "  energy        ina3221 VDD_GPU: " in done.stdout
-    assert "W idle, " in done.stdout
-
-
-def test_too_few_readings_are_no_energy(point, project, tree):
-    path = project / "samples/gemmbench/run.py"
-    text = path.read_text()
-    assert "ENERGY_LIMIT = 15.0" in text
-    path.write_text(text.replace("ENERGY_LIMIT = 15.0", "ENERGY_LIMIT = 0.3"))
-    done, (item,) = point("-n", 16, "--energy", *QUICK, root=project)
-    energy = item.metrics["energy"]["ina3221 VDD_GPU"]
-    assert (energy["joules"], energy["reason"]) == (None, "insufficient samples")
-    assert "insufficient samples (0 idle and 0 active, 20 are needed)" in done.stdout
+    assert energy["reason"] == "the power at work cannot be told from the idle power"
+    assert "  energy        ina3221 VDD_GPU: the power at work cannot be told" in done.stdout
+    assert "W idle)" in done.stdout
 
 
 def test_a_machine_without_sensors(recorded, tmp_path):

@@ -44,9 +44,20 @@ def test_half_kernels_sum_floats_unless_they_say_so(load):
     assert load(type="C").sums == "complex64"
 
 
+def test_the_origin_of_a_kernel(load):
+    assert load().origin() == "author unset, licence unset, generator unset"
+    found = load(author="A. Lab", licence="MIT", generator="kernelgen 1.2")
+    assert found.origin() == "author A. Lab, licence MIT, generator kernelgen 1.2"
+    assert found.params()["generator"] == "kernelgen 1.2"
+    assert load().params()["author"] is None
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"author": 3}, "author must be a text, not 3"),
+        ({"licence": "a\nb"}, "licence must be a text without control characters"),
+        ({"generator": ""}, "generator must be a text"),
         ({"dk": 32}, "dk is unknown, there is name, file, type, transA, transB, dj, di, opts"),
         ({"TYPE": "S"}, "TYPE is unknown"),
         ({"di": None}, "di is missing"),

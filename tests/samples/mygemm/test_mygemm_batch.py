@@ -16,6 +16,7 @@ from common.program import build
 from common.stream import Stream
 
 FLOAT = np.dtype(np.float32)
+NVIDIA = "cl_nv_compiler_options"
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 SMALL = {"TSM": 16, "TSN": 16, "TSK": 8, "WPTM": 4, "WPTN": 4}
 KERNELS = {  # by their number, with parameters that need little time to compile
@@ -77,7 +78,7 @@ def test_12_reads_small_products_in_place_or_packs_them(checked, size, dtype):
 def test_14_with_its_instructions_emulated(sample, queue):
     params = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2, "SPLITS": 3}
     limits = device.limits(queue.device)
-    limits = replace(limits, extensions=limits.extensions | {"cl_nv_compiler_options"})
+    limits = replace(limits, extensions=limits.extensions | {NVIDIA})
     chip = SimpleNamespace(max_compute_units=1, compute_capability_major_nv=9,
                            compute_capability_minor_nv=0)
     problem, kernel = problem_of((20, 35, 97), 3, (1, 2, 3)), kernel_of(sample, 14)
@@ -152,11 +153,17 @@ def test_copies_and_rooms_count_the_batch(sample, queue):
 @pytest.mark.parametrize(
     ("order", "tile"), [(32, (32, 32)), (64, (64, 64)), (128, (128, 128))]
 )
-def test_the_tile_of_13_follows_the_product_and_14_leaves_small_ones_to_it(sample, order, tile):
-    limits = SimpleNamespace(extensions={sample.kernels.NVIDIA}, profile="device")
-    chip = SimpleNamespace(max_compute_units=132)
+def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, tile):
+    limits = replace(device.limits(queue.device), extensions=frozenset({NVIDIA}))
+    chip = SimpleNamespace(max_compute_units=132, compute_capability_major_nv=9,
+                           compute_capability_minor_nv=0)
+    about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
+             "compute_capability": "9.0", "limits": {"profile": "device"}}
+    args = SimpleNamespace(tuned=tmp_path, precision="single")
     problem = problem_of((order,) * 3, 4096)
-    found = kernel_of(sample, 13).start({}, problem, limits, chip)
+    ((kernel, _),) = sample.kernels.best(args, problem, about, limits, chip)
+    assert kernel.number == 13
+    found = kernel.start({}, problem, limits, chip)
     assert (found["TSM"], found["TSN"], found["SPLITS"]) == (*tile, 1)
 
 

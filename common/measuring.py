@@ -1,0 +1,137 @@
+"""Measure a kernel whose result is right: repeats or a duration, clocks held, energy."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from common import flush, sustained, timing
+from common.arguments import count, positive
+from common.errors import UsageError
+from common.machine import pin, power, state
+from common.machine.sysfs import SYSFS
+from common.record import RATES
+from common.timing import Timing
+
+MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
+MOST_SECONDS = 100_000  # of --duration: a day and some hours
+
+
+def add_options(group):
+    """Add the options that say how long, at which clocks, and what beside the time is measured."""
+    add = group.add_argument
+    for name, least, usual, what in (("--repeat", 1, 5, "timed runs"),
+                                     ("--warmup", 0, 1, "runs before them")):
+        add(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
+            help=f"{what} (default %(default)s)")
+    add("--caches", choices=flush.CACHES, default="warm",
+        help="flushed: overwrite them before each timed run (default %(default)s)")
+    add("--duration", type=count(1, MOST_SECONDS), metavar="SECONDS",
+        help="run one kernel back to back for so long, in place of --repeat")
+    add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="hold all clocks at "
+        "their maximum, the device's at MHZ if given; restored at the end")
+    add("--energy", action="store_true", help="measure the energy of a launch as well")
+    add("--sysfs", type=Path, default=SYSFS, help=argparse.SUPPRESS)  # in place of /sys, for tests
+
+
+def _frequency(text):
+    return "max" if text == "max" else f"{positive(text):g}"
+
+
+def pinned(args, about):
+    """Return the context in which the clocks are held for --pin; `about` is a record's device."""
+    return pin.pinned(about["type"], None if args.pin == "max" else float(args.pin) * 1e6,
+                      args.sysfs)
+
+
+def require_one(args, kernels):
+    """Raise UsageError where --duration is given and there is not one kernel at one size, or where
+    caches are to be flushed between launches that follow one another.
+    """
+    if args.caches == "flushed" and (args.duration or args.energy):
+        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
+                         "back to back")
+    if args.duration and len(kernels) != 1:
+        raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
+                         "board. Name one, see --help")
+
+
+def plan(args):
+    """Return the text of how often the kernel will be launched."""
+    times = f"for {args.duration} s" if args.duration else f"{args.repeat} x to time"
+    return f"Launching {args.warmup} x to warm up, {times}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The Timing, None where there is none, and what a record keeps of it and of the machine.
+
+    `rate` is the line on the rate; `sustained` and `energy` are lines on the metrics of that name.
+    """
+
+    times: Timing | None = None
+    machine: dict = field(default_factory=dict)
+    metrics: dict = field(default_factory=dict)
+    rate: str = ""
+    sustained: list = field(default_factory=list)
+    energy: list = field(default_factory=list)
+
+    @property
+    def timing(self):
+        """What a record keeps of the Timing."""
+        return asdict(self.times) if self.times else {}
+
+    def lines(self, verbose=False):
+        """Return all that a person reads."""
+        first = [*self.times.lines(verbose), self.rate] if self.times else []
+        return [*first, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
+
+
+def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None, **metrics):
+    """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
+
+    `enqueue` launches it once, and returns its event or those of its steps. `amount` of the `unit`
+    is what a launch does; `metrics` are more of them for the record. `timed(watch)` replaces the
+    repeats: it returns their Timing. `between` is called before each of them: see common/flush.py.
+    Where --duration is ended early, cli.save() records that and then raises what ended it.
+    """
+    lines = []
+    if args.duration:
+        run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
+        metrics["sustained"], throttled = sustained.summary(
+            run, amount, RATES[unit], about["type"])
+        times, machine = run.times, {**run.machine(), "throttled": throttled}
+        lines = sustained.lines(metrics["sustained"])
+        args.ended = run.error and (run.error, run.reason)
+    else:
+        watch = state.Watch(args.sysfs)
+        times = timed(watch) if timed else timing.measure(
+            enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
+        machine = watch.end()
+    more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
+    metrics.update({unit: times.rate(amount)[0], **more})
+    return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
+
+
+def alone(args, about, launch, finish, unit, amount):
+    """Measure by itself what is else timed beside others: for --duration, or its energy only.
+
+    `launch` enqueues it and returns the events of its steps; `finish` waits for its end.
+    """
+    def work():
+        launch()
+        finish()
+
+    if args.duration:
+        return measure(args, about, launch, unit, amount)
+    metrics, lines = _energy(args, work, unit, amount)
+    return Measured(metrics=metrics, energy=lines)
+
+
+def _energy(args, work, unit, amount):
+    """Return what --energy adds to a record's metrics, and the lines on it; maybe nothing."""
+    if not args.energy or args.ended:
+        return {}, []
+    found = power.measure(work, amount, unit, tree=args.sysfs)
+    return {"energy": found}, power.lines(found, unit, RATES[unit])

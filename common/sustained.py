@@ -1,0 +1,220 @@
+"""Run a kernel back to back for minutes: its rate over time, with clocks and temperatures.
+
+A board that is quick for a second may be slow after ten minutes: it becomes hot, and its clocks go
+down. The duration is split into PARTS; each gives one value, so that a record stays small.
+"""
+
+import signal
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager
+from statistics import fmean, median
+
+import pyopencl as cl
+
+from common import stats, stopping
+from common.errors import SampleError
+from common.machine import state
+from common.text import figures, one_line
+from common.timing import Timing, elapsed, stamps
+
+PARTS = 200
+_IN_FLIGHT = 2  # launches that the device has, so that it does not wait for the host
+_LOOK_EVERY = 1.0  # seconds between two looks at the machine's state, at least
+_COMPARED = 60.0  # seconds at the start and at the end, or a tenth of all where that is less
+_SLOWER = 0.03  # of the rate: a smaller difference is not one
+_SHOWN = ("clocks_hz", "temperatures_c", "power_w")
+RULE = (
+    f"slower: the median rate at the end is more than {_SLOWER:.0%} below that at the start, and "
+    "its 90th percentile is below the 10th percentile of the start; throttled: the device's clock "
+    f"was also more than {state.CLOCK_TOLERANCE:.0%} lower at the end, on average"
+)
+
+
+class Run:
+    """What run() measured, and in `error` what ended it early, or None. The timing is by part."""
+
+    def __init__(self, asked, warmup):
+        self.asked, self.seconds, self.launches, self.error = asked, 0.0, 0, None
+        self.at, self.states = [], []  # seconds; (seconds, state)
+        self.times = Timing([], [], [], [], warmup)
+
+    def add(self, part, seconds):
+        """Add a part: the (queued, wait, run) of its launches; it ended after `seconds`."""
+        lists = self.times.queued_s, self.times.wait_s, self.times.run_s
+        for values, stage in zip(lists, zip(*part)):
+            values.append(median(stage))
+        self.times.host_s.append((seconds - self.seconds) / len(part))
+        self.at.append(seconds)
+        self.seconds, self.launches = seconds, self.launches + len(part)
+
+    @property
+    def reason(self):
+        """Why it ended early, as a text, or None."""
+        if self.error is None:
+            return None
+        stopped = isinstance(self.error, KeyboardInterrupt)
+        what = "stopped" if stopped else f"failed: {one_line(self.error)};"
+        return f"{what} after {self.seconds:.0f} s of {self.asked} s"
+
+    def machine(self):
+        """Return what the environment of a record keeps, but for `throttled`."""
+        return {"before": self.states[0][1], "during": [], "after": self.states[-1][1]}
+
+
+def run(enqueue, seconds, warmup, tree):
+    """Launch a kernel back to back for so many seconds; return the Run.
+
+    `enqueue` launches it once and returns its event, or those of its steps. The Timing has a value
+    for each part: medians of its launches, but host_s is the whole part divided by their number.
+    `tree` is /sys. Ctrl-C, SIGTERM or an error of OpenCL end it early; an error before the end of
+    the first launch goes through.
+    """
+    for _ in range(warmup):
+        wait(enqueue())
+    found, part, flying = Run(seconds, warmup), [], deque()
+    with _watched(found.states, seconds, tree), _stoppable() as stops:
+        start, width, now, ends = time.perf_counter(), seconds / PARTS, 0.0, 0.0
+        try:
+            while flying or now < seconds:
+                while len(flying) < _IN_FLIGHT and now < seconds:
+                    flying.append(enqueue())
+                part.append(wait(flying.popleft()))
+                now = time.perf_counter() - start
+                if stops:
+                    raise stops[0]
+                if now >= ends:
+                    found.add(part, now)
+                    part, ends = [], (now // width + 1) * width
+        except (KeyboardInterrupt, SampleError, cl.Error) as error:
+            if not (found.at or part):
+                raise
+            found.error = error.with_traceback(None)
+        if part:
+            found.add(part, now)
+    return found
+
+
+def wait(launched):
+    """Wait for a launch, an event or those of its steps; return its times: queued, wait, run."""
+    events = launched if isinstance(launched, list) else [launched]
+    events[-1].wait()
+    first, last = stamps(events[0]), stamps(events[-1])
+    marks = (*first[:3], last[3])
+    return [*map(elapsed, marks, marks[1:])]
+
+
+@contextmanager
+def _watched(states, seconds, tree):
+    """Let a thread add the machine's states, one now and one at the end, while the block runs."""
+    start, ended = time.perf_counter(), threading.Event()
+
+    def look():
+        states.append((time.perf_counter() - start, state.now(tree)))
+
+    def follow():
+        while not ended.wait(max(_LOOK_EVERY, seconds / PARTS)):
+            look()
+
+    look()
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        look()
+
+
+@contextmanager
+def _stoppable():
+    """Give a list that gets a Stopped at the first Ctrl-C or SIGTERM; the others are ignored."""
+    stops = []
+
+    def stop(number, _):
+        for each in stopping.NUMBERS:  # both processes of a sample get it, and pass it on
+            signal.signal(each, signal.SIG_IGN)
+        stops.append(stopping.Stopped(number))
+
+    before = {number: signal.signal(number, stop) for number in stopping.NUMBERS}
+    try:
+        yield stops
+    finally:
+        if not stops:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def summary(found, amount, unit, kind):
+    """Return what a record's metrics keep of a Run as `sustained`, and what throttled it: texts.
+
+    `amount` of the `unit` is what one launch does; `kind` is the device's type, whose clock counts.
+    """
+    rates = [amount / seconds for seconds in found.times.seconds()]
+    span = min(_COMPARED, found.seconds / 10)
+    first = _within(found.at, rates, 0, found.at[0] + span)
+    last = _within(found.at, rates, found.seconds - span, found.seconds)
+    verdict, why = _verdict(first, last, _fallen(found.states, span, kind))
+    names = {group: sorted({name for _, each in found.states for name in each[group]})
+             for group in _SHOWN}
+    states = {group: {name: [each[group].get(name) for _, each in found.states] for name in own}
+              for group, own in names.items()}
+    return {
+        "seconds": found.seconds, "launches": found.launches, "unit": unit, "rule": RULE,
+        "first": median(first), "last": median(last), "ratio": median(last) / median(first),
+        "verdict": verdict, "why": why, "at_s": _rounded(found.at), "rates": rates,
+        "states": {"at_s": _rounded(at for at, _ in found.states), **states},
+    }, [f"{verdict}: {why}"] if verdict == "throttled" else []
+
+
+def _rounded(seconds):
+    return [round(each, 3) for each in seconds]
+
+
+def _within(at, values, begin, end):
+    """Return the values of the parts that ended between `begin` and `end`: at least one."""
+    return [value for when, value in zip(at, values) if begin <= when <= end]
+
+
+def _verdict(first, last, fallen):
+    """Return whether the rate is `steady`, `slower` or `throttled` at the end, and why, by RULE."""
+    before, after = stats.spread(first), stats.spread(last)
+    change = after.median / before.median - 1
+    side = "below" if change < 0 else "above"
+    why = f"the rate at the end is {abs(change):.1%} {side} that at the start"
+    if change >= -_SLOWER or after.high >= before.low:
+        return "steady", why
+    if fallen:
+        return "throttled", f"{why}, and {', '.join(fallen)}"
+    return "slower", f"{why}; this machine shows no lower clock of the device"
+
+
+def _fallen(states, span, kind):
+    """Return a text on each clock of the kind that was lower in the last seconds than at first."""
+    texts, end = [], states[-1][0]
+    for name in states[0][1]["clocks_hz"]:
+        seen = [(at, each["clocks_hz"].get(name)) for at, each in states]
+        seen = [(at, hz) for at, hz in seen if hz is not None]
+        # The very first look is from before there was load.
+        first = [hz for at, hz in seen[1:] if at <= span + _LOOK_EVERY]
+        last = [hz for at, hz in seen[:-1] if at >= end - span - _LOOK_EVERY]
+        lower = first and last and fmean(last) < (1 - state.CLOCK_TOLERANCE) * fmean(first)
+        if name.startswith(f"{kind} ") and lower:
+            texts.append(f"{name} went from {state.mhz(fmean(first))} to {state.mhz(fmean(last))}")
+    return texts
+
+
+def lines(sustained):
+    """Return the lines that tell a person what summary() found."""
+    first, last = figures(sustained["first"]), figures(sustained["last"])
+    hottest = [(max(known), name) for name, shown in sustained["states"]["temperatures_c"].items()
+               if (known := [celsius for celsius in shown if celsius is not None])]
+    heat = f", at most {max(hottest)[0]:.0f} degrees ({max(hottest)[1]})" if hottest else ""
+    count, seconds = sustained["launches"], sustained["seconds"]
+    return [
+        f"Sustained:      {first} at first, {last} {sustained['unit']} at the end of {seconds:.0f} "
+        f"s, {count} launches{heat}",
+        f"{sustained['verdict'].capitalize() + ':':<16}{sustained['why']}",
+    ]

@@ -1,0 +1,149 @@
+"""--duration, --pin and --energy in every sample, on a folder that stands for /sys."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, exhaustive_but
+from fake_sysfs import changing, rockchip, snapshot
+
+from common import manifest, measuring, record
+from common.arguments import Parser
+from common.errors import UsageError
+from deploy import samples
+
+SMALL = {"mygemm": ("--kernel", "1", "--size", "64"), "gemmbench": ("-n", "64"),
+         "sgemm": ("--size", "64"), "64_bit_integer": ("--size", "64x64"),
+         "gemm_intel": ("-s", "64", "--tile-size-M", "4", "--tile-group-M", "4",
+                        "--tile-size-N", "16", "--tile-size-K", "4")}
+SAMPLES = exhaustive_but(("mygemm", "64_bit_integer"), manifest.names())
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return rockchip(tmp_path / "sys")
+
+
+def settings(tree):
+    return {path: text.strip() for path, text in snapshot(tree).items()}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_runs_for_a_while_with_its_clocks_held(recorded, tree, name):
+    before = settings(tree)
+    given = ("--duration", 1, "--pin", "--sysfs", tree)
+    done, (item,) = recorded(name, *SMALL[name], *given)
+    assert (done.returncode, item.status) == (0, "passed"), done.stderr
+    found = item.metrics["sustained"]
+    metric = manifest.read(name).tools.metric
+    assert found["unit"] == record.RATES[metric]
+    assert found["launches"] >= len(found["rates"]) == len(item.times()) > 0
+    assert 1 <= found["seconds"] < 10
+    assert found["states"]["temperatures_c"]["thermal_zone0 gpu-thermal"][0] == 47.5
+    assert (item.params["duration"], item.params["pin"]) == (1, "max")
+    governors = {"policy0": "performance", "ff9a0000.gpu": "performance"}
+    assert item.environment["governors"] == governors
+    assert item.environment["throttled"] == []
+    assert settings(tree) == before
+    assert "Sustained:      " in done.stdout
+    assert item.check["error_over_bound"] <= 1  # checked first, in every sample
+    assert "Steady:         " in done.stdout or "Slower:         " in done.stdout
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_measures_energy(recorded, tree, name):
+    sensor = tree / "class/hwmon/hwmon1/power1_input"
+    with changing(sensor, lambda number: 1500000 + number % 2 * 1000):
+        done, (item,) = recorded(name, *SMALL[name], "--energy", "--sysfs", tree, "--repeat", 1,
+                                 *(("--libraries", "none") if name == "mygemm" else ()))
+    assert done.returncode == 0, done.stderr
+    energy = item.metrics["energy"]["ina3221 VDD_GPU"]
+    assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
+    assert "ina3221 VDD_GPU: the power at work cannot be told" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("sgemm", ("--kernel", "all")), ("mygemm", ("--kernel", "1,2")), ("gemmbench", ("-f", "all")),
+     ("mygemm", ("--kernel", "1", "--size", "8,16")), ("64_bit_integer", ("--kernel", "all"))],
+)
+def test_a_long_run_is_of_one_kernel(run_sample, name, more):
+    done = run_sample(name, *more, "--duration", 1)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--duration runs one kernel at one size" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143),
+     pytest.param(signal.SIGINT, 130, marks=pytest.mark.exhaustive)],
+)
+def test_what_is_stopped_is_recorded(tmp_path, number, status):
+    path = tmp_path / "records.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "samples/sgemm/run.py", "--size", "64", "--duration", "60", "--json",
+         str(path)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    while "Launching" not in process.stdout.readline():
+        assert process.poll() is None
+    time.sleep(1.5)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == status
+    (item,) = record.read(path)
+    assert item.status == "error"
+    assert item.reason.startswith("stopped after ")
+    assert item.reason.endswith(" s of 60 s")
+    assert said == f"run.py: error: {item.reason}: what was measured is recorded\n"
+    assert item.metrics["sustained"]["launches"] > 1
+    assert item.check["error_over_bound"] <= 1
+
+
+def test_a_wrong_kernel_is_not_run_for_long(project, recorded):
+    source = project / "samples/sgemm/sgemm.cl"
+    source.write_text(source.read_text().replace("beta *", "0 *"))
+    done, (item,) = recorded("sgemm", "--size", 16, "--duration", 60, root=project)
+    assert (done.returncode, item.status, item.timing) == (1, "failed", {})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("--duration", "0"), "'0' is not a whole number from 1 to 100000"),
+     (("--duration", "1.5"), "'1.5' is not"), (("--pin", "fast"), "'fast' is not a number"),
+     (("--pin", "-3"), "'-3' is not a number above 0")],
+)
+def test_values_that_cannot_be(words, message):
+    parser = Parser("run.py", "", "")
+    measuring.add_options(parser)
+    with pytest.raises(UsageError, match=message):
+        parser.parse_args(words)
+
+
+# What tools know of these options.
+
+
+def test_a_long_run_has_a_longer_limit():
+    assert manifest.longer("sgemm", ["--size", "8"]) == 0
+    assert manifest.longer("sgemm", ["--size", "8", "--duration", "600"]) == 600
+    assert manifest.longer("sgemm", ["--duration=90"]) == 90
+    assert manifest.longer("sgemm", ["--duration"]) == 0
+    assert manifest.longer("sgemm", ["--duration", "1e9"]) == 0
+    assert manifest.longer("no-sample", ["--duration", "9"]) == 0
+
+
+def test_fab_run_waits_longer_than_any_time_limit():
+    case = samples.asked("sgemm", ["--duration", "600", "--pin"])
+    assert (case.longer, case.timeout) == (600, 300)
+
+
+@pytest.mark.parametrize("name", manifest.names())
+def test_what_changes_the_machine_is_taken_from_the_user_only(name):
+    for words in (["--pin"], ["--pin", "600"], ["--pin=max"], ["--pin", "--energy"]):
+        assert manifest.more_than_choice(name, words) in ("--pin", "--pin=max")
+        assert manifest.more_than_choice(name, [*words, "--repeat", "3"], own=True) is None
+    assert manifest.more_than_choice(name, ["--pin", "/etc/passwd"], own=True) == "/etc/passwd"
+    assert manifest.more_than_choice(name, ["--duration", "600"]) is None
