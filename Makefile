@@ -5,13 +5,14 @@ VENV := .venv
 READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
-# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4); or one that
-# only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
+# Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4), of Debian 12
+# or, with RELEASE=bullseye, 11; or one that only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
 # and compares those for Mali with their bars.
 ARCH := arm64
 GPUS = $(shell sed -n 's/^\["\(mali-[^"]*\)"\]$$/\1/p' boards.toml)
 
-.PHONY: run test test-all fuzz board board-stop mali test-arm64 test-armhf screenshots lint lock clean
+.PHONY: run test test-all fuzz board board-stop mali screenshots lint lock clean
+.PHONY: test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye test-debian11
 
 run: $(READY)
 	$(BIN)/fab deploy run-all
@@ -35,7 +36,7 @@ fuzz: $(READY)
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
-	@$(BIN)/python -m dev.emulate start $(or $(GPU),$(ARCH))
+	@$(BIN)/python -m dev.emulate start $(or $(GPU),$(ARCH)$(RELEASE:%=-%))
 
 board-stop: $(READY)
 	@$(BIN)/python -m dev.emulate stop
@@ -51,8 +52,12 @@ mali: $(READY)
 	    exit $$status
 
 # The README's way to a board, command by command, on such a board.
-test-arm64 test-armhf: $(READY)
+test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye: $(READY)
 	TEST_BOARD=$(@:test-%=%) $(BIN)/python -m pytest tests/dev/test_emulated.py
+
+# A short one: a 32-bit board of Debian 11, without packages for Python.
+test-debian11: $(READY)
+	TEST_DEBIAN11=1 $(BIN)/python -m pytest tests/dev/test_debian11.py
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.

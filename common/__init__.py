@@ -1,1 +1,1 @@
-"""Modules for every sample. Copied to the board: needs Python >= 3.10, numpy, pyopencl."""
+"""Modules for every sample. Copied to the board: needs Python >= 3.8, numpy, pyopencl."""

@@ -12,6 +12,8 @@ sqrt(n * V / 6) * u: the square of a rounding is a third of u^2 in the mean, and
 half of V.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -72,11 +72,12 @@ class GuardedBuffer:
             self.device = self._whole = cl.Buffer(queue.context, flags, size=size)
             before = after = 0
         elif _chosen == "bands":
-            before = after = -(-_BAND // align) * align
+            after = -(-_BAND // align) * align
+            before = 0 if _forgets_origins(queue.device) else after
             # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
             flags |= cl.mem_flags.ALLOC_HOST_PTR
             self._whole = cl.Buffer(queue.context, flags, size=before + size + after)
-            self.device = self._whole.get_sub_region(before, size)
+            self.device = self._whole.get_sub_region(before, size) if before else self._whole
         else:
             require_guard_pages(queue.device)
             room = between_guard_pages(size)
@@ -145,6 +146,11 @@ class GuardedBuffer:
                 array.base.release(self._queue)
 
 
+def _forgets_origins(device):
+    """Tell whether the driver launches a kernel a second time as if a sub-buffer began at 0."""
+    return "pocl 1." in device.platform.version
+
+
 def between_guard_pages(size):
     """Return `size` bytes as an array, rounded up to whole pages, with guard pages on both sides.
 
@@ -167,5 +173,7 @@ def require_guard_pages(device):
     """Raise Unsupported where a kernel on `device` can touch guard pages and go on."""
     if not device.type & cl.device_type.CPU:
         raise Unsupported("--guards pages: for CPU devices only; use --guards bands")
+    if _forgets_origins(device):
+        raise Unsupported("--guards pages: not with PoCL 1; use --guards bands")
     if why := drivers.why_no_guard_pages(device):
         raise Unsupported(f"--guards pages: {why}; use --guards bands")

@@ -217,12 +217,9 @@ def _isolate(args):
 
 def _json_of(argv):
     """Return the value of --json: a command line that cannot be parsed is recorded, too."""
-    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    only.add_argument("--json", type=Path)
-    try:
-        return only.parse_known_args(argv[1:])[0].json
-    except argparse.ArgumentError:
-        return None
+    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    only.add_argument("--json", type=Path, nargs="?")  # without its value it is no error here
+    return only.parse_known_args(argv[1:])[0].json
 
 
 def _check_writable(args):
@@ -249,8 +246,8 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     if not quiet:
         text = f"{printable(where)}: {reason}" if where else reason
         print(f"run.py: error: {text}", file=sys.stderr, flush=True)
-    if args.debug and (error := sys.exc_info()[1]):
-        traceback.print_exception(error)
+    if args.debug and sys.exc_info()[1]:
+        traceback.print_exc()
     if args.json is not None:
         stopped = record.Record(args.sample, variant, status, reason)
         stopped.params = {"size": size} if size else {}
@@ -276,7 +273,7 @@ def save(args, finished, output=None):
     recorded.
     """
     asked = {"pin": args.pin, "duration": args.duration}
-    finished.params = finished.params | {name: value for name, value in asked.items() if value}
+    finished.params = {**finished.params, **{n: v for n, v in asked.items() if v}}
     if args.ended and finished.status == "passed":
         finished.status, finished.reason = "error", args.ended[1]
     if args.json is not None:

@@ -6,6 +6,8 @@ refuses what a command line gives, chooses what it leaves open, and bounds the s
 Standard library only.
 """
 
+from __future__ import annotations
+
 import ast
 from dataclasses import dataclass
 from functools import lru_cache
@@ -185,25 +187,30 @@ def explain(text, values):
     """Return in words what a constraint demands: "M % W == 0" becomes "W must divide M"."""
     node = ast.parse(text, mode="eval").body
     if isinstance(node, ast.BoolOp):
-        return " or ".join(explain(ast.unparse(part), values) for part in node.values)
+        return " or ".join(explain(_text(text, part), values) for part in node.values)
     if not isinstance(node, ast.Compare) or len(node.ops) > 1:
         return f"{text} must hold"
     left, (operation,), (right,) = node.left, node.ops, node.comparators
-    what, limit = ast.unparse(left), ast.unparse(right)
+    def shown(part):
+        return _shown(part, _text(text, part), values)
+
+    what, limit = _text(text, left), _text(text, right)
     remainder = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod)
     if remainder and isinstance(operation, ast.Eq) and limit == "0":
-        return f"{_shown(left.right, values)} must divide {_shown(left.left, values)}"
+        return f"{shown(left.right)} must divide {shown(left.left)}"
     if isinstance(operation, ast.In):
         return f"{what} must be one of {limit.strip('()')}"
     words = {ast.LtE: "at most", ast.GtE: "at least", ast.Lt: "below", ast.Gt: "above"}
     if type(operation) in words:
-        return f"{_shown(left, values)} must be {words[type(operation)]} {_shown(right, values)}"
+        return f"{shown(left)} must be {words[type(operation)]} {shown(right)}"
     return f"{text} must hold"
 
 
-def _shown(node, values):
+_text = ast.get_source_segment  # of an expression, and of a node in it
+
+
+def _shown(node, text, values):
     """Return an expression as text, with its value where that is no plain name or number."""
-    text = ast.unparse(node)
     if isinstance(node, ast.Constant) or (text in values and not text.islower()):
         return text
     try:

@@ -3,6 +3,8 @@
 C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, all row-major.
 """
 
+from __future__ import annotations
+
 import argparse
 from dataclasses import dataclass
 from math import prod
@@ -222,7 +224,7 @@ def require_exact(data, size, alpha, betas, dtype=np.float32):
         return
     kind = np.dtype(dtype)
     needs = "--precision int8" if kind == np.int8 else "--data integer"
-    for name, scalar in ("alpha", alpha), *(("beta", beta) for beta in betas):
+    for name, scalar in [("alpha", alpha), *(("beta", beta) for beta in betas)]:
         if not (float(scalar.real).is_integer() and float(scalar.imag).is_integer()):
             raise UsageError(
                 f"{needs} needs whole --alpha and --beta: --{name} {scalar:g} is not whole")

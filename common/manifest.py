@@ -10,7 +10,6 @@ import json
 import re
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 from common.errors import UsageError
@@ -224,7 +223,7 @@ def code_digest(name, also=(), root=None):
         # What a search stores must not make the search start anew.
         own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
-        files |= {Path(path).name: Path(path) for path in also}
+        files.update((Path(path).name, Path(path)) for path in also)
         sha = hashlib.sha256()
         for shown, path in sorted(files.items()):
             sha.update(f"{shown} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
@@ -259,7 +258,7 @@ def more_than_choice(name, words, own=False):
     could be anything, a library as well. With `own` its options of that name are taken, too.
     """
     found = _choosing(name)
-    values, alone = found["values"] | found["seconds"], found["words"]
+    values, alone = {*found["values"], *found["seconds"]}, found["words"]
     left = list(map(str, reversed(list(words))))
     while left:
         word = left.pop()
@@ -279,7 +278,7 @@ def more_than_choice(name, words, own=False):
 def longer(name, words):
     """Return how many seconds a run takes longer by these words of its command line."""
     words, options = " ".join(map(str, words)).replace("=", " ").split(), _choosing(name)["seconds"]
-    given = [value for option, value in pairwise(words) if option in options]
+    given = [value for option, value in zip(words, words[1:]) if option in options]
     return max([int(value) for value in given if re.fullmatch("[0-9]{1,6}", value)], default=0)
 
 

@@ -1,5 +1,7 @@
 """Measure a kernel whose result is right: repeats or a duration, clocks held, energy."""
 
+from __future__ import annotations
+
 import argparse
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -99,7 +101,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None
         run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
         metrics["sustained"], throttled = sustained.summary(
             run, amount, RATES[unit], about["type"])
-        times, machine = run.times, run.machine() | {"throttled": throttled}
+        times, machine = run.times, {**run.machine(), "throttled": throttled}
         lines = sustained.lines(metrics["sustained"])
         args.ended = run.error and (run.error, run.reason)
     else:
@@ -108,7 +110,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None
             enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
     more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
-    metrics |= {unit: times.rate(amount)[0], **more}
+    metrics.update({unit: times.rate(amount)[0], **more})
     return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
 
 

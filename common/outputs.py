@@ -48,7 +48,7 @@ def read(path):
             with zipfile.ZipFile(stream) as file:
                 if sum(member.file_size for member in file.infolist()) > Path(path).stat().st_size:
                     raise ValueError("its arrays are larger than the file")
-                return {m.filename.removesuffix(".npy"): _array(file, m) for m in file.infolist()}
+                return {Path(m.filename).stem: _array(file, m) for m in file.infolist()}
     except Exception as error:  # zipfile and numpy have many: it may come from a hostile board
         raise ValueError(f"{path}: {error}") from error
 

@@ -230,7 +230,8 @@ def quiet_driver():
                 os.dup2(copy, number)
                 os.close(copy)
             file.seek(0)
-            said.append(file.read(_MOST_SAID).decode(errors="replace"))
+            size = os.fstat(file.fileno()).st_size  # read() makes room for all that it may read
+            said.append(file.read(min(size, _MOST_SAID)).decode(errors="replace"))
 
 
 def _with_source(log, texts):

@@ -4,6 +4,8 @@ A reader refuses what it does not know, with the file and the line: a record tha
 understood is worse than none.
 """
 
+from __future__ import annotations
+
 import errno
 import json
 import math

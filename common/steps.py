@@ -122,7 +122,7 @@ def _adders(built):
 
 def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
-    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
+    side, kernel = built.side, _beside(built, "pad" if what == "unpad C" else what.split()[0])
     kernel.set_args(
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
@@ -136,7 +136,7 @@ def others(built):
     found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
     names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
     names += ["add"] if plan.shared else []
-    return found | {name: _beside(built, name) for name in names}
+    return {**found, **{name: _beside(built, name) for name in names}}
 
 
 def _beside(built, entry):
@@ -144,9 +144,9 @@ def _beside(built, entry):
     plan, defines, files = built.plan, {"TILE": built.side}, ()
     if entry == "add":
         defines, files = of_batch(plan)
-        defines |= {name: plan.defines[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
-        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
-    defines |= {"REAL": REAL[plan.problem.dtype]}
+        defines.update((name, plan.defines[name]) for name in ("TSM", "TSN", "BAND", "SPLITS"))
+        defines.update(ADDERS=_adders(built), ITEMS=built.side**2)
+    defines["REAL"] = REAL[plan.problem.dtype]
     path = plan.kernel.file.with_name(f"{entry}.cl")
     return cl.Kernel(_program(built.program.context, path, (*defines.items(),), files), entry)
 
@@ -159,9 +159,9 @@ def _program(context, path, defines, files):
 def require_memory(plan, limits):
     """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
     need = buffer_bytes(plan.problem)
-    need |= {f"a copy of {name}": size for name, size in _copied(plan).items()}
-    need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
-             for role, each in plan.room.items()}
+    need.update((f"a copy of {name}", size) for name, size in _copied(plan).items())
+    for role, each in plan.room.items():
+        need[f"the room for {role}"] = each if isinstance(each, int) else 16 * prod(each[1:])
     require_room(plan.problem, need, limits)
 
 

@@ -4,7 +4,7 @@ OpenCL has two extensions for it, and NVIDIA's driver none, but its compiler tak
 probe kernel tells which of them works: an extension's name is a promise.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ def _ways(limits):
     return ways
 
 
-@cache
+@lru_cache(None)
 def _probe(device, how, flags, path, defines, local, lanes, dtype):
     """Return what is wrong with a way to shuffle, or None."""
     queue, name, items = devices.open_queue(device), _NAMES[how], int(np.prod(local))

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from itertools import pairwise
 from statistics import fmean, median
 
 import pyopencl as cl
@@ -102,7 +101,8 @@ def wait(launched):
     events = launched if isinstance(launched, list) else [launched]
     events[-1].wait()
     first, last = stamps(events[0]), stamps(events[-1])
-    return [elapsed(a, b) for a, b in pairwise((*first[:3], last[3]))]
+    marks = (*first[:3], last[3])
+    return [*map(elapsed, marks, marks[1:])]
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean, median
 
 import pyopencl as cl
@@ -102,7 +101,8 @@ def launch(enqueue):
     event = enqueue()
     event.wait()
     host = time.perf_counter() - start
-    return *(elapsed(before, after) for before, after in pairwise(stamps(event))), host
+    marks = stamps(event)
+    return (*map(elapsed, marks, marks[1:]), host)
 
 
 def collect(launches, warmup):

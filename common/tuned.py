@@ -42,7 +42,7 @@ class Found(NamedTuple):
 def identity(about):
     """Return what a file says of its device: `about` is a record's device, of this machine."""
     keys = ("name", "platform", "vendor", "type")
-    return {key: about[key] for key in keys} | {"family": family(about)}
+    return {**{key: about[key] for key in keys}, "family": family(about)}
 
 
 def family(about):

@@ -11,7 +11,7 @@ from deploy.link import sense
 from deploy.onboard import limits
 from deploy.screen import shortened
 
-OLDEST_PYTHON = (3, 10)
+OLDEST_PYTHON = (3, 8)
 LEAST_DISK = 50 * 1024**2
 LEAST_MEMORY = 256 * 1024**2
 LARGEST_CLOCK_ERROR = 300  # seconds
@@ -68,8 +68,7 @@ def modules(tried=True):
     program on each device if they are to be `tried`.
     """
     names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
-             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "ptx.py",
-             "text.py")
+             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "ptx.py", "text.py")
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
     return {**texts, "survey.py": _SURVEY % tried}
 
@@ -111,7 +110,7 @@ def is_recent(facts):
 
 def _python(facts):
     text = f"{facts['python']['version']}, {facts['python']['path']}"
-    todo = "install Python 3.10 or newer, and set python in boards.toml to it"
+    todo = "install Python 3.8 or newer, and set python in boards.toml to it"
     yield _checked(is_recent(facts), "python3", text, todo)
     if facts["provisioned"]:
         yield Finding("ok", "packages", f"{facts['provisioned']}: of `fab provision`")

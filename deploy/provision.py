@@ -1,8 +1,8 @@
 """Install what the samples need on a board that has sshd and python3: plan first, then execute.
 
 Each package comes from the first source that has it: installed packages; the distribution's
-packages, with --system; wheels that this machine downloads, in an environment below the remote
-folder.
+packages, with --system; wheels, or else the distribution's packages, that this machine downloads,
+in an environment below the remote folder.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from deploy import doctor, helper, wheels
+from deploy import debs, doctor, helper, wheels
 from deploy.errors import BoardError
 from deploy.link import PIECE, sense
 from deploy.onboard import limits
@@ -24,7 +24,8 @@ class Plan(NamedTuple):
     """What is to be done on a board: nothing of it is done yet.
 
     lines: what the user reads, (how, what). apt: Debian's packages. wheels: requirements for pip.
-    drivers: libraries that need an ICD file. lacking: what no step of it brings.
+    drivers: libraries that need an ICD file. lacking: what no step of it brings. debs: Debian's
+    packages that this machine downloads.
     """
 
     lines: list
@@ -32,12 +33,14 @@ class Plan(NamedTuple):
     wheels: list
     drivers: list
     lacking: list
+    debs: list
 
 
-def provision(board, system, dry_run):
+def provision(board, system, dry_run, mirror=None):
     """Plan and do; return whether the samples can run there.
 
-    A dry run does nothing, and returns whether the plan would bring it.
+    A dry run does nothing, and returns whether the plan would bring it. `mirror` is the address of
+    an archive of the board's distribution.
     """
     found, plan = _look(board, system)
     board.say(f"plan for {board.name}")
@@ -50,13 +53,15 @@ def provision(board, system, dry_run):
     if dry_run:
         board.say("dry run: nothing was changed")
         return not plan.lacking
-    if not (plan.apt or plan.wheels or plan.drivers or plan.lacking):
+    if not (plan.apt or plan.wheels or plan.drivers or plan.lacking or plan.debs):
         board.say("nothing to do")
     if plan.apt:
-        _apt(board, plan.apt)
-        found, plan = _look(board, system=False)
-    if plan.wheels or plan.drivers:
-        _make(board, plan, found)
+        session = board.start("install", 3 * limits.APT, packages=plan.apt)
+        if reason := _passed_on(board, session):
+            board.say(f"note   {reason}: packages from this machine may do")
+        found, plan = _look(board, system, apt_failed=True)
+    if plan.wheels or plan.drivers or plan.debs:
+        _make(board, plan, found, system, mirror)
         found, _ = _look(board, system=False)
     shown = {"python3", "packages", *_WHEELS, "OpenCL"}
     with sense(found):
@@ -64,7 +69,7 @@ def provision(board, system, dry_run):
         return doctor.show(board, findings)
 
 
-def _look(board, system):
+def _look(board, system, apt_failed=False):
     """Return what is there, and the Plan for it."""
     names = {**doctor.DEBIAN, "driver": _DRIVER}
     texts = doctor.modules(tried=not board.settings.build_only)
@@ -73,29 +78,31 @@ def _look(board, system):
     with sense(found):
         if found["event"] != "found":
             raise ValueError("what it has must come")
-        return found, make_plan(found, board.settings.folder, system)
+        return found, make_plan(found, board.settings.folder, system, apt_failed)
 
 
-def make_plan(found, folder, system):
+def make_plan(found, folder, system, apt_failed=False):
     """Return the Plan for what was found on a board; `folder` is the remote one.
 
-    `system` allows what lies outside of that folder.
+    `system` allows what lies outside of that folder. The board's apt may have failed already.
     """
     lines = [("keep", f"{name} {p['text']}") for name, p in found["packages"].items() if p["ok"]]
     loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
     lines += [("keep", f"{icd['file']}: {icd['library']}") for icd in loads]
-    plan = Plan(lines, [], [], found["drivers"], [])
+    plan = Plan(lines, [], [], found["drivers"], [], [])
     for library in found["drivers"]:
         lines.append(("ICD", f"{library} has no ICD file: one in {folder}/vendors for later runs"))
     if not doctor.is_recent(found):
         version = found["python"]["version"]
-        plan.lacking.append(f"Python {version}: the samples need 3.10 or newer")
+        plan.lacking.append(f"Python {version}: the samples need 3.8 or newer")
         return plan
     if not found["lacking"]:
         return plan
     apt = found["apt"]
     against = apt["problem"]
-    if not against and not apt["may"]:
+    if apt_failed:
+        against = "it failed"
+    elif not against and not apt["may"]:
         against = "it needs root, or sudo without a password"
     elif not against and not system:
         against = f"it could install {', '.join(apt['new'])} with --system"
@@ -103,7 +110,30 @@ def make_plan(found, folder, system):
         lines.append(("apt", f"install {', '.join(apt['new'])}"))
         return plan._replace(apt=apt["packages"])
     lines.append(("skip", f"apt-get: {against}"))
+    if why := wheels.none_for(wheels.target(found)):
+        return _with_debs(plan, found, folder, system, why)
     return _with_wheels(plan, found, folder)
+
+
+def _with_debs(plan, found, folder, system, why):
+    """Return the Plan for a board that no wheels fit, for the reason `why`."""
+    apt, release = found["apt"], debs.release(found["release"])
+    if apt["other_python"] or not release:
+        lacks = apt["other_python"] or "and its system is none of Debian's kin"
+        plan.lacking.append(f"{', '.join(found['lacking'])}: {why}, {lacks}")
+        return plan
+    # What was provisioned before is replaced as a whole.
+    every = [doctor.DEBIAN[name] for name in _WHEELS]
+    wanted = sorted({*apt["packages"], *(every if found["provisioned"] else ())})
+    where = "installed there" if _of_system(found, system) else f"unpacked into {folder}/envs"
+    text = f"{', '.join(wanted)} and what they need, of {release}: downloaded here, {where}"
+    plan.lines.append(("debs", f"{text}; {why}"))
+    return plan._replace(debs=wanted)
+
+
+def _of_system(found, system):
+    """Tell whether packages are installed for the whole system, as was allowed."""
+    return bool(system and found["apt"]["may"])
 
 
 def _with_wheels(plan, found, folder):
@@ -129,34 +159,59 @@ def _with_wheels(plan, found, folder):
     return plan._replace(wheels=wanted)
 
 
-def _apt(board, packages):
-    """Let the board's apt install. Whether that brought what is needed, Python's imports tell."""
-    session = board.start("install", 3 * limits.APT, packages=packages)
+def _passed_on(board, session):
+    """Print what the board's programs print; return why they failed, or None.
+
+    Whether they brought what is needed, Python's imports tell.
+    """
     while (event := session.event())["event"] == "lines":
         with sense(event):
             board.say("\n".join(f"   {line.rstrip()}" for line in event["text"]))
-    if event.get("reason"):
-        board.say(f"note   {event['reason']}: wheels may do")
+    return event.get("reason")
 
 
-def _make(board, plan, found):
+def _make(board, plan, found, system, mirror):
+    kind = None
     with tempfile.TemporaryFile() as payload:
-        if plan.wheels:
-            board.say(f"downloading {', '.join(plan.wheels)}")
+        if plan.wheels or plan.debs:
+            board.say(f"downloading {', '.join(plan.wheels or plan.debs)}")
             try:
-                wheels.download(plan.wheels, wheels.target(found), payload)
+                if plan.wheels:
+                    kind = "wheels"
+                    wheels.download(plan.wheels, wheels.target(found), payload)
+                else:
+                    kind = "system" if _of_system(found, system) else "debs"
+                    _download_debs(board, plan, found, kind, mirror, payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:
                     return
+                kind = None
             size = payload.tell()
             board.say(f"sending {size / limits.MIB:.1f} MiB; the board unpacks and tests them")
         payload.seek(0)
         digest = hashlib.file_digest(payload, "sha256").hexdigest()
         session = board.start(
-            "make", limits.UNPACK, bytes=payload.tell(), sha256=digest, drivers=plan.drivers
+            "make", limits.UNPACK, bytes=payload.tell(), sha256=digest, drivers=plan.drivers,
+            packages=kind,
         )
         payload.seek(0)
         while piece := payload.read(PIECE):
             session.send(piece)
-        session.event()
+        if reason := _passed_on(board, session):
+            board.say(f"FAIL   {reason}")
+
+
+def _download_debs(board, plan, found, kind, mirror, payload):
+    session = board.start("installed", limits.PROBES, fields=debs.FIELDS)
+    event = session.event()
+    with sense(event):
+        size = max(0, min(int(event["bytes"]), limits.INSTALLED))
+    installed = b"".join(session.pieces(size)).decode(errors="replace")
+    # For the whole system dpkg wants a package that is a driver: apt chooses one, as ever.
+    system = kind == "system"
+    driver = not system and "driver" not in found["lacking"]
+    notes = debs.download(plan.debs, debs.release(found["release"]), installed, driver, system,
+                          mirror, payload)
+    for note in notes:
+        board.say(f"note   {note}")

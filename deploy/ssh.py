@@ -216,7 +216,9 @@ def _is_file(path):
 def _config_of(name, file):
     folder = Path(file).parent
     if folder.parent.name == ".emulated" and not Path(file).exists():
-        which = {"arm64": "", "armhf": " ARCH=armhf"}.get(folder.name, f" GPU={folder.name}")
+        arch, _, release = folder.name.partition("-")
+        which = {"arm64": "", "armhf": " ARCH=armhf"}.get(arch, f" GPU={folder.name}")
+        which += f" RELEASE={release}" if arch.startswith("arm") and release else ""
         raise UsageError(f"{name} is not running: `make board{which}` starts it")
     try:
         text = read_text(file, MOST_BYTES)

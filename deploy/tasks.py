@@ -192,10 +192,12 @@ def see_doctor(c, host=None):
     **HOST, "dry_run": "only print the plan",
     "system": "let the board's apt install packages, and install the helper for --pin and "
     "--energy; else nothing outside the folder changes",
+    "mirror": "address of an archive of the board's distribution; default: this machine's own",
 })
-def provision(c, host=None, dry_run=False, system=False):
+def provision(c, host=None, dry_run=False, system=False, mirror=None):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""
-    work = partial(provisioning.provision, system=system, dry_run=dry_run)
+    work = partial(provisioning.provision, system=system, dry_run=dry_run,
+                   mirror=mirror)
     FLEET.plan(c.config, host, work, _judge)
 
 

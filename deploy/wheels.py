@@ -22,6 +22,7 @@ _MACHINES_OF_32_BITS = {"aarch64": "armv7l", "armv8l": "armv7l", "x86_64": "i686
 _OLDEST_GLIBC = 17  # 2.17, of manylinux2014
 _LOCK = "requirements.lock"
 _LOCKS = {"3.10": "requirements-python3.10.lock"}
+_OLDEST_PYTHON = 10  # 3.10: of older ones, pyopencl has no wheels for ARM
 _PACKAGE = re.compile(r"^([a-z0-9.-]+)==([^\s;]+).*\n((?:    .*\n?)*)", re.M)
 
 
@@ -57,6 +58,15 @@ def target(found):
         tags = [f"manylinux_{major}_{n}_{machine}" for n in range(minor, _OLDEST_GLIBC - 1, -1)]
         tags.append(f"manylinux2014_{machine}")
     return Target(python, machine, f"{libc} {major}.{minor}", [*tags, f"linux_{machine}"])
+
+
+def none_for(target):
+    """Return why no wheels fit a Target, or None."""
+    if target.machine.startswith("armv"):
+        return "there are no wheels for 32-bit ARM"
+    if int(target.python.split(".")[1]) < _OLDEST_PYTHON:
+        return f"there are no wheels for Python {target.python}"
+    return None
 
 
 def pinned(names, python):

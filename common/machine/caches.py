@@ -3,14 +3,14 @@ them.
 """
 
 import os
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where Linux does not tell
 
 
-@cache
+@lru_cache(None)
 def cache_bytes(level, cpus=CPUS):
     """Return how many bytes of data cache of that level, 1 or 2, a core has for itself.
 
@@ -24,7 +24,7 @@ def cache_bytes(level, cpus=CPUS):
 def _of(level, caches):
     for found, size, sharing in _data(caches):
         if found == level:
-            return size // max(sharing.bit_count(), 1)
+            return size // max(bin(sharing).count("1"), 1)
     return None
 
 

@@ -6,7 +6,7 @@ What is not there is left out.
 import hashlib
 import os
 import re
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from common.machine.sysfs import text
@@ -17,7 +17,7 @@ _SALT = b"opencl-samples: "
 _GPUS = ("sys/class/misc/mali[0-9]*", "sys/class/drm/renderD*")
 
 
-@cache
+@lru_cache(None)
 def board(root=_ROOT):
     """Return what a record keeps of the board: plain data. `root` stands for /."""
     dmi, tree = root / "sys/class/dmi/id", root / "proc/device-tree"

@@ -6,6 +6,8 @@ no measurement. Nor is power at work that idle power also reaches: the ranges fr
 90th percentile must be apart.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
@@ -101,7 +103,7 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
         active, runs, seconds = _watch(sensors, work, limit_s)
     found = {s.name: _energy(idle[s.name], active[s.name], seconds / runs, amount, unit)
              for s in sensors}
-    return found | {s.name: {"joules": None, "reason": _CLOSED} for s in closed}
+    return {**found, **{s.name: {"joules": None, "reason": _CLOSED} for s in closed}}
 
 
 def _watch(sensors, work, limit_s):

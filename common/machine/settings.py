@@ -5,6 +5,8 @@ closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a driver. Whe
 root, the copy of it that `fab provision --system` installed runs as root.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

@@ -4,6 +4,8 @@ Boards differ in paths and units, so all functions take the folder that stands f
 there or cannot be read is left out: a machine may show nothing at all.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from dataclasses import dataclass
@@ -128,7 +130,7 @@ def temperatures(sysfs=SYSFS):
     for folder in _folders(sysfs, "class/thermal/thermal_zone*"):
         found[_name(folder.name, text(folder / "type"))] = whole(folder / "temp")
     named = [(_hwmon_name(p), p) for p in _folders(sysfs, "class/hwmon/hwmon*/temp*_input")]
-    found |= {name: whole(path) for name, path in _apart(named)}
+    found.update((name, whole(path)) for name, path in _apart(named))
     celsius = {name: value for name, value in found.items() if value is not None}
     return {name: v / 1e3 if abs(v) > _HOTTEST else v for name, v in celsius.items()}
 

@@ -1,18 +1,26 @@
 """The environment that `fab provision` made on this board, described in environment.json.
 
 envs/N/              packages: a folder for PYTHONPATH
-vendors/             ICD files, where the system has none for the vendor's library
+vendors/             ICD files: of packages, and where the system has none for a vendor's library
 environment.json     which of it later runs use; switched in one step when it is whole
 """
 
+import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 from deploy.onboard.folder import new_in, place, unpack, write_json
+from deploy.onboard.wire import Refused
 
 RECORD = "environment.json"
+# Those of boards.toml come before ours. The last two are for PoCL, which links its kernels.
+SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "PATH")
+# Where Debian's packages have libraries. /etc/alternatives leads to the last two from the first.
+LIBRARIES = ("usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/blas",
+             "usr/lib/*-linux-gnu*/lapack")
 
 
 def provisioned(folder):
@@ -33,8 +41,10 @@ def provisioned(folder):
 def added(folder, extra):
     """Return the variables of a sample beside this process's: what was provisioned, and `extra`."""
     ours = provisioned(folder)
-    paths = [env["PYTHONPATH"] for env in (extra, ours) if "PYTHONPATH" in env]
-    joined = {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
+    joined = {
+        name: os.pathsep.join(env[name] for env in (extra, ours) if name in env)
+        for name in SEARCHED if name in extra or name in ours
+    }
     return dict(ours, **dict(extra, **joined))
 
 
@@ -49,12 +59,12 @@ def switch(folder, env):
     os.replace(place(folder, RECORD + ".new"), place(folder, RECORD))
     envs = place(folder, "envs")
     for name in os.listdir(envs) if os.path.isdir(envs) else []:
-        if os.path.join(envs, name) != env.get("PYTHONPATH"):
+        if not (env.get("PYTHONPATH", "") + "/").startswith(os.path.join(envs, name) + "/"):
             shutil.rmtree(os.path.join(envs, name), ignore_errors=True)
 
 
 def make(folder, payload):
-    """Unpack packages, a tar.gz of a site-packages folder, into a new folder; return its path."""
+    """Unpack a tar.gz of packages into a new folder; return its path."""
     target = place(folder, "envs", new_in(place(folder, "envs")))
     try:
         unpack(payload, target)
@@ -64,8 +74,44 @@ def make(folder, payload):
     return target
 
 
+def unpack_debs(folder, made):
+    """Unpack the Debian packages in a folder there; return the variables that lead to them."""
+    for deb in glob.glob(os.path.join(made, "*.deb")):
+        command = ["dpkg-deb", "--extract", deb, made]
+        done = subprocess.run(command, stderr=subprocess.PIPE, universal_newlines=True)
+        if done.returncode != 0:
+            shutil.rmtree(made, ignore_errors=True)
+            raise Refused("dpkg-deb: %s" % (done.stderr.strip().splitlines() or ["it failed"])[-1])
+        os.remove(deb)
+    for old in glob.glob(place(folder, "vendors", "packaged-*.icd")):
+        os.remove(old)
+    for icd in glob.glob(os.path.join(made, "etc/OpenCL/vendors/*.icd")):
+        os.makedirs(place(folder, "vendors"), exist_ok=True)
+        shutil.copy(icd, place(folder, "vendors", "packaged-" + os.path.basename(icd)))
+    for script in glob.glob(os.path.join(made, "usr/lib/*/libc.so")):
+        with open(script) as file:
+            text = file.read()
+        with open(script, "w") as file:  # ld finds libc_nonshared.a here, not in the system
+            file.write(text.replace(" /usr/lib/", " %s/usr/lib/" % made))
+
+    def folders(*patterns):
+        return [path for name in patterns for path in glob.glob(os.path.join(made, name))]
+
+    paths = {
+        "PYTHONPATH": folders("usr/lib/python3/dist-packages"),
+        "LD_LIBRARY_PATH": [os.environ.get("LD_LIBRARY_PATH"), *folders(*LIBRARIES)],
+        "LIBRARY_PATH": folders("usr/lib/*-linux-gnu*", "usr/lib/gcc/*/*"),
+        "PATH": [os.environ.get("PATH", os.defpath), *folders("usr/bin")],
+    }
+    return {name: os.pathsep.join(filter(None, paths[name])) for name in paths}
+
+
 def write_vendors(folder, system, libraries):
-    """Write ICD files for the libraries, beside those of the system's folder; return the folder."""
+    """Write ICD files for the libraries, beside those of the system's folder; return the folder.
+
+    If there is but one file in it, return that: many 32-bit programs, such as the loader of Debian
+    11, cannot read the folders of some file systems.
+    """
     target = place(folder, "vendors")
     os.makedirs(target, exist_ok=True)
     for name in os.listdir(system) if os.path.isdir(system) else []:
@@ -75,4 +121,5 @@ def write_vendors(folder, system, libraries):
         name = "provisioned-%s.icd" % os.path.basename(library).split(".so")[0]
         with open(os.path.join(target, name), "w") as file:
             file.write(library + "\n")
-    return target
+    names = os.listdir(target)
+    return os.path.join(target, *names) if len(names) == 1 else target

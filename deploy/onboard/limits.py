@@ -56,7 +56,8 @@ CLEAN = 600
 FETCH = 3600  # `fab collect`
 CASE_MARGIN = 60  # for each case of a run beside its own time limit
 APT = 1800  # each of the two commands of apt
-UNPACK = 3600  # wheels, up to 200 MiB packed, on a slow card
+UNPACK = 3600  # packages, up to 200 MiB packed, on a slow card
 
 # What a board says of itself.
+INSTALLED = 4 * MIB  # the list of its Debian packages, some 100 bytes for each
 NEWEST_GLIBC = 99  # 2.99: wheels for a newer one are not looked for

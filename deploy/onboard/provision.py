@@ -13,7 +13,7 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.folder import claimed
+from deploy.onboard.folder import claimed, place
 from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
@@ -48,6 +48,7 @@ def look(wire, request):
     found.update(
         implementation=sys.implementation.name, machine=platform.machine(), libc=libc(),
         lacking=lacking, drivers=drivers, apt=apt([request["debian"][name] for name in lacking]),
+        release=release(),
     )
     wire.emit("found", **found)
 
@@ -63,16 +64,53 @@ def libc():
     return [name] + [int(part) for part in version.split(".")[:2]]
 
 
+def release():
+    """Return what tells which Debian packages fit this system, or None where it has no dpkg.
+
+    The id and the codename are those of os-release(5).
+    """
+    if not shutil.which("dpkg-query"):
+        return None
+    about = dict.fromkeys(("ID", "VERSION_CODENAME"), "")
+    for line in (facts.read("/etc/os-release") or "").splitlines():
+        name, _, value = line.partition("=")
+        about[name] = value.strip("'\"")
+    architecture = subprocess.check_output(["dpkg", "--print-architecture"]).decode().strip()
+    return [about["ID"], about["VERSION_CODENAME"], architecture]
+
+
+def installed(wire, request):
+    """Send the packages that dpkg has installed, a line each."""
+    shown = "|".join("${%s}" % name for name in request["fields"])
+    lines = subprocess.check_output(["dpkg-query", "--show", "--showformat", shown + "\\n"])
+    wire.emit("installed", payload=lines, bytes=len(lines))
+
+
+def other_python():
+    """Return why what apt and dpkg install is not for this Python, or None."""
+    of_system = os.path.realpath(sys.executable) == os.path.realpath("/usr/bin/python3")
+    if sys.prefix == sys.base_prefix and of_system:
+        return None
+    return "%s is not the Python that apt installs for" % sys.executable
+
+
+def may_be_root():
+    """Tell whether this user is root, or may be with sudo and without a password."""
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with_sudo = shutil.which("sudo") and subprocess.call(["sudo", "-n", "true"], **quiet) == 0
+    return os.getuid() == 0 or bool(with_sudo)
+
+
 def apt(wanted):
     """Return what apt would do for those packages, and why it cannot; None where none is wanted."""
     if not wanted:
         return None
-    about = {"packages": wanted, "new": [], "may": False}
+    other = other_python()
+    about = {"packages": wanted, "new": [], "may": may_be_root(), "other_python": other}
     if not shutil.which("apt-get"):
         return dict(about, problem="the board has none")
-    of_system = os.path.realpath(sys.executable) == os.path.realpath("/usr/bin/python3")
-    if sys.prefix != sys.base_prefix or not of_system:
-        return dict(about, problem="%s is not the Python that apt installs for" % sys.executable)
+    if other:
+        return dict(about, problem=other)
     command = ["apt-get", "install", "--simulate", "--no-install-recommends"] + wanted
     try:
         done = subprocess.run(
@@ -86,9 +124,7 @@ def apt(wanted):
     new = [line.split()[1] for line in lines if line.startswith("Inst ")]
     if not new:
         return dict(about, problem=(said or ["nothing to install"])[-1])
-    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-    sudo = shutil.which("sudo") and subprocess.call(["sudo", "-n", "true"], **quiet) == 0
-    return dict(about, new=new, may=os.getuid() == 0 or bool(sudo), problem=None)
+    return dict(about, new=new, problem=None)
 
 
 def unnamed(request, icd_files):
@@ -115,36 +151,51 @@ def unnamed(request, icd_files):
 def install(wire, request):
     """Let apt install packages. What it prints is passed on."""
     command = ["apt-get", "install", "--yes", "--no-install-recommends"] + request["packages"]
-    for line in (["apt-get", "update"], command):
-        root = [] if os.getuid() == 0 else ["sudo", "-n"]
-        process = subprocess.Popen(
-            root + ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"] + line, cwd="/",
-            start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT)
-        end_group(process)
-        # Old lists may do, where the archive cannot be reached.
-        if reason or (process.returncode and line is command):
-            reason = reason or "ended with status %d" % process.returncode
-            wire.emit("done", reason="apt-get " + reason)
-            return
-    wire.emit("done", reason=None)
+    as_root(wire, ["apt-get", "update"])  # old lists may do, where the archive cannot be reached
+    wire.emit("done", reason=as_root(wire, command))
+
+
+def as_root(wire, command):
+    """Run a command as root, and pass on what it prints; return why it failed, or None."""
+    root = [] if os.getuid() == 0 else ["sudo", "-n"]
+    process = subprocess.Popen(
+        root + ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"] + command, cwd="/",
+        start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT)
+    end_group(process)
+    if not (reason or process.returncode):
+        return None
+    return "%s %s" % (command[0], reason or "ended with status %d" % process.returncode)
 
 
 def make(wire, request):
-    """Make an environment of the packages that come, write ICD files, and record both."""
-    folder = request["folder"]
+    """Make an environment of the packages that come, write ICD files, and record both.
+
+    request["packages"] is what comes: "wheels", unpacked; "debs" for the folder; or, for the whole
+    system, "system".
+    """
+    folder, reason = request["folder"], None
     with claimed(folder, request["holder"]):
         payload = io.BytesIO(wire.take(request["bytes"]))
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
         env = environment.provisioned(folder)
         if request["bytes"]:
-            env["PYTHONPATH"] = environment.make(folder, payload)
-        if request["drivers"]:
+            made = environment.make(folder, payload)
+            env = {name: env[name] for name in env if name not in environment.SEARCHED}
+        if request["packages"] == "wheels":
+            env["PYTHONPATH"] = made
+        elif request["packages"] == "debs":
+            env.update(environment.unpack_debs(folder, made))
+        elif request["packages"] == "system":
+            debs = sorted(glob.glob(os.path.join(made, "*.deb")))
+            reason = as_root(wire, ["dpkg", "--install"] + debs)
+            shutil.rmtree(made, ignore_errors=True)
+        if request["drivers"] or os.path.isdir(place(folder, "vendors")):
             system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
             env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
         os.sync()
         environment.switch(folder, env)
-    wire.emit("done")
+    wire.emit("done", reason=reason)

@@ -7,7 +7,7 @@ REQUESTS = {
     "sync": tree.sync, "run": runs.run, "fetch": runs.fetch, "clean": tree.clean,
     "points": points.points,
     "facts": facts.answer, "look": provision.look, "install": provision.install,
-    "make": provision.make, "helper": helper.helper,
+    "installed": provision.installed, "make": provision.make, "helper": helper.helper,
 }
 
 

@@ -51,7 +51,7 @@ class Emulated:
 
     def __init__(self, name, state=STATE):
         self.arch, self.folder = BOARDS[name], Path(state).resolve() / name
-        self.alias = name if name not in ARCHES else f"emulated-{name}".removesuffix("-arm64")
+        self.alias = name if name not in ARCHES else f"emulated-{name}".replace("-arm64", "")
         self.ssh_config = self.folder / "ssh_config"
 
     def start(self, say):

@@ -107,6 +107,7 @@ def _escaped(data):
 def _put_together(root, home):
     """Mount what belongs into the board's file system; of the root itself nothing can change."""
     vendors = f"{root}/etc/OpenCL/vendors"
+    os.makedirs(vendors, exist_ok=True)  # a board without a driver has no such folder
     drivers = {name: _content(f"{vendors}/{name}") for name in os.listdir(vendors)}
     _mount(root, root, None, _BIND)
     _read_only(root)

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,9 +16,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
+from deploy.apt import own_archive, own_settings
 from dev.emulate.inside import CACHE
 
-SUITES = {"12": ("bookworm",), "13": ("trixie", "trixie-backports")}  # the last one is preferred
+SUITES = {  # the last one is preferred
+    "11": ("bullseye",), "12": ("bookworm",), "13": ("trixie", "trixie-backports"),
+}
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 ARCHIVE = "http://deb.debian.org/debian"
@@ -30,6 +32,10 @@ _SYSTEM = (
 )
 _OPENCL = ("ocl-icd-libopencl1", "python3")
 _PYTHON = ("python3-numpy", "python3-pil", "python3-pyopencl")
+# What dpkg would say of the packages: `fab provision` asks which ones a board has.
+_STATUS = """for deb in "$1"/var/cache/apt/archives/*.deb; do
+dpkg-deb --field "$deb" && printf 'Status: install ok installed\\n\\n'
+done > "$1"/var/lib/dpkg/status"""
 _USERS = "board:*:1000:1000::/home/board:/bin/bash\n"
 _GROUPS = "board:*:1000:\n"
 
@@ -50,14 +56,16 @@ class Arch(NamedTuple):
     env: dict = MappingProxyType({})
 
 
+# As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
 ARCHES = {
-    # As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
     "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", (2, 183),
                   ("pocl-opencl-icd",)),
-    # There are no wheels for 32-bit ARM: a board has what its distribution packages.
     "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
-                  ("pocl-opencl-icd", *_PYTHON)),
+                  ("pocl-opencl-icd",)),
 }
+# One of Debian 11 has no driver either.
+ARCHES["arm64-bullseye"] = ARCHES["arm64"]._replace(release="11", packages=())
+ARCHES["armhf-bullseye"] = ARCHES["armhf"]._replace(release="11")
 
 
 def _mesa(driver, **env):
@@ -154,12 +162,14 @@ def _build(arch, root, lock):
     for old in (partial, settings):
         shutil.rmtree(old, ignore_errors=True)
     settings.mkdir()
+    (settings / "apt.conf").write_text(own_settings(), encoding="utf-8")
     suites = SUITES[arch.release]
     command = [
         "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
         f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
         f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
-        '--aptopt=APT::Install-Recommends "false"', *_options_of_apt(settings / "apt.conf"),
+        f"--extract-hook={_STATUS}",
+        '--aptopt=APT::Install-Recommends "false"', f"--aptopt={settings / 'apt.conf'}",
         f'--aptopt=APT::Default-Release "{suites[-1]}"',
         suites[0], str(partial), _sources(settings / "sources.list", suites),
     ]
@@ -182,34 +192,17 @@ def _build(arch, root, lock):
         shutil.rmtree(settings, ignore_errors=True)
 
 
-def _options_of_apt(file):
-    """Return the option that hands this machine's own way to the archive on: a proxy above all."""
-    text = _output("apt-config", "dump", "Acquire")
-    lines = [line for line in text.splitlines() if '""' not in line and "IndexTargets" not in line]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [f"--aptopt={file}"]
-
-
 def _sources(file, suites):
     """Return a file that names the suites in the archive which this machine's own Debian is from.
 
     Another distribution gets them from Debian.
     """
-    own, found = platform.freedesktop_os_release(), set()
-    if own["ID"] == "debian":
-        wanted = f"{own['VERSION_CODENAME']} main "
-        fields = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
-        lines = _output("apt-get", "indextargets", "--no-release-info", "--format", fields,
-                        "Created-By: Packages").splitlines()
-        found = {line.removeprefix(wanted) for line in lines if line.startswith(wanted)}
+    found = {address for suffix, component, address in own_archive("debian")
+             if not suffix and component == "main"}
     lines = [f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
              for archive in sorted(found) or [ARCHIVE] for suite in suites]
     file.write_text("".join(lines), encoding="utf-8")
     return str(file)
-
-
-def _output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def finish(arch, root):

@@ -1,5 +1,7 @@
 """How the kernels are launched: 64-bit atomics or not, work-groups, access pattern."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +41,7 @@ class Shape(NamedTuple):
 
     def params(self):
         """Return what a record keeps of it."""
-        return self._asdict() | {"local": str(self.local)}
+        return {**self._asdict(), "local": str(self.local)}
 
     def ndrange(self):
         """Return the global size and the local size."""
@@ -91,7 +93,7 @@ def built(queue, name, shape):
     info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
     defines = {"WORK_GROUP": shape.local} | ({"DP4A": 1} if has_dp4a(device) else {})
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
-    kernel = cl.Kernel(build(queue.context, KERNELS[name], defines | stated), name)
+    kernel = cl.Kernel(build(queue.context, KERNELS[name], {**defines, **stated}), name)
     if stated and kernel.get_work_group_info(info, device) < shape.local:
         kernel = cl.Kernel(build(queue.context, KERNELS[name], defines), name)
     return kernel, shape.fit(kernel.get_work_group_info(info, device))

@@ -75,7 +75,8 @@ def main(args):
         print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
         names = [WITHOUT_ATOMICS]
     cli.pin(args, about, names)
-    params = cli.parameters(args, "seed", "data") | {"image": source, "atomics": lacking or "work"}
+    params = cli.parameters(args, "seed", "data")
+    params.update(image=source, atomics=lacking or "work")
     status, passes, between = PASSED, {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
@@ -92,7 +93,7 @@ def main(args):
             shape = launch.per_pixels(chosen, limits, image.size, 8)
         kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
-            cli.built(args, about, params | shape.params(), {name: kernel})
+            cli.built(args, about, {**params, **shape.params()}, {name: kernel})
             continue
 
         # Make room for the sums: two numbers; without atomics, two for each work-group.
@@ -125,7 +126,8 @@ def main(args):
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,
-            params | shape.params(), about, cli.environment(args.sysfs) | measured.machine,
+            {**params, **shape.params()}, about,
+            {**cli.environment(args.sysfs), **measured.machine},
             measured.timing, measured.metrics, found.values(expected, image),
         ), found.array())
     if args.kernel == "all" and passes and args.caches == "warm":  # which a whole pass leaves

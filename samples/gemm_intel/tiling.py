@@ -6,7 +6,8 @@ gemm_nn goes through k in steps of size_k; for gemm_nt, size_k is 1.
 
 import argparse
 from dataclasses import asdict
-from math import isqrt, lcm, prod
+from functools import reduce
+from math import gcd, isqrt, prod
 from typing import NamedTuple
 
 from common.constraints import Space
@@ -53,6 +54,11 @@ def kernels(defaults):
                           "space": asdict(space),
                           "flags": {each: OPTIONS[each] for each in used}})
     return described
+
+
+def _multiple(*numbers):
+    """Return the smallest number that all of them divide."""
+    return reduce(lambda a, b: a * b // gcd(a, b), numbers)
 
 
 def order(text):
@@ -136,7 +142,7 @@ class Rules:
         for names in _DIVIDE if self.strict else ():
             product = prod(getattr(tiles, name) for name in names)
             if self.order % product:
-                unit = lcm(*tiles.block())
+                unit = _multiple(*tiles.block())
                 whole = f"--size {-(-self.order // unit) * unit} would do"
                 multiple = f"--size {self.order} is not a multiple of {product}"
                 yield names, f"with --strict, {multiple}; {whole}"
@@ -153,7 +159,7 @@ class Rules:
             return
         # A square of whole blocks and whole strides that is no larger than the limit.
         fits = isqrt(min(one, whole // 3) // self._itemsize)
-        fits = fits - fits % lcm(*tiles.block(), self._unit) or 1
+        fits = fits - fits % _multiple(*tiles.block(), self._unit) or 1
         problem += f" {size_text(need)}; --size {fits} would do"
         raise UsageError(f"--size {self.order}: the device {problem}")
 

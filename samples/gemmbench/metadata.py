@@ -11,6 +11,8 @@ halves says so with `"arithmetic": "H"`, and is checked less strictly. The texts
 and `generator` (the program that wrote the kernel) may stand there; they are shown and recorded.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
@@ -136,8 +138,9 @@ def find(folder, patterns):
         raise UsageError(f"--kernels {printable(str(folder))} {about}")
     found, faults = {}, {}
     for pattern in patterns:
-        name = "*" if pattern == "all" else pattern.removesuffix(".json")
-        paths = [Path(folder, file) for file in have if fnmatchcase(file, f"{name}.json")]
+        name = pattern[:-5] if pattern.endswith(".json") else pattern
+        paths = [Path(folder, file) for file in have
+                 if pattern == "all" or fnmatchcase(file, f"{name}.json")]
         if "/" in pattern:
             paths = [Path(f"{name}.json")]
         elif not paths:

@@ -157,10 +157,10 @@ def point(args, queue, limits, about, meta):
                                   flop_convention=convention)
         rates = found.times.statistics(flop / 1e9)
         print("\n".join(measured(args, found, flop / 1e9, copies)))
-        checked |= {
-            "machine": found.machine, "timing": found.timing | copies,
-            "metrics": found.metrics | {"statistics": rates},
-        }
+        checked.update(
+            machine=found.machine, timing={**found.timing, **copies},
+            metrics={**found.metrics, "statistics": rates},
+        )
 
     # Say and record what was found.
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
@@ -174,9 +174,10 @@ def point(args, queue, limits, about, meta):
 
 def save(args, about, meta, status, reason, chosen=None, output=None, machine=(), **groups):
     """Append the record of a point to the file of --json; `chosen` are parameters of a run."""
-    params = meta.params() | cli.parameters(args, "size", "seed", "data", "guards")
-    params |= {"pin": args.pin, "transfers": "not counted", **(chosen or {})}
-    environment = cli.environment(args.sysfs) | dict(machine)
+    asked = cli.parameters(args, "size", "seed", "data", "guards")
+    params = {**meta.params(), **asked, "pin": args.pin, "transfers": "not counted",
+              **(chosen or {})}
+    environment = {**cli.environment(args.sysfs), **dict(machine)}
     cli.save(args, Record("gemmbench", meta.name, status, reason, params, about, environment,
                           **groups), output)
 

@@ -121,21 +121,21 @@ class Result:
         if self._recorded:
             return
         problem = self.problem
-        params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
-        params |= dict(zip(("lda", "ldb", "ldc"), problem.leading))
+        params = {**cli.parameters(args, *_OPTIONS), "size": str(problem.size)}
+        params.update(zip(("lda", "ldb", "ldc"), problem.leading))
         if problem.batch > 1:
             params["batch"] = problem.batch
         if self.built:
-            params |= self.built.plan.params
+            params.update(self.built.plan.params)
             params["local"] = "x".join(map(str, self.built.plan.local_size))
         if self.version:
             params["library"] = self.version
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         found = self.found or measuring.Measured()
         if self.times:
-            timing = asdict(self.times) | self.batch._asdict()
+            timing = {**asdict(self.times), **self.batch._asdict()}
             metrics = gemm.metrics(problem, self.times, problem.unit)
-            metrics = found.metrics | metrics | {"ratios": self.ratios}
+            metrics = {**found.metrics, **metrics, "ratios": self.ratios}
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
             metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
@@ -143,7 +143,7 @@ class Result:
             metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
         cli.save(args, Record(
             "mygemm", self.name, self.status, self.reason, params=params, device=about,
-            environment=cli.environment(args.sysfs) | found.machine, timing=timing,
+            environment={**cli.environment(args.sysfs), **found.machine}, timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
         ), self.output if self.built and self.reason != record.UNFINISHED else None)
 

@@ -1,10 +1,11 @@
 """From a kernel and its parameters to build options, NDRange, and what is launched beside it."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import pyopencl as cl
 

@@ -69,7 +69,7 @@ def main(args):
     args.progress.now("building sgemm.cl")
     local = limits.fit(LOCAL, chosen.max_work_group_size)
     stated = {"GROUP_X": local[0], "GROUP_Y": local[1]} if about["type"] == "gpu" else {}
-    stated |= {"FEW_REGISTERS": 1} if about["name"].lower().startswith("mali-t") else {}
+    stated.update({"FEW_REGISTERS": 1} if about["name"].lower().startswith("mali-t") else {})
     program = build(queue.context, SOURCE, stated)
     if args.build_only:
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
@@ -123,8 +123,8 @@ def main(args):
         status = WRONG_RESULT if check.reason else status
         cli.save(args, Record(
             "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
-            about, cli.environment(args.sysfs) | found.machine, found.timing, found.metrics,
-            check.values(inputs, result),
+            about, {**cli.environment(args.sysfs), **found.machine}, found.timing,
+            found.metrics, check.values(inputs, result),
         ), result)
     return status
 

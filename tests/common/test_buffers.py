@@ -1,9 +1,12 @@
 """Guarded zero-copy buffers: a write outside is seen, a read outside spoils the result."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyopencl as cl
 import pytest
 
+from common import buffers
 from common.buffers import GuardedBuffer, guard_pattern
 
 SOURCE = """
@@ -83,3 +86,24 @@ def test_mapping_twice_gives_the_same_memory_on_a_cpu(queue):
         with buffer.map(cl.map_flags.READ) as array:
             addresses.add(array.ctypes.data)
     assert len(addresses) == 1
+
+
+@pytest.mark.parametrize("at", [12, 12 + 1023])
+def test_a_driver_that_forgets_where_a_sub_buffer_begins_gets_none(queue, kernels, at, monkeypatch):
+    monkeypatch.setattr(buffers, "_forgets_origins", lambda device: True)
+    buffer = GuardedBuffer(queue, (12,))
+    assert buffer.device.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) is None
+    buffer.write(np.zeros(12))
+    assert buffer.intact()
+    kernels[0](queue, (1,), None, buffer.device, np.int32(at)).wait()
+    assert not buffer.intact()
+    assert not buffer.read().any()
+
+
+@pytest.mark.parametrize(("version", "forgets"), [
+    ("OpenCL 1.2 pocl 1.6, None+Asserts, LLVM 9.0.1", True),
+    ("OpenCL 3.0 PoCL 3.1+debian  Linux", False), ("OpenCL 2.1 v1.r9p0", False),
+])
+def test_pocl_1_forgets_where_a_sub_buffer_begins(version, forgets):
+    platform = SimpleNamespace(version=version)
+    assert buffers._forgets_origins(SimpleNamespace(platform=platform)) is forgets

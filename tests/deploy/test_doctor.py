@@ -87,7 +87,7 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
 @pytest.mark.parametrize(
     ("changes", "level", "what", "todo"),
     [
-        ({"python": {"path": "/usr/bin/python3", "version": "3.6.9"}}, "FAIL", "python3", "3.10"),
+        ({"python": {"path": "/usr/bin/python3", "version": "3.6.9"}}, "FAIL", "python3", "3.8"),
         ({"packages": missing("pyopencl")}, "FAIL", "pyopencl", "apt install python3-pyopencl"),
         ({"packages": missing("numpy")}, "FAIL", "numpy", "apt install python3-numpy"),
         ({"packages": missing("PIL")}, "note", "PIL", "apt install python3-pil"),

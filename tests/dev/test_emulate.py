@@ -11,7 +11,7 @@ from test_deploy_ssh import processes_with, until
 
 from common.errors import UsageError
 from common.profiles import PROFILES
-from deploy import boards, samples, ssh
+from deploy import apt, boards, samples, ssh
 from deploy.errors import BoardError
 from dev.emulate import inside, root
 from dev.emulate.__main__ import main
@@ -60,7 +60,7 @@ def tools(tmp_path, monkeypatch):
 def builder(tools, tmp_path, monkeypatch):
     """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
     monkeypatch.setattr(root, "KEYRING", tmp_path)
-    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: DEBIAN)
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: DEBIAN)
     for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen", "dpkg-deb"):
         tools(name)
     tools("apt-get", FAKE_APT)
@@ -93,6 +93,7 @@ def test_a_board_is_built_once(builder):
     assert folder == root.build(ARM64, said.append)
     assert len(said) == 1
     assert "--arch=arm64" in log.read_text()
+    assert "var/lib/dpkg/status" in log.read_text()  # what dpkg then says is installed
     assert log.read_text().count("--variant=extract") == 1
     assert not (folder / "etc/apt/apt.conf.d/99mmdebstrap").exists()
     assert "board:*:1000:1000::/home/board" in (folder / "etc/passwd").read_text()
@@ -122,7 +123,7 @@ def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(bui
 
 
 def test_another_distribution_takes_debians_own_archive(builder, monkeypatch):
-    monkeypatch.setattr(root.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
     log = builder()
     root.build(ARM64, print)
     assert "mirror.invalid" not in log.read_text()
@@ -267,6 +268,8 @@ def test_stopping_what_does_not_run(tmp_path):
 @pytest.mark.parametrize(
     ("board", "command"),
     [("arm64", "make board"), ("armhf", "make board ARCH=armhf"),
+     ("arm64-bullseye", "make board RELEASE=bullseye"),
+     ("armhf-bullseye", "make board ARCH=armhf RELEASE=bullseye"),
      ("mali-g57", "make board GPU=mali-g57")],
 )
 def test_how_to_start_a_board_that_does_not_run(tmp_path, board, command):
@@ -287,5 +290,5 @@ def test_a_board_that_there_is_not(do, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["emulate", do, "mali-g53"])
     assert main() == 2
     said = capsys.readouterr().err
-    assert said.startswith("emulate: error: mali-g53: no such board; there are: arm64, armhf, mali")
+    assert said.startswith("emulate: error: mali-g53: no such board; there are: arm64, armhf, arm")
     assert said.count("\n") == 1

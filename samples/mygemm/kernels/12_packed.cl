@@ -76,8 +76,9 @@
 
 
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
- * outside of a matrix does no harm; of address spaces a CPU has but one. */
-#ifdef PREFETCH
+ * outside of a matrix does no harm; of address spaces a CPU has but one. Older compilers, such as
+ * clang 9, refuse the pointer. */
+#if defined(PREFETCH) && __clang_major__ >= 14
 #define PREFETCH_READ(p) __builtin_prefetch((const void *)(size_t)(p), 0)
 #define PREFETCH_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
 #else
