@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import buffers, device, drivers, isolation, manifest, outputs, program, record
+from common import buffers, device, drivers, icd, isolation, manifest, outputs, program, record
 from common.arguments import Parser, count, number, positive
 from common.errors import (
     INTERRUPTED,
@@ -140,6 +140,7 @@ def run(main, options, argv=None):
     )
     try:
         args = options.parse_args(argv, namespace=args)
+        icd.heed_oclgrind()
         if args.list:
             print("\n".join(device.listing()))
             status = PASSED

@@ -21,7 +21,7 @@ from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
-_TAKES_WORDS = ("run", "sweep", "replay")
+_TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 
 
 class Board:

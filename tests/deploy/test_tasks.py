@@ -64,7 +64,7 @@ def test_a_sweep_with_an_option_that_there_is_not_has_one_line(deployed, fab):
         (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
         (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
-        (("list", "--", "ls"), "options after -- are for run, sweep, replay only"),
+        (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
         (("sweep", "none"), "none: "),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),
         (("sweep", "hello", "--budget", "x"), "--budget x: give a whole number"),

@@ -80,6 +80,33 @@ def test_a_board_in_use_says_so(bench):
     member.forget([])
 
 
+WRITES = """
+import os, sys
+sys.path.insert(0, os.environ["STUB_ROOT"])
+from common.record import Record, append
+keep, json = (sys.argv[sys.argv.index(name) + 1] for name in ("--keep", "--json"))
+os.makedirs(keep + "/deep")
+for path in (keep + "/deep/0-k.bin", os.environ["LOG"], keep + "/.hidden"):
+    open(path, "w").write(path)
+append(json, Record("stub", "k", "passed"))
+"""
+
+
+def test_files_that_a_sample_writes_come_back(bench, tmp_path):
+    (bench.folder / "run.py").write_text(WRITES)
+    member, folder = connected(bench), tmp_path / "came"
+    done = member.once("stub", ["--keep", f"{folder}/kept"], 60, {"LOG": f"{folder}/log"},
+                       str(folder))
+    assert done.reason.startswith("its files are too large: 1 file of ")  # none such can be
+    came = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert came == {"kept/deep/0-k.bin", "log"}
+    there = (folder / "log").read_text()
+    assert there.startswith(str(bench.root / "board" / "points"))
+    member.forget(["once"])
+    connected(bench).forget([])
+    assert kept(bench) == []
+
+
 def test_how_a_point_ended(bench):
     member = connected(bench)
     late = member.run(asked("a1", "--do", "hang", limit_s=1))
