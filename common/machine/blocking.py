@@ -6,6 +6,7 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 """
 
 import platform
+from heapq import heapreplace
 
 from common.machine.caches import cache_bytes
 
@@ -14,6 +15,7 @@ _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
+_MORE = 4  # times as many shares as cores, at most, where the cores differ
 _WORTH = 2**21  # floating-point operations that are worth waking another core for
 
 
@@ -42,22 +44,41 @@ def blocks(given, native, itemsize, memory, cpu):
             depth //= 2
 
 
-def shares(size, params, groups):
+def shares(size, params, groups, speeds=(1.0,)):
     """Return how many work-groups, at most `groups`, go over the columns and the rows of C.
 
     The largest share shall be the least work for each k: an element of C is a multiplication, one
     of A that is packed costs as much as about WIDTH of them, and one of B twice that. `params` are
     of blocks().
+
+    Where the `speeds` of the cores differ, up to _MORE times as many are made: OpenCL does not let
+    a program choose which core makes which work-group, but a core that is done takes another. So a
+    big core makes several while a little one makes one, and the last one to end counts.
     """
-    most = max(1, min(groups, size.flop() // _WORTH))
+    uneven = len(set(speeds)) > 1
+    most = max(1, min(groups * (_MORE if uneven else 1), size.flop() // _WORTH))
+    rounds = [last_end(count, speeds) if uneven else 1 for count in range(most + 1)]
 
     def work(shape):
         width, height = (
-            -(-n // (groups * unit)) * unit
-            for n, groups, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
+            -(-n // (parts * unit)) * unit
+            for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
         )
         packed = 2 * width + height * -(-width // params["NC"])
-        return width * height + params["WIDTH"] * packed, shape[0] * shape[1]
+        count = shape[0] * shape[1]
+        return rounds[count] * (width * height + params["WIDTH"] * packed), count
 
     shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
     return min(shapes, key=work)
+
+
+def last_end(count, speeds):
+    """Return when the last of `count` equal shares ends, if a core that is free takes the next.
+
+    The fastest core takes 1 for a share. Of cores that are free at once, the slowest is the first.
+    """
+    free = [(0.0, speed) for speed in sorted(speeds)]
+    for _ in range(count):
+        at, speed = free[0]
+        heapreplace(free, (at + 1 / speed, speed))
+    return max(free)[0]
