@@ -17,17 +17,21 @@ RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"
 _CLOSING = 30  # seconds
 _SECURE = "tls://"
-# All workers are in this process, and a point is long: what Dask measures of itself, some hundred
-# times a second for each worker, would take most of the processor.
+# All workers are in this process, a point is long, and needs no data of others: what Dask measures
+# and looks for, some hundred times a second for each worker, would take most of the processor.
 _SPARING = {
     "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.tick.interval": "1h",
+    "distributed.admin.tick.cycle": "1h",
     "distributed.admin.system-monitor.interval": "1h",
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.client.scheduler-info-interval": "1h",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.use-file-locking": False,
 }
+_SELDOM = 3600e3  # milliseconds
 
 
 def connect(scheduler=None):
@@ -60,6 +64,9 @@ class BoardWorker(Worker):
             security=client.security, **more,
         )
         self.member, self.lost, self.gone = member, None, threading.Event()
+        seldom = ("find-missing", "heartbeat") if client.cluster else ("find-missing",)
+        for name in seldom:
+            self.periodic_callbacks[name].callback_time = _SELDOM
 
     def start_http_server(self, *_, **__):
         """Start none."""
@@ -144,12 +151,6 @@ def join(sample, options, limit_s):
     with _noticed():
         described = member.describe(sample, options, limit_s)
         return member.board.name, member.plan, described, left
-
-
-def offer(kind):
-    """Make the worker one for points of a kind of device."""
-    worker = get_worker()
-    sync(worker.loop, worker.set_resources, **{kind: 1})
 
 
 def run(asked):
