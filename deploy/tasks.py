@@ -57,7 +57,7 @@ def _run(c, host, cases_of, verbose):
 
 
 @task(help={
-    **HOST, "experiment": "a .toml file, SAMPLE/NAME in samples/, or a sample; see "
+    **HOST, "experiment": "a sample, SAMPLE/NAME in samples/, or a .toml file; see "
     "docs/experiments.md", "kernel": "the kernel whose parameters are tried",
     "budget": "number of points; this and the next three stand in place of the file's",
     "seed": "of a search that is random or learns", "limit": "seconds for a point",

@@ -107,14 +107,15 @@ def _end(process):
 @contextmanager
 def pool(workers):
     """Return threads that run samples. If the block ends early, as by Ctrl-C, so do their runs."""
-    with ThreadPoolExecutor(workers) as threads:
-        try:
-            yield threads
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for process in list(_running):
-                _end(process)
-            raise
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield threads
+    except BaseException:
+        threads.shutdown(wait=False, cancel_futures=True)  # what runs elsewhere is not ours to end
+        for process in list(_running):
+            _end(process)
+        raise
+    threads.shutdown()
 
 
 def _reason(status, limit_s, said, records, errors):

@@ -2,7 +2,6 @@
 
 from contextlib import closing, contextmanager
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 
 from common.errors import OPENCL_FAILURE, SampleError, worst
@@ -32,8 +31,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     with closing(Runs(path)) as kept, _attended(boards, scheduler) as (client, attendants):
         task = Sweep(experiment, client, attendants, kept, show, wait_s)
         try:
-            if not scheduler and find_spec("bokeh"):  # without it there is no dashboard
-                show.line(f"Dask's dashboard: {client.dashboard_link}")
+            if address := workers.dashboard(client):
+                show.line(f"Dask's dashboard: {address}")
             with SCREEN.showing(show.progress):
                 task.carry_out()
         finally:

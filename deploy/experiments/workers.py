@@ -1,9 +1,11 @@
 """Dask's workers: one for each board, as long as that can be reached."""
 
 import logging
+import sys
 import tempfile
 import threading
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import dask
 from distributed import Client, LocalCluster, Security, Worker, get_worker
@@ -32,6 +34,7 @@ _SPARING = {
     "distributed.worker.use-file-locking": False,
 }
 _SELDOM = 3600e3  # milliseconds
+_TURN = 0.1  # seconds; a thread that waits for Python's lock asks for it each time: 1,000 may wait
 
 
 def connect(scheduler=None):
@@ -43,6 +46,7 @@ def connect(scheduler=None):
     for name in ("distributed", "distributed.worker", "distributed.scheduler"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set(_SPARING)
+    sys.setswitchinterval(_TURN)
     if scheduler is None:
         cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0",
                                silence_logs=logging.CRITICAL)
@@ -53,6 +57,16 @@ def connect(scheduler=None):
         return Client(scheduler, security=Security(require_encryption=True), timeout=15)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"--scheduler {scheduler}: {error}") from error
+
+
+def dashboard(client):
+    """Return the address of Dask's dashboard, or None: without bokeh there is none."""
+    if not find_spec("bokeh"):
+        return None
+    if not client.cluster:
+        return client.dashboard_link
+    # Dask would name this machine, where nothing listens beyond loopback.
+    return f"http://127.0.0.1:{client.cluster.scheduler.services['dashboard'].port}/status"
 
 
 class BoardWorker(Worker):

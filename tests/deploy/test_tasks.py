@@ -66,6 +66,8 @@ def test_a_sweep_with_an_option_that_there_is_not_has_one_line(deployed, fab):
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
         (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
         (("sweep", "none"), "none: "),
+        (("sweep",), "fab sweep needs EXPERIMENT: a sample, "),
+        (("run", "--case", "x"), "fab run needs SAMPLE: a name from `fab list`"),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),
         (("sweep", "hello", "--budget", "x"), "--budget x: give a whole number"),
         (("sweep", "hello", "--scheduler", "tcp://h"), "it must begin with tls://"),

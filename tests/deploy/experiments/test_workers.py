@@ -1,6 +1,7 @@
 """Dask in this process: nothing of it can be reached from elsewhere."""
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +37,14 @@ def test_nothing_listens_beyond_loopback():
         assert listening() <= {"0100007F"}
         assert client.submit(lambda: 1).result() == 1
         sync(client.loop, worker.close)
+
+
+def test_the_dashboards_address_is_where_it_listens(monkeypatch):
+    with workers.connect() as client:
+        monkeypatch.setattr(workers, "find_spec", lambda _: None)
+        assert workers.dashboard(client) is None
+        monkeypatch.setattr(workers, "find_spec", lambda _: "bokeh")
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status", workers.dashboard(client))
 
 
 def test_no_scheduler_without_tls():
