@@ -8,7 +8,7 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 import platform
 from heapq import heapreplace
 
-from common.machine.caches import cache_bytes
+from common.machine.caches import cache_bytes, speeds
 
 _VECTORS = (16, 8, 4, 2, 1)
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
@@ -44,20 +44,23 @@ def blocks(given, native, itemsize, memory, cpu):
             depth //= 2
 
 
-def shares(size, params, groups, speeds=(1.0,)):
-    """Return how many work-groups, at most `groups`, go over the columns and the rows of C.
+def shares(size, params, units, cpu):
+    """Return how many work-groups go over the columns and the rows of C: at most GROUPS for each
+    of the `units` of a device, or for each core of a `cpu` that this process runs on.
 
     The largest share shall be the least work for each k: an element of C is a multiplication, one
     of A that is packed costs as much as about WIDTH of them, and one of B twice that. `params` are
     of blocks().
 
-    Where the `speeds` of the cores differ, up to _MORE times as many are made: OpenCL does not let
-    a program choose which core makes which work-group, but a core that is done takes another. So a
-    big core makes several while a little one makes one, and the last one to end counts.
+    Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
+    choose which core makes which work-group, but a core that is done takes another. So a big core
+    makes several while a little one makes one, and the last one to end counts.
     """
-    uneven = len(set(speeds)) > 1
-    most = max(1, min(groups * (_MORE if uneven else 1), size.flop() // _WORTH))
-    rounds = [last_end(count, speeds) if uneven else 1 for count in range(most + 1)]
+    each = speeds()[:units] if cpu else (1.0,) * units
+    uneven = len(set(each)) > 1
+    groups = len(each) * params["GROUPS"] * (_MORE if uneven else 1)
+    most = max(1, min(groups, size.flop() // _WORTH))
+    rounds = [last_end(count, each) if uneven else 1 for count in range(most + 1)]
 
     def work(shape):
         width, height = (

@@ -17,7 +17,7 @@ from common.constraints import VECTORS
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
-from common.machine import blocking, caches, tiles
+from common.machine import blocking, tiles
 from common.tuned import find
 
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
@@ -116,10 +116,8 @@ def _packed_start(given, problem, limits, device):
 
 
 def _packed_groups(problem, params, device):
-    units = device.max_compute_units
-    speeds = caches.speeds() if type_of(device) == "cpu" else (1.0,) * units
-    groups = min(units, len(speeds)) * params["GROUPS"]
-    return blocking.shares(problem.size, params, groups, speeds)
+    on_cpu = type_of(device) == "cpu"
+    return blocking.shares(problem.size, params, device.max_compute_units, on_cpu)
 
 
 def _packed_more(problem, params, limits, device):

@@ -12,7 +12,7 @@ from conftest import exhaustive_but, sample_module
 from common import device
 from common.errors import UsageError
 from common.gemm import Problem, Size
-from common.machine import blocking, caches
+from common.machine import blocking
 from common.stream import Stream
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -168,7 +168,7 @@ def plan(sample_modules, monkeypatch, queue):
     def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, speeds=None,
              **params):
         even = (1.0,) * what.max_compute_units
-        monkeypatch.setattr(caches, "speeds", lambda: speeds or even)
+        monkeypatch.setattr(blocking, "speeds", lambda: speeds or even)
         monkeypatch.setattr(blocking.platform, "machine", lambda: machine)
         monkeypatch.setattr(blocking, "cache_bytes", lambda level: (l1, l2)[level - 1])
         problem = Problem(size, dtype, size.K, size.N, size.N)
