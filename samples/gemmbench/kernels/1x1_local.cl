@@ -19,9 +19,10 @@ __kernel void gemm(__global const float *restrict A, __global const float *restr
     __local float room[ROOM];
     const size_t j = get_global_id(0), i = get_global_id(1);
     const uint columns = get_local_size(0), column = get_local_id(0);
-    if (get_local_size(1) > ROOM)
+    const uint rows = get_local_size(1); /* Mesa's compiler for G52 hangs at a division of size_t */
+    if (rows > ROOM)
         return; /* no room for a single element of each row */
-    const uint length = ROOM / get_local_size(1); /* of a chunk */
+    const uint length = ROOM / rows; /* of a chunk */
     __local float *chunk = room + get_local_id(1) * length;
 
     float sum = 0;

@@ -32,7 +32,9 @@ __kernel void gemm(__global const REAL *restrict A, __global const REAL *restric
                    __global REAL *restrict C, REAL alpha, REAL beta, uint n)
 {
     const size_t i = get_global_id(1), j = WIDTH * get_global_id(0);
-    VECTOR sums[WIDTH] = {(VECTOR)(0)};
+    VECTOR sums[WIDTH];
+    for (uint c = 0; c < WIDTH; c++)
+        sums[c] = (VECTOR)(0);
     for (size_t k = 0; k < n;) {
         for (uint vector = 0; vector < DK; vector++, k += WIDTH) {
             const VECTOR a = VLOAD(0, A + i * n + k);
