@@ -20,9 +20,11 @@ IN_USE = "the board is in use"
 _CLOSING = 30  # seconds
 _SECURE = "tls://"
 # All workers are in this process, a point is long, and needs no data of others: what Dask measures
-# and looks for, some hundred times a second for each worker, would take most of the processor.
+# and looks for, some hundred times a second for each worker, would take most of the processor; its
+# logs would take 40 KB for each point.
 _SPARING = {
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.low-level-log-length": 10,
     "distributed.admin.tick.interval": "1h",
     "distributed.admin.tick.cycle": "1h",
     "distributed.admin.system-monitor.interval": "1h",

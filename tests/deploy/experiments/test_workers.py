@@ -26,12 +26,20 @@ def listening():
             if line[3] == "0A" and f"socket:[{line[9]}]" in mine}
 
 
+async def begin(client):
+    return await workers.BoardWorker(client, SimpleNamespace(board=SimpleNamespace(name="x")))
+
+
+def test_points_leave_nothing_in_memory():
+    with workers.connect() as client:
+        worker = sync(client.loop, begin, client)
+        for number in range(20):
+            assert client.submit(lambda n: n, number).result() == number
+        assert max(len(worker.state.log), len(worker.state.stimulus_log)) <= 10
+        sync(client.loop, worker.close)
+
+
 def test_nothing_listens_beyond_loopback():
-    member = SimpleNamespace(board=SimpleNamespace(name="x"))
-
-    async def begin(client):
-        return await workers.BoardWorker(client, member)
-
     with workers.connect() as client:
         worker = sync(client.loop, begin, client)
         assert listening() <= {"0100007F"}
