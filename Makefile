@@ -41,7 +41,7 @@ board-stop: $(READY)
 	@$(BIN)/python -m dev.emulate stop
 
 # These cases build the same kernels, with the same options, as another case.
-BUILT_ELSEWHERE := documented,embedded,odd,seeded,strides,white
+BUILT_ELSEWHERE := batch,documented,embedded,odd,seeded,strides,white
 comma := ,
 mali: $(READY)
 	@for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate start $$gpu || exit; done

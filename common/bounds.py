@@ -28,7 +28,7 @@ class Spread:
     0, and float16."""
 
     def __init__(self, alpha, A, B, beta, C):
-        K = A.shape[1]
+        K = A.shape[-1]
         squares_of_A, squares_of_B = (x.astype(np.float32) ** 2 for x in (A, B))
         squares = (squares_of_A @ squares_of_B).astype(float)
         addend = np.abs(C.astype(float))
@@ -77,13 +77,13 @@ class Expected:
     0, and 77 shows only that beta was forgotten.
     """
 
-    def __init__(self, size, dtype, data, seed, alpha, beta, nearest=True):
-        """Draw the inputs; `data` is of gemm.INPUTS.
+    def __init__(self, size, dtype, data, seed, alpha, beta, nearest=True, batch=1):
+        """Draw the inputs, of a batch for each product; `data` is of gemm.INPUTS.
 
         `nearest` tells whether the device rounds half precision to nearest. Raises UsageError where
         the result overflows.
         """
-        self.inputs = gemm.INPUTS[data](size, seed, dtype)
+        self.inputs = gemm.INPUTS[data](size, seed, dtype, batch)
         self._alpha, self._exact, self._nearest = alpha, data == "integer", nearest
         self.unread = 77 if self.inputs[2].dtype.kind == "i" else np.nan
         self.cases = [self._case(alpha, each) for each in gemm.checked_betas(data, beta)]

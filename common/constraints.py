@@ -155,7 +155,7 @@ def broken(space, params, known):
     """Return a message for each constraint that the parameters break. `known` is of facts()."""
     values = {**known, **params}
     messages = [
-        f"{_options_in(text, params)}: {explain(text, values)}"
+        _options_in(text, params) + explain(text, values)
         for text in space.constraints
         if not _holds(text, values)
     ]
@@ -163,7 +163,7 @@ def broken(space, params, known):
         return messages
     for text, limit, message in _device_rules(tuple(space.local), space.local_bytes):
         if (need := evaluate(text, values)) > (most := values[limit]):
-            return [f"{_options_in(text, params)}: {message.format(need, most)}"]
+            return [_options_in(text, params) + message.format(need, most)]
     return []
 
 
@@ -175,8 +175,10 @@ def _holds(text, values):
 
 
 def _options_in(text, params):
-    """Return the parameters that stand in an expression, as the options that give them."""
-    return options({name: params[name] for name in params if name in _compiled(text)[1]})
+    """Return the parameters that stand in an expression, as the options that give them, and a
+    colon; nothing where there are none."""
+    found = options({name: params[name] for name in params if name in _compiled(text)[1]})
+    return found and f"{found}: "
 
 
 def explain(text, values):

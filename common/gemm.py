@@ -5,6 +5,7 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 
 import argparse
 from dataclasses import dataclass
+from math import prod
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from common import cli, rng
 from common.digest import digest
 from common.errors import Unsupported, UsageError
-from common.text import size_text
+from common.room import buffer_bytes, require_room
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
@@ -22,6 +23,7 @@ _REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C 
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4, or all that 8 bits hold
 MOST_SIZES = 1000  # of a range
+MOST_PRODUCTS = 65535  # of a batch: the work-groups that CUDA allows in dimension 2 of an NDRange
 PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16, "int8": np.int8}
 REAL = dict(zip(map(np.dtype, PRECISIONS.values()), ("float", "double", "half", "char")))
 
@@ -42,13 +44,29 @@ class Size(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One GEMM: `lda`, `ldb` and `ldc` in elements, at least K, N and N."""
+    """One GEMM: `lda`, `ldb` and `ldc` in elements, at least K, N and N.
+
+    A `batch` is so many of them, with matrices of their own that follow each other in memory.
+    """
 
     size: Size
     dtype: np.dtype
     lda: int
     ldb: int
     ldc: int
+    batch: int = 1
+
+    def __str__(self):
+        return f"{self.size}{f', {self.batch} products' if self.batch > 1 else ''}"
+
+    @property
+    def leading(self):
+        """lda, ldb and ldc."""
+        return self.lda, self.ldb, self.ldc
+
+    def flop(self):
+        """Return the floating-point operations of all its products."""
+        return self.batch * self.size.flop()
 
     @property
     def precision(self):
@@ -130,59 +148,31 @@ def require_fit(size, dtype, limits):
     require_room(problem, buffer_bytes(problem), limits)
 
 
-def buffer_bytes(problem):
-    """Return how many bytes each matrix takes, by its name."""
-    (M, _, K), dtype, lda, ldb, ldc = problem
-    size = dtype.itemsize
-    c_size = problem.c_dtype.itemsize
-    return {"matrix A": M * lda * size, "matrix B": K * ldb * size, "matrix C": M * ldc * c_size}
-
-
-def require_room(problem, need, limits):
-    """Raise UsageError where one of the buffers that a Problem needs is too large, or all are.
-
-    `need` has the bytes of each by its name.
-    """
-    name = max(need, key=need.get)
-    whole = sum(need.values())
-    if need[name] > limits.max_mem_alloc_size:
-        most = f"allocates at most {size_text(limits.max_mem_alloc_size)} at once"
-        wanted = f"{name} of {problem.size} takes {size_text(need[name])}"
-    elif whole > limits.global_mem_size:
-        most = f"has {size_text(limits.global_mem_size)}"
-        copies = " and their copies" if len(need) > 3 else ""
-        wanted = f"the matrices{copies} of {problem.size} take {size_text(whole)}"
-    else:
-        return
-    smaller = "a smaller size"
-    if problem[2:] != (problem.size.K, problem.size.N, problem.size.N):
-        smaller += ", or smaller leading dimensions"
-    raise UsageError(f"{wanted}, but the device {most}: choose {smaller}")
-
-
-def sdk_inputs(size, seed, dtype=np.float32):
+def sdk_inputs(size, seed, dtype=np.float32, batch=1):
     """Return matrices A, B, C of [-1, 1] as the Mali SDK's sample draws them, in float32 there.
+
+    Those of a batch are arrays of three dimensions, of which the first is the product.
 
     For each element index it draws for A, then for B, then for C. Where the three matrices differ
     in length, the draws for an element that does not exist are thrown away. float16 has the values
     of float32, rounded.
     """
     wide = np.promote_types(dtype, np.float32).type
-    draws = rng.rand(seed, 3 * _longest(size)).astype(wide)
+    draws = rng.rand(seed, 3 * batch * _longest(size)).astype(wide)
     # (float)RAND_MAX rounds to 2^31.
     draws = draws / wide(2**31) * wide(2) - wide(1)
-    return _deal(draws.astype(dtype), size)
+    return _deal(draws.astype(dtype), size, batch)
 
 
-def integer_inputs(size, seed, dtype=np.float32):
+def integer_inputs(size, seed, dtype=np.float32, batch=1):
     """Return matrices A, B, C of small whole numbers, drawn in the order of sdk_inputs.
 
     With whole alpha and beta every partial sum is exact, so all devices give the same bits; `exact`
     says whether that holds. In int8 they may be any, and C is int32.
     """
     low, high = _integers(dtype)
-    draws = rng.rand(seed, 3 * _longest(size)) % (high - low + 1)
-    A, B, C = _deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size)
+    draws = rng.rand(seed, 3 * batch * _longest(size)) % (high - low + 1)
+    A, B, C = _deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size, batch)
     return A, B, C.astype(_of_c(dtype))
 
 
@@ -237,6 +227,8 @@ def add_options(parser):
     for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
         add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
     add("--data", choices=INPUTS, default="sdk", help="integer: exact results; always in int8")
+    add("--batch", type=cli.count(1, MOST_PRODUCTS), default=1, metavar="N",
+        help="independent products of one size in one launch (default %(default)s)")
 
 
 def problems(args, limits):
@@ -254,7 +246,7 @@ def problems(args, limits):
                 text = f"a row of {size} has {least} elements; --{name} {least} would do"
                 raise UsageError(f"--{name} {ld}: {text}")
             strides.append(ld)
-        found.append(Problem(size, dtype, *strides))
+        found.append(Problem(size, dtype, *strides, args.batch))
         require_room(found[-1], buffer_bytes(found[-1]), limits)
         require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
     return found
@@ -266,7 +258,7 @@ def checked_betas(data, beta):
 
 
 def metrics(size, times, unit="GFLOPS"):
-    """Return the metrics of a record for one GEMM of that size with the Timing `times`.
+    """Return the metrics of a record for one GEMM of that Size, or a Problem, with its Timing.
 
     The convention names the unit of the rate where that is not GFLOPS.
     """
@@ -279,15 +271,18 @@ def _longest(size):
     return max(M * K, K * N, M * N)
 
 
-def _deal(draws, size):
+def _deal(draws, size, batch):
     M, N, K = size
-    shapes = (M, K), (K, N), (M, N)
-    return tuple(np.ascontiguousarray(column[: rows * columns]).reshape(rows, columns)
-                 for column, (rows, columns) in zip(draws.reshape(-1, 3).T, shapes))
+    products = (batch,) if batch > 1 else ()
+    shapes = [(*products, *shape) for shape in ((M, K), (K, N), (M, N))]
+    return tuple(np.ascontiguousarray(column[: prod(shape)]).reshape(shape)
+                 for column, shape in zip(draws.reshape(-1, 3).T, shapes))
 
 
 def reference(alpha, A, B, beta, C, arithmetic=None):
     """Return (result, bound), M x N: the exact-enough GEMM in float64 or complex128, and its bound.
+
+    Of a batch it does so for each product.
 
     The bound is per element, BOUND_FACTOR * K * eps * (|alpha| |A||B| + |beta| |C|) with the eps
     of A's type: the worst case of a dot product in any order of summation, N. Higham, Accuracy and
@@ -299,6 +294,9 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
     float16 matrices: its eps then counts, and once that of the stored result. Raises UsageError
     where the result overflows C's type. Whole numbers are exact: their bound is 0.
     """
+    if A.ndim == 3:
+        each = (reference(alpha, a, b, beta, c, arithmetic) for a, b, c in zip(A, B, C))
+        return tuple(map(np.stack, zip(*each)))
     M, K = A.shape
     stored, limits = _finfo(C.dtype), _finfo(arithmetic or C.dtype)
     complex_ = A.dtype.kind == "c"
@@ -332,7 +330,8 @@ def _finfo(dtype):
 class Check:
     """How far a result is from its reference. `reason` is None when it passed.
 
-    `first_wrong` is the (row, column) of the first element that is wrong, if there is one.
+    `first_wrong` is the (row, column) of the first element that is wrong, if there is one; of a
+    batch, the (product, row, column).
     """
 
     max_abs_error: float
@@ -369,10 +368,11 @@ def check(result, expected, bound, intact=True, mean=np.inf):
     reason, first = None if intact else "it wrote outside of C", None
     if not ok.all():
         wrong = np.flatnonzero(~ok)
-        i, j = first = divmod(int(wrong[0]), result.shape[1])
+        first = tuple(map(int, np.unravel_index(wrong[0], result.shape)))
         reason = (
-            f"{wrong.size} of {ok.size} elements are wrong, the first is C[{i}][{j}]: "
-            f"{result[i, j]:.9g} instead of {expected[i, j]:.9g}"
+            f"{wrong.size} of {ok.size} elements are wrong, the first is "
+            f"C{''.join(f'[{n}]' for n in first)}: {result[first]:.9g} instead of "
+            f"{expected[first]:.9g}"
         )
     elif (found := np.sqrt(np.mean(error**2))) > mean:
         reason = f"the root mean square of the errors is {found:.3g}, not at most {mean:.3g}"

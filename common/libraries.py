@@ -10,6 +10,7 @@ import ctypes
 import ctypes.util
 import os
 import re
+from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,7 +73,8 @@ def _elsewhere(name, version, multiply, finish, result, settle=0):
 def find(names, device, inputs, library=None):
     """Return (libraries, reasons): the named ones that are here, and why the others are not.
 
-    `inputs` are A, B and C on the host; `library` is a Cblas that takes part as well.
+    `inputs` are A, B and C on the host, of three dimensions for a batch; `library` is a Cblas that
+    takes part as well.
     """
     makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
@@ -101,18 +103,26 @@ def _of_cblas(library, _device, *inputs):
     letter = _LETTERS[inputs[0].dtype]
     if letter == "H":
         raise Unsupported("CBLAS has single and double precision only")
-    function, real = getattr(library.handle, f"cblas_{letter.lower()}gemm"), _REALS[letter]
+    name, real = f"cblas_{letter.lower()}gemm", _REALS[letter]
+    A, B, C = map(_on_cache_lines, inputs)
+    (M, N), K, batch = C.shape[-2:], A.shape[-1], C.shape[:-2]
+    if batch:
+        name += "_batch_strided"
+    try:
+        function = getattr(library.handle, name)
+    except AttributeError as error:
+        raise Unsupported(f"it has no {name}") from error
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
     size = ctypes.c_ssize_t
-    matrix = (ctypes.c_void_p, size)  # elements, ld
+    matrix = (ctypes.c_void_p, *(size,) * (1 + len(batch)))  # elements, ld, and to the next product
     function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
+    function.argtypes += [size] * len(batch)
     function.restype = None
-    A, B, C = map(_on_cache_lines, inputs)
-    (M, N), K = C.shape, A.shape[1]
-    a, b, c = (matrix.ctypes.data for matrix in (A, B, C))
+    a, b, c = ((each.ctypes.data, each.shape[-1], *(prod(each.shape[-2:]),) * len(batch))
+               for each in (A, B, C))
 
     def multiply(kept=(A, B, C)):  # of which the library has only addresses
-        function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, a, K, b, N, 0, c, N)
+        function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, *a, *b, 0, *c, *batch)
 
     name, version = library.name, library.version
     return _elsewhere(name, version, multiply, lambda: None, lambda: C, _SETTLE)
@@ -152,21 +162,26 @@ def _clblast(_device, A, B, C):
     except OSError as error:
         raise Unsupported(f"libclblast does not load: {error}") from error
     letter = _LETTERS[A.dtype]
-    function, real = getattr(library, f"CLBlast{letter}gemm"), _REALS[letter]
+    (M, N), K, one, batch = C.shape[-2:], A.shape[-1], A.dtype.type(1), C.shape[:-2]
+    name, real = f"CLBlast{letter}gemm{'StridedBatched' if batch else ''}", _REALS[letter]
+    try:
+        function = getattr(library, name)
+    except AttributeError as error:
+        raise Unsupported(f"it has no {name}") from error
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
-    matrix = (pointer, size, size)  # buffer, offset, ld
+    matrix = (pointer, *(size,) * (2 + len(batch)))  # buffer, offset, ld, and to the next product
     function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
-    function.argtypes += [pointer, pointer]
-    (M, N), K, one = C.shape, A.shape[1], A.dtype.type(1)
+    function.argtypes += [*[size] * len(batch), pointer, pointer]
     one = int(one.view(np.uint16)) if letter == "H" else float(one)
 
     def launcher(stream):
         matrices, queue = (stream.A, stream.B, stream.C), pointer(stream.queue.int_ptr)
-        a, b, c = ((matrix.device.int_ptr, 0, matrix.ld) for matrix in matrices)
+        a, b, c = ((each.device.int_ptr, 0, each.ld, *(each.rows * each.ld,) * len(batch))
+                   for each in matrices)
         sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
 
         def enqueue(kept=matrices):  # of which the library has only addresses
-            if status := function(*sizes, one, *a, *b, 0, *c, own, None):
+            if status := function(*sizes, one, *a, *b, 0, *c, *batch, own, None):
                 raise OpenCLFailure(f"CLBlast fails with status {status}")
 
         return enqueue
@@ -207,10 +222,11 @@ def _by_torch(inputs):
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     A, B = (torch.from_numpy(matrix).cuda() for matrix in inputs)
-    C = torch.empty((A.shape[0], B.shape[1]), dtype=A.dtype, device=A.device)
+    C = torch.empty((*A.shape[:-1], B.shape[-1]), dtype=A.dtype, device=A.device)
     version = f"cuBLAS of CUDA {torch.version.cuda} through PyTorch {torch.__version__}"
     finish = torch.cuda.synchronize
-    multiply = lambda: torch.mm(A, B, out=C)  # noqa: E731
+    product = torch.mm if A.ndim == 2 else torch.bmm
+    multiply = lambda: product(A, B, out=C)  # noqa: E731
     return _elsewhere("cublas", version, multiply, finish, lambda: C.cpu().numpy())
 
 
@@ -219,7 +235,7 @@ def _by_cupy(inputs):
 
     _require_one_gpu(cupy.cuda.runtime.getDeviceCount())
     A, B = (cupy.asarray(matrix) for matrix in inputs)
-    C = cupy.empty((A.shape[0], B.shape[1]), A.dtype)
+    C = cupy.empty((*A.shape[:-1], B.shape[-1]), A.dtype)
     number = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
     version = f"cuBLAS {number} through CuPy {cupy.__version__}"
     finish = cupy.cuda.runtime.deviceSynchronize

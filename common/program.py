@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import files, mesa
+from common import files, mesa, ptx
 from common.errors import UNSUPPORTED, WRONG_RESULT, OpenCLFailure, UsageError
 from common.text import size_text
 
@@ -68,8 +68,9 @@ def builds_only():
 def build(context, path, defines=None, options=(), before=()):
     """Return the program of the file `path`, built with -D for each of `defines`.
 
-    The text of the files `before` stands before its own. Raises OpenCLFailure, whose `log` is the
-    compiler's log with the lines of source it names.
+    The text of the files `before` stands before its own. Where there are instructions that NVIDIA's
+    compiler refuses, the program is patched: see common/ptx.py. Raises OpenCLFailure, whose `log`
+    is the compiler's log with the lines of source it names.
     """
     try:
         texts = {each: files.read_bytes(each, _LARGEST).decode() for each in (*before, path)}
@@ -94,6 +95,8 @@ def build(context, path, defines=None, options=(), before=()):
             with quiet_driver() as said, _limited():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
+                if ptx.MARK in source:
+                    program = ptx.patched(program, all_flags.encode())
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise

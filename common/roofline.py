@@ -89,8 +89,8 @@ class Roofline:
         self._groups = queue.device.max_compute_units * (4 if self._cpu else 16)
         self._read = self._fastest_op = self._far = None
 
-    def peak(self, size):
-        """Return the Peak, for matrices of that Size.
+    def peak(self, size, batch=1):
+        """Return the Peak, for so many matrices of that Size.
 
         What others do on the machine can only lower a peak, so the highest so far counts. Raises
         OpenCLFailure where the kernels cannot be built or give a wrong result, or for bytes.
@@ -105,7 +105,7 @@ class Roofline:
         self._fastest_op = gflops, op
         if self._far is None:
             self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
-        near = max(self._far, self._read_all(matrix_bytes(size, self._dtype)))
+        near = max(self._far, self._read_all(batch * matrix_bytes(size, self._dtype)))
         width = self._width if self._width > 1 else ""
         return Peak(gflops, self._far, near, f"{op}, {REAL[self._dtype]}{width}")
 

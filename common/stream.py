@@ -1,4 +1,4 @@
-"""A, B and C of a GEMM on the device, in a command queue of their own, with room for copies."""
+"""A, B and C of a GEMM, or of a batch, on the device, in a command queue with room for copies."""
 
 from copy import copy
 
@@ -19,12 +19,13 @@ class Stream:
 
     def __init__(self, queue, problem, inputs=()):
         """Make the matrices; `inputs` are A and B where another stream has them already."""
-        (M, N, K), dtype = problem.size, problem.dtype
+        (M, N, K), dtype, batch = problem.size, problem.dtype, problem.batch
         self.queue, self.problem = queue, problem
         self.A, self.B = inputs or (
-            Matrix(queue, M, K, dtype, problem.lda), Matrix(queue, K, N, dtype, problem.ldb)
+            Matrix(queue, M, K, dtype, problem.lda, batch),
+            Matrix(queue, K, N, dtype, problem.ldb, batch),
         )
-        self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc)
+        self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc, batch)
         self._room = {}
 
     def write(self, A, B, C):

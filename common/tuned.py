@@ -4,7 +4,7 @@
 kernel and parameters won at which size and precision, how fast they were (`spread` has the 10th and
 the 90th percentile), and with which driver; `slower_than` names another kernel that was faster in
 the same rounds, or is null. `gflops` is null where nothing was measured: a compiler's static model
-chose.
+chose. An entry for the products of a batch has their number, `batch`.
 """
 
 import json
@@ -19,7 +19,8 @@ from common.files import replace
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
-    "kernel", "precision", "size", "params", "gflops", "spread", "driver", "when", "slower_than",
+    "kernel", "precision", "size", "batch", "params", "gflops", "spread", "driver", "when",
+    "slower_than",
 }
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
@@ -64,12 +65,13 @@ def _mali(text):
     return next((f"Mali {name}" for name in found), None)
 
 
-def find(folder, about, precision, size):
+def find(folder, about, precision, size, batch=1):
     """Return what was stored for this device, else its family, else its vendor: a list of Found.
 
-    What was measured comes first, then the nearest size, then the fastest. What was slower than
-    another kernel is left out. `size` is a text such as 512x512x512. With the limits of a Mali its
-    family counts. Raises UsageError for a file that is not one of ours.
+    For a `batch` of several products it is what was stored for such, else not. What was measured
+    comes first, then the nearest size, then the fastest. What was slower than another kernel is
+    left out. `size` is a text such as 512x512x512. With the limits of a Mali its family counts.
+    Raises UsageError for a file that is not one of ours.
     """
     mine, files = identity(about), _load(folder)
     mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
@@ -83,6 +85,7 @@ def find(folder, about, precision, size):
             if all(_same(its[key], mine[key]) for key in keys)
             for number, entry in enumerate(entries)
             if entry["precision"] == precision and not entry["slower_than"]
+            and (entry.get("batch", 1) > 1) == (batch > 1)
         ]
         for *_, name, entry in sorted(candidates, key=lambda c: c[:5]):
             how, told = "tuned", f"{entry['gflops'] or 0:.4g} GFLOPS at {entry['size']}, driver "
@@ -112,10 +115,10 @@ def store(folder, identity, entry):
     full = f"{identity['name']} {identity['platform']}"
     slug = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
     path = Path(folder, f"{slug}.json")
-    same = ("kernel", "precision", "size")
+    same = ("kernel", "precision", "size", "batch")
     try:
         entries = _read(path)[1] if path.exists() else []
-        entries = [e for e in entries if any(e[key] != entry[key] for key in same)]
+        entries = [e for e in entries if any(e.get(key) != entry.get(key) for key in same)]
         entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
         replace(path, json.dumps({"device": identity, "entries": entries}, indent=2) + "\n")
     except OSError as error:
@@ -132,13 +135,15 @@ def _read(path):
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         device, entries = data["device"], data["entries"]
-        # Older entries have no spread, nor has one that a compiler's model chose.
+        # Older entries have no spread, nor has one that a compiler's model chose; few have a batch.
         if set(device) != _DEVICE_KEYS or any(
-            set(entry) | {"spread"} != _ENTRY_KEYS for entry in entries
+            set(entry) | {"spread", "batch"} != _ENTRY_KEYS for entry in entries
         ):
             raise ValueError("unknown or missing keys")
         for entry in entries:
             _flop(entry["size"])
+            if type(entry.get("batch", 1)) is not int:
+                raise ValueError(f"batch is {entry['batch']!r}")
         return device, entries
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error

@@ -116,7 +116,8 @@ def inspect(c, sample, host=None, limit=None, folder=None):
 
 @task(iterable=["define"], help={
     **HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
-    "define": "NAME=VALUE, a macro for the kernels", "guards": "oclgrind, or pages on a CPU",
+    "define": "NAME=VALUE, a macro for the kernels",
+    "guards": "oclgrind; on a CPU pages, or pages-before",
 })
 def check(c, sample, define, host=None, limit=None, guards="oclgrind"):
     """Look for data races and out-of-bounds accesses on the board; options after -- are added."""

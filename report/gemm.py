@@ -65,6 +65,11 @@ class Gemm:
         return numbers and (*numbers, 1)[:2]
 
     @property
+    def batch(self):
+        """How many products a launch makes, as a text; empty if it is one."""
+        return text(self.point.params.get("batch", ""), 20)
+
+    @property
     def clock(self):
         """The clock in MHz at which the device was held, or None."""
         numbers = _numbers(self.point.params.get("pin"), r"\d+")

@@ -18,10 +18,11 @@ def plots(points):
     devices = grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        groups = grouped(gemms, lambda g: gemm.precision(g.point.params))
-        for precision, same in _largest_first(groups):
+        groups = grouped(gemms, lambda g: (gemm.precision(g.point.params), g.batch))
+        for (precision, batch), same in _largest_first(groups):
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
-            yield from _of_device(f"{board}: {device}, {precision} precision", same, peaks)
+            of = f", batches of {batch}" if batch else ""
+            yield from _of_device(f"{board}: {device}, {precision} precision{of}", same, peaks)
 
 
 def _of_device(where, gemms, peaks):

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -149,13 +150,16 @@ def sample_module(sample, name):
     """
     if name != "run":
         return importlib.import_module(name)
-    known_as = f"run_of_{sample}"
-    if known_as not in sys.modules:
-        path = ROOT / "samples" / sample / "run.py"
-        spec = importlib.util.spec_from_file_location(known_as, path)
-        sys.modules[known_as] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[known_as])
-    return sys.modules[known_as]
+    return _run_of(sample)
+
+
+@cache
+def _run_of(sample):
+    path = ROOT / "samples" / sample / "run.py"
+    spec = importlib.util.spec_from_file_location(f"run_of_{sample}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ python -m tools check mygemm --guards pages                without Oclgrind, on 
 
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
 ones. With --guards pages, points run on a CPU device of this machine, with guard pages after their
-buffers.
+buffers; with pages-before, before them.
 
 exit status: 0 nothing found; 1 a finding, or a wrong result; 77 Oclgrind is not installed.
 """
@@ -48,7 +48,7 @@ def options():
     add = result.add_argument
     add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
         help="a macro for the kernels, such as fewer elements of local memory")
-    add("--guards", choices=("oclgrind", "pages"), default="oclgrind",
+    add("--guards", choices=("oclgrind", "pages", "pages-before"), default="oclgrind",
         help="how out-of-bounds accesses are found (default %(default)s)")
     command.add_limit(result, 120)
     return result
@@ -71,7 +71,8 @@ def main(argv, starter=None):
         raise UsageError("check runs the kernels: leave out --build-only")
     args, found = line.args, manifest.read(line.args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
-        watch = Oclgrind(folder, args.define) if args.guards == "oclgrind" else guard_pages(found)
+        oclgrind = args.guards == "oclgrind"
+        watch = Oclgrind(folder, args.define) if oclgrind else guard_pages(found, args.guards)
         run = starter(folder) if starter else child.run
         plan = list(_plan(found, line, watch, args.limit, run))
         width = max(len(point.label) for point in plan)
@@ -142,7 +143,7 @@ def small_parameters(described, words, given):
     return ()
 
 
-def guard_pages(found):
+def guard_pages(found, guards):
     """Return what stands for Oclgrind: a kernel that touches a guard page leaves a failed record.
 
     Raises Unsupported where the sample has none.
@@ -150,7 +151,7 @@ def guard_pages(found):
     if "--guards" not in found.values:
         raise Unsupported(f"{found.name} has no option --guards")
     return SimpleNamespace(drivers=None, env=lambda _point: None, found=lambda _point: {},
-                           options=lambda _number: ("--guards", "pages"))
+                           options=lambda _number: ("--guards", guards))
 
 
 class Oclgrind:

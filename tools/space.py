@@ -108,10 +108,11 @@ class Space:
         """
         found, device = self.experiment.found, self.described.device
         folder = folder or (found.tools.tuned and found.folder / found.tools.tuned)
+        of_batch = {"batch": params["batch"]} if "batch" in params else {}
         return folder and tuned.store(folder, tuned.identity(device), {
             "kernel": self.kernel["name"], "precision": params.get("precision", "single"),
             "size": str(params.get("size")), "params": self.params(candidate),
-            "driver": device["driver"], "when": record.now(), **judged,
+            "driver": device["driver"], "when": record.now(), **of_batch, **judged,
         })
 
     def params(self, candidate):

@@ -16,22 +16,27 @@ _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
+_IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
+_SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for
 
 
-def blocks(given, native, itemsize, memory, cpu):
+def blocks(given, problem, native, memory, cpu):
     """Give WIDTH, MR, NR, KC and NC by name, those that are `given` among them, the fastest first.
 
-    `native` is the device's own vector width in elements of `itemsize` bytes, `memory` the bytes
-    of local memory; on a `cpu` panels take no more than a part of the L2. A tile has MR x NR sums,
-    2 vectors in a row, and leaves a few of the vector registers free: of 32 where vectors have 64
-    bytes (AVX-512) and on AArch64, else of 16. Where memory is little, panels (MR x KC of A,
-    KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
+    `native` is the device's own vector width in elements of a common.gemm.Problem, `memory` the
+    bytes of local memory; on a `cpu` panels take no more than a part of the L2. A tile has MR x NR
+    sums, 2 vectors in a row, and leaves a few of the vector registers free: of 32 where vectors
+    have 64 bytes (AVX-512) and on AArch64, else of 16. Where memory is little, panels (MR x KC of
+    A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
+    itemsize = problem.dtype.itemsize
     if cpu:
         memory = min(memory, int(cache_bytes(2) * _PACKED))
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
+        if cpu:
+            yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = width * itemsize == 64 or platform.machine() in ("aarch64", "arm64")
         MR, NR = given.get("MR", _MANY if many else _FEW), given.get("NR", 2 * width)
         depth = int(cache_bytes(1) * _ROW) // itemsize
@@ -44,23 +49,54 @@ def blocks(given, native, itemsize, memory, cpu):
             depth //= 2
 
 
-def shares(size, params, units, cpu):
+def _small(problem, width):
+    """Give blocks for products that are read in place, if the problem has such.
+
+    A vector has `width` elements. A tile has few rows: each row of A needs an address of its own.
+    """
+    _, N, K = problem.size
+    for rows, vectors in _SMALL:
+        params = {"WIDTH": width, "MR": rows, "NR": vectors * width,
+                  "KC": -(-K // width) * width, "NC": N}
+        if _in_place(problem, params):
+            yield params
+
+
+def _in_place(problem, params):
+    """Tell whether the products of a batch are better read from A and B than from panels."""
+    (M, N, K), (lda, ldb, _) = problem.size, problem.leading
+    room = (M * lda + K * ldb) * problem.dtype.itemsize
+    one_block = params["KC"] >= K and params["NC"] >= N
+    whole = M % params["MR"] == N % params["NR"] == 0
+    return problem.batch > 1 and one_block and whole and room <= cache_bytes(2) * _IN_PLACE
+
+
+def defines(problem, params, cpu):
+    """Return what a kernel with the parameters of blocks() is told beside them."""
+    if not cpu:
+        return {}
+    return {"PREFETCH": 1, **({"IN_PLACE": 1} if _in_place(problem, params) else {})}
+
+
+def shares(problem, params, units, cpu):
     """Return how many work-groups go over the columns and the rows of C: at most GROUPS for each
     of the `units` of a device, or for each core of a `cpu` that this process runs on.
 
-    The largest share shall be the least work for each k: an element of C is a multiplication, one
-    of A that is packed costs as much as about WIDTH of them, and one of B twice that. `params` are
-    of blocks().
+    Products of a batch share them. The largest share shall be the least work for each k: an element
+    of C is a multiplication, one of A that is packed costs as much as about WIDTH of them, and one
+    of B twice that. `params` are of blocks().
 
     Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
     choose which core makes which work-group, but a core that is done takes another. So a big core
     makes several while a little one makes one, and the last one to end counts.
     """
-    each = speeds()[:units] if cpu else (1.0,) * units
+    size, each = problem.size, speeds()[:units] if cpu else (1.0,) * units
     uneven = len(set(each)) > 1
-    groups = len(each) * params["GROUPS"] * (_MORE if uneven else 1)
+    groups = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
     most = max(1, min(groups, size.flop() // _WORTH))
-    rounds = [last_end(count, each) if uneven else 1 for count in range(most + 1)]
+    rounds = [1] * (most + 1)
+    if uneven and most > 1:
+        rounds = [last_end(count * problem.batch, each) for count in range(most + 1)]
 
     def work(shape):
         width, height = (

@@ -47,6 +47,7 @@ SINGLE = _tiles(
     ((32, 64, 8, 4, 8, 4), 2, 0.46, 100),
     ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
 )
+_SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
     WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.8, 40), ((64, 64, 8, 8, 8, 2), 2, 0.62, 60)
 )
@@ -60,6 +61,12 @@ UNITS = _tiles(
     ((32, 64, 16, 32, 4), 3, 1.4, 100),
     ((32, 32, 16, 16, 4), 4, 1.1, 100),
 )
+WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
+
+
+def single(batch):
+    """Return the tiles for float32: for a `batch` of several products small ones as well."""
+    return SINGLE if batch == 1 else SINGLE + _SMALL
 
 
 def count(size, params):
@@ -72,7 +79,7 @@ def shared(size, params, units):
 
     `units` are the device's compute units. With SPLITS 1 there are none.
     """
-    tiles, full = count(size, params), _AT_ONCE * units
+    tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
     if params["SPLITS"] == 1:
         return 0
     return tiles % full if tiles > full else tiles
@@ -83,27 +90,29 @@ def groups(size, params, units):
     return count(size, params) + (params["SPLITS"] - 1) * shared(size, params, units)
 
 
-def best(size, tiles, units, itemsize, before=0):
+def best(size, tiles, units, itemsize, before=0, batch=1):
     """Return (seconds, parameters) of the fastest of the `tiles`; SPLITS is among the parameters.
 
-    `itemsize` is that of an element, `before` the seconds of what is launched first.
+    `itemsize` is that of an element, `before` the seconds of what is launched first. Products of a
+    `batch` do not share tiles.
     """
     found = []
     for tile in tiles:
         alone = {**tile.params, "SPLITS": 1}
-        last = shared(size, {**alone, "SPLITS": 2}, units)
+        last = shared(size, {**alone, "SPLITS": 2}, units) if batch == 1 else 0
         tried = {1, *range(2, 13), *(n * units // last for n in range(1, 5))} if last else {1}
         for splits in sorted(tried):
             if splits == 1 or 1 < splits <= size.K // _LEAST:
                 params = {**alone, "SPLITS": splits}
-                found.append((seconds(size, tile, params, units, itemsize, before), params))
+                time = seconds(size, tile, params, units, itemsize, before, batch)
+                found.append((time, params))
     return min(found, key=lambda pair: pair[0])
 
 
-def best_units(size, units):
+def best_units(size, units, batch=1):
     """Return best() of UNITS, with the time of split(), which kernel 14 launches first."""
-    before = 9e-6 + (size.M + size.N) * size.K / 3e11
-    return best(size, UNITS, units, 4, before)
+    before = 9e-6 + batch * (size.M + size.N) * size.K / 3e11
+    return best(size, UNITS, units, 4, before, batch)
 
 
 def split(size, params, units):
@@ -118,8 +127,8 @@ def split(size, params, units):
     return {"PARTS": parts, "SPLIT_ITEMS": items}
 
 
-def seconds(size, tile, params, units, itemsize, before=0):
-    """Return about how long a GEMM takes."""
+def seconds(size, tile, params, units, itemsize, before=0, batch=1):
+    """Return about how long a GEMM takes, or a batch of them."""
     (M, N, K), splits, last = size, params["SPLITS"], shared(size, params, units)
     area = params["TSM"] * params["TSN"]
 
@@ -127,10 +136,10 @@ def seconds(size, tile, params, units, itemsize, before=0):
         full, rest = divmod(number, units * tile.at_once)
         return full + (max(-(-rest // units) / tile.at_once, _ALONE) if rest else 0)
 
-    depth = rounds(count(size, params) - last) * (K + tile.start)
+    depth = rounds(batch * count(size, params) - last) * (K + tile.start)
     depth += rounds(last * splits) * (-(-K // splits) + tile.start)
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
-    traffic = (M * K + K * N + M * N) * itemsize / _BANDWIDTH
+    traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1))
     if splits > 1:
         before += _LAUNCH + 2 * last * splits * area * itemsize / _BANDWIDTH

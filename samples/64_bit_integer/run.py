@@ -7,6 +7,7 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
+from argparse import SUPPRESS
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,14 +36,17 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
+    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE",
+        help="an image file (default assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
+    parser.add_argument("--data", choices=("noise", "white", "black"),
+        help="what --size makes (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")
-    parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"))
+    for name, text in (("--access", "access pattern (contiguous on a CPU)"), ("--walk", SUPPRESS)):
+        parser.add_argument(name, dest="access", choices=("contiguous", "interleaved"), help=text)
     return parser
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, record, table
+from common import cli, gemm, interleaved, libraries, record, steps, table
 from common.errors import (
     PASSED,
     WRONG_RESULT,
@@ -25,7 +25,8 @@ from common.record import Record
 from common.timing import figures
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
-_OTHER_UNITS = ("14_matrix_units", "cublas")  # the ceiling is that of plain multiplications
+# The ceiling is that of plain multiplications.
+_OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
 
 
 def add_options(parser):
@@ -105,7 +106,7 @@ class Result:
 
     def rates(self):
         """Return the median, lowest and highest rate in the problem's unit."""
-        return self.times.rate(self.problem.size.flop() / 1e9)
+        return self.times.rate(self.problem.flop() / 1e9)
 
     def save_checked(self, args, inputs, about):
         """Append what is known so far, so that it is on the disk when another kernel starts.
@@ -127,7 +128,9 @@ class Result:
             return
         problem = self.problem
         params = cli.parameters(args, *_OPTIONS) | {"size": str(problem.size)}
-        params |= dict(zip(("lda", "ldb", "ldc"), problem[2:]))
+        params |= dict(zip(("lda", "ldb", "ldc"), problem.leading))
+        if problem.batch > 1:
+            params["batch"] = problem.batch
         if self.built:
             params |= self.built.plan.params
             params["local"] = "x".join(map(str, self.built.plan.local_size))
@@ -136,7 +139,7 @@ class Result:
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         if self.times:
             timing = asdict(self.times) | self.batch._asdict()
-            metrics = gemm.metrics(problem.size, self.times, problem.unit)
+            metrics = gemm.metrics(problem, self.times, problem.unit)
             metrics["ratios"] = self.ratios
         if self.times and peak:
             metrics["peak_gflops"] = peak.gflops
@@ -167,7 +170,7 @@ def build_only(args, queue, limits, about, results, picked):
                 result.at("building")
                 result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
-                for name, kernel in plans.others(result.built).items():
+                for name, kernel in steps.others(result.built).items():
                     made = report(f"{result.name} {name}", kernel)["metrics"]
                     result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
@@ -283,7 +286,7 @@ def rates_table(results, args):
         if r.times is None:
             rows.append([r.name, r.status, *[""] * (len(head) - 3), error(r)])
             continue
-        seconds = r.problem.size.flop() / 1e9 / r.gflops
+        seconds = r.problem.flop() / 1e9 / r.gflops
         ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
         share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
         rows.append(

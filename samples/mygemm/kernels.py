@@ -2,8 +2,8 @@
 
 An expression such as "TSM // WPTM" stands for a number that follows from the parameters; see
 common/constraints.py. Dimension 0 of every NDRange goes along the columns of C, dimension 1 along
-its rows: neighbours in a work-group write neighbours in memory. What kernels 12 to 14 need
-beside their parameters is below the table.
+its rows: neighbours in a work-group write neighbours in memory. What kernels 12 to 17
+need beside their parameters is beside them, or in common/machine/.
 """
 
 from contextlib import suppress
@@ -17,7 +17,7 @@ from common.constraints import VECTORS
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
-from common.machine import blocking, tiles
+from common.machine import blocking, nvidia, tiles
 from common.tuned import find
 
 _UNROLLED = "{} <= 8192"  # products of a work-item in a step of k: more takes a compiler minutes
@@ -108,7 +108,7 @@ def _packed_start(given, problem, limits, device):
     """Return the fastest parameters that are legal, those that are given among them."""
     known = constraints.facts(limits, problem.dtype.itemsize)
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    about = native, problem.dtype.itemsize, limits.local_mem_size, type_of(device) == "cpu"
+    about = problem, native, limits.local_mem_size, type_of(device) == "cpu"
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
     wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
@@ -117,11 +117,11 @@ def _packed_start(given, problem, limits, device):
 
 def _packed_groups(problem, params, device):
     on_cpu = type_of(device) == "cpu"
-    return blocking.shares(problem.size, params, device.max_compute_units, on_cpu)
+    return blocking.shares(problem, params, device.max_compute_units, on_cpu)
 
 
 def _packed_more(problem, params, limits, device):
-    return {"PREFETCH": 1} if type_of(device) == "cpu" else {}, ()
+    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
 
 
 PACKED = define(
@@ -135,31 +135,7 @@ PACKED = define(
 
 # 13: warps. The tile follows the size, by common/machine/tiles.py.
 
-NVIDIA = "cl_nv_compiler_options"  # its compiler takes inline PTX
 _SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
-
-
-def _warps(problem, limits, device):
-    """Return (seconds, parameters) of the fastest tile."""
-    itemsize, found = problem.dtype.itemsize, tiles.MODEST
-    if NVIDIA in limits.extensions:
-        found = tiles.DOUBLE if itemsize == 8 else tiles.SINGLE
-    return tiles.best(problem.size, found, device.max_compute_units, itemsize)
-
-
-def _warps_start(given, problem, limits, device):
-    return {**_warps(problem, limits, device)[1], "BAND": 8}
-
-
-def _warps_more(problem, params, limits, device):
-    (_, N, K), lda, ldb, ldc = problem.size, *problem[2:]
-    widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
-    return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
-
-
-def _groups(problem, params, device):
-    return (tiles.groups(problem.size, params, device.max_compute_units),)
-
 
 WARPS = define(
     13, "warps", {**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8},
@@ -176,7 +152,7 @@ WARPS = define(
     {**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
      **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
      **dict.fromkeys(("SLICES", "SPLITS"), (1, 2, 4)), "BAND": (1, 4, 8, 16)},
-    start=_warps_start, more=_warps_more, groups=_groups,
+    start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
 )
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
@@ -184,26 +160,6 @@ WARPS = define(
 # leave a work-item too few registers.
 
 _ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
-_CAPABILITY = 8
-
-
-def _units_start(given, problem, limits, device):
-    params = tiles.best_units(problem.size, device.max_compute_units)[1]
-    return {"PART_BITS": 16, **params, "BAND": 8}
-
-
-def _units_more(problem, params, limits, device):
-    """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
-    if NVIDIA not in limits.extensions:
-        raise Unsupported("14_matrix_units needs inline PTX, by NVIDIA's compiler: the device has "
-                          f"no {NVIDIA}")
-    capability = device.compute_capability_major_nv, device.compute_capability_minor_nv
-    if capability[0] < _CAPABILITY:
-        has = ".".join(map(str, capability))
-        raise Unsupported(f"14_matrix_units needs compute capability {_CAPABILITY}.0, it is {has}")
-    return tiles.split(problem.size, params, device.max_compute_units), ()
-
-
 _LINES = f"({up('M', 'TSM')} + {up('N', 'TSN')})"  # rows of A and columns of B
 _SLABS = over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
 
@@ -221,12 +177,33 @@ MATRIX_UNITS = define(
     {"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
      **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
      "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
-    start=_units_start, more=_units_more, groups=_groups,
+    start=nvidia.units_start, more=nvidia.units_more, groups=nvidia.groups,
     passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS",), None, ("SPLIT_ITEMS",)),),
     work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS)",  # panels, and an exponent a line
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
     local_least=99 * 2**10, precisions=("single",), before=(plans.FOLDER / "nvidia.cl",),
+)
+
+# 15: warpgroups. A compute unit has one work-group, which stays.
+
+_PARTS_OF_A, _COLUMNS_OF_B = up("M", "128"), up("N", "128")
+_COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
+
+WARPGROUPS = define(
+    15, "warpgroups", {"KC": 0, "STAGES": 4, "SPLITS": 0, "BAND": 8},
+    ("KC in (32, 64, 128, 256)", "STAGES >= 2"), ("384",),
+    "STAGES * 256 * 128 + (STAGES + 1) * 512 + STAGES * 16",  # slabs, scales, barriers
+    {"KC": (32, 64, 128, 256), "STAGES": (3, 4, 5, 6), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
+    start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
+    passes=(Pass("split", (f"{_PARTS_OF_A} * ROW_ITEMS + "
+                           f"{_COLUMNS_OF_B} * ({_COLUMN_ITEMS}) * {over('K', 'KC')}",), None,
+                 ("256",)),),
+    work=f"({_PARTS_OF_A} + {_COLUMNS_OF_B}) * {over('K', '32')} * 128 + "
+         f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}",
+    local_least=227 * 2**10,  # from the same table as for 14
+    precisions=("single",),
+    before=tuple(plans.FOLDER / each for each in ("nvidia.cl", "hopper.cl", "15_split.cl")),
 )
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
@@ -241,7 +218,8 @@ def _cores(problem, device):
     """Return how many cores of a CPU to wake, and how many elements a vector of it has."""
     M, N, K = problem.size
     width = min(getattr(device, f"native_vector_width_{REAL[problem.dtype]}"), max(VECTORS))
-    return min(device.max_compute_units, 1 + max(M, N) * K // _WORTH), max(width, 1)
+    most = max(1, device.max_compute_units // problem.batch)
+    return min(most, 1 + max(M, N) * K // _WORTH), max(width, 1)
 
 
 def _dots_start(given, problem, limits, device):
@@ -339,7 +317,7 @@ MALI_INT8 = define(
 
 KERNELS = (
     NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
-    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, DOT_PRODUCTS, ROW_SUMS,
+    ANY_SIZE, REGISTERS_ONLY, PACKED, WARPS, MATRIX_UNITS, WARPGROUPS, DOT_PRODUCTS, ROW_SUMS,
     MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
@@ -376,7 +354,7 @@ def best(args, problem, about, limits, device):
     What a search found comes first, where it is legal here; else the first default that is.
     """
     untuned = "no tuned parameters are stored"
-    stored = find(args.tuned, about, args.precision, str(problem.size))
+    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch)
     candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
@@ -385,9 +363,12 @@ def best(args, problem, about, limits, device):
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif about["type"] == "gpu" and "nvidia" in about["vendor"].lower():
-        warps = _warps(problem, limits, device)[0]
-        units = tiles.best_units(problem.size, device.max_compute_units)[0]
-        fastest = (WARPS, MATRIX_UNITS) if warps < units else (MATRIX_UNITS, WARPS)
+        units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
+        seconds = {
+            WARPS: nvidia.warps(problem, limits, device)[0], MATRIX_UNITS: units,
+            WARPGROUPS: nvidia.warpgroups(problem, limits, device)[0],
+        }
+        fastest = sorted(seconds, key=seconds.get)
         candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
     every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
     candidates += [(each, {}, f"the default for every device; {untuned}") for each in every]

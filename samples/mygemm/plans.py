@@ -1,25 +1,20 @@
-"""From a kernel and its parameters to build options, NDRange, and copies of the matrices.
-
-A kernel that wants whole tiles gets copies where the matrices have none: pad.cl and transpose.cl
-make them before it, and take C out of its copy again.
-"""
+"""From a kernel and its parameters to build options, NDRange, and what is launched beside it."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyopencl as cl
 
-from common import constraints
+from common import constraints, steps
 from common.constraints import VECTORS, Space
 from common.errors import OpenCLFailure, Unsupported, UsageError
-from common.gemm import REAL, Problem, Size, buffer_bytes, padded, require_room
+from common.gemm import REAL, Problem, Size, padded
 from common.machine import tiles
 from common.program import build
+from common.steps import whole
 
 FOLDER = Path(__file__).with_name("kernels")
 _ATTEMPTS = 8  # at parameters for which the built kernel can have its work-group
@@ -161,19 +156,20 @@ def plan(kernel, given, problem, limits, device):
         total = tuple(n * side for n, side in zip(kernel.groups(problem, params, device), local))
     else:
         columns, rows = _values(kernel.per_item, params)
-        total = _whole((-(-size.N // columns), -(-size.M // rows)), local)
+        total = whole((-(-size.N // columns), -(-size.M // rows)), local)
     passes = []
     for each in kernel.passes:
         group = _values(each.local, known) or local
-        passes.append((each.entry, _whole(_values(each.items, known), group), group))
-    work = constraints.evaluate(kernel.work, known)
+        passes.append((each.entry, whole(_values(each.items, known), group), group))
+    work = problem.batch * constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
-    shared = tiles.shared(size, params, device.max_compute_units) if "SPLITS" in params else 0
+    shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
     if params.get("SPLITS", 1) > 1:
-        room["parts"] = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known) * (shared or 1)
+        part = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known)
+        room["parts"] = problem.batch * part * (shared or 1)
     used = constraints.local_bytes(kernel.space, params, known)
     return Plan(
         kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
@@ -184,10 +180,6 @@ def plan(kernel, given, problem, limits, device):
 
 def _values(expressions, known):
     return tuple(constraints.evaluate(text, known) for text in expressions)
-
-
-def _whole(items, local):
-    return tuple(-(-n // side) * side for n, side in zip(items, local))
 
 
 def require_images(kernel, images, device):
@@ -209,6 +201,8 @@ def choose(kernel, given, problem, limits, device):
     """
     if problem.precision not in kernel.precisions:
         raise Unsupported(f"this kernel is for --precision {', '.join(kernel.precisions)}")
+    if problem.batch > 1 and any(each.channel for each in kernel.passes):
+        raise Unsupported(f"{kernel.label} takes no --batch: its images are of one product")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
     facts = facts_of(kernel, problem, limits)
     space = space_of(kernel, given, problem, limits, device)
@@ -268,10 +262,13 @@ def build_kernel(queue, limits, kernel, given, problem):
     side = min(limits.fit((_SIDE, _SIDE), device.max_work_group_size))
     for _ in range(_ATTEMPTS):
         made = plan(kernel, given, problem, limits, device)
-        require_memory(made, limits)
-        program = build(queue.context, kernel.file, made.defines, made.options, kernel.before)
+        steps.require_memory(made, limits)
+        strides, files = steps.of_batch(made)
+        defines, before = {**made.defines, **strides}, (*files, *kernel.before)
+        program = build(queue.context, kernel.file, defines, made.options, before)
         most = group_limit(program, device)
-        if prod(made.local_size) <= most:
+        fixed = all(side.isdigit() for side in kernel.space.local)  # no parameter would change it
+        if fixed or prod(made.local_size) <= most:
             return Built(made, program, side)
         limits = replace(limits, max_work_group_size=most)
     raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
@@ -281,120 +278,3 @@ def group_limit(program, device):
     """Return how many work-items a work-group of the built kernel may have."""
     info = cl.kernel_work_group_info.WORK_GROUP_SIZE
     return cl.Kernel(program, "gemm").get_work_group_info(info, device)
-
-
-class Copy(NamedTuple):
-    """A matrix that a copy fills: as much of a Matrix as a kernel is given."""
-
-    device: cl.Buffer
-    rows: int
-    columns: int
-    ld: int
-
-
-class Step(NamedTuple):
-    """A launch of one kernel, whose arguments are set, and what it is for."""
-
-    what: str
-    kernel: cl.Kernel
-    global_size: tuple
-    local_size: tuple
-
-
-def wanted(plan):
-    """Return {name: (rows, columns)} of the copies that a plan needs."""
-    M, N, K = plan.problem.size
-    P, transposed = plan.size, plan.kernel.transpose_a
-    own = {"A": (M, K), "B": (K, N), "C": (M, N)}
-    given = {"A": (P.K, P.M) if transposed else (P.M, P.K), "B": (P.K, P.N), "C": (P.M, P.N)}
-    strides = zip(own, plan.problem[2:], plan.align)
-    unaligned = [name for name, ld, unit in strides if ld % unit]
-    return {
-        name: shape for name, shape in given.items()
-        if shape != own[name] or name in unaligned or (name == "A" and transposed)
-    }
-
-
-def copies(built, stream, beta):
-    """Return (A, B, C, steps before, steps after): what the kernel is given, and what makes it so.
-
-    Without need of a copy, A, B and C are those of the stream. With beta = 0, C is not read.
-    """
-    taken, before, after = {name: getattr(stream, name) for name in "ABC"}, [], []
-    for name, (rows, columns) in wanted(built.plan).items():
-        own, nbytes = taken[name], rows * columns * built.plan.problem.dtype.itemsize
-        made = taken[name] = Copy(stream.room(name, nbytes), rows, columns, columns)
-        if name != "C" or beta:
-            what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
-            before.append(_step(built, f"{what} {name}", own, made))
-        if name == "C":
-            after.append(_step(built, "unpad C", made, own))
-    return *taken.values(), before, after
-
-
-def passes(built, stream, arguments):
-    """Return a step for each Pass of a kernel. The `arguments` get the room that all share."""
-    arguments += [stream.room(*each) for each in built.plan.room.items()]
-    steps = [Step(entry, cl.Kernel(built.program, entry), *sizes)
-             for entry, *sizes in built.plan.passes]
-    for step in steps:
-        step.kernel.set_args(*arguments)
-    return steps
-
-
-def added(built, arguments):
-    """Return the steps after gemm() with these `arguments`: one if work-groups share tiles."""
-    plan, items = built.plan, built.side**2
-    if not plan.shared:
-        return []
-    kernel = _beside(built, "add")
-    of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
-    kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
-    vectors = plan.shared * plan.params["TSM"] * plan.params["TSN"] // 4
-    return [Step("add", kernel, _whole((vectors * _adders(built),), (items,)), (items,))]
-
-
-def _adders(built):
-    return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
-
-
-def _step(built, what, source, target):
-    """Return the Step that copies a matrix into another one."""
-    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
-    kernel.set_args(
-        np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
-        np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
-    )
-    return Step(what, kernel, _whole((target.columns, target.rows), (side, side)), (side, side))
-
-
-def others(built):
-    """Return {name: kernel} of what is launched before and after gemm()."""
-    plan, transposed = built.plan, built.plan.kernel.transpose_a
-    found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
-    names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
-    names += ["add"] if plan.shared else []
-    return found | {name: _beside(built, name) for name in names}
-
-
-def _beside(built, entry):
-    """Return a kernel of another file: `pad`, `transpose` or `add`."""
-    plan, defines = built.plan, {"TILE": built.side}
-    if entry == "add":
-        defines = {name: plan.params[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
-        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
-    defines |= {"REAL": REAL[plan.problem.dtype]}
-    path = plan.kernel.file.with_name(f"{entry}.cl")
-    return cl.Kernel(_program(built.program.context, path, (*defines.items(),)), entry)
-
-
-_program = lru_cache(maxsize=8)(lambda context, path, made: build(context, path, dict(made)))
-
-
-def require_memory(plan, limits):
-    """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
-    need, itemsize = buffer_bytes(plan.problem), plan.problem.dtype.itemsize
-    need |= {f"a copy of {name}": prod(shape) * itemsize for name, shape in wanted(plan).items()}
-    need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
-             for role, each in plan.room.items()}
-    require_room(plan.problem, need, limits)

@@ -21,7 +21,7 @@ try:
     import plans
     import pyopencl as cl
 
-    from common import cli, device, gemm, roofline
+    from common import cli, device, gemm, roofline, steps
     from common.bounds import Expected
     from common.interleaved import Contender
     from common.stream import Stream
@@ -59,7 +59,7 @@ def main(args):
     results = []
     for problem in problems:
         if not args.progress.is_done("all", str(problem.size)):
-            print(f"\n{problem.size}, {args.precision} precision", flush=True)
+            print(f"\n{problem}, {args.precision} precision", flush=True)
             picked = named or kernels.best(args, problem, about, limits, chosen)
             results += multiply(args, queue, limits, about, problem, picked, blas, roof)
             args.progress.done("all", str(problem.size))
@@ -84,7 +84,8 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
 
     # Make the inputs, and what they must give.
     drawn = args.data, args.seed, args.alpha, args.beta
-    expected = Expected(*problem[:2], *drawn, device.rounds_to_nearest(queue.device, problem.dtype))
+    nearest = device.rounds_to_nearest(queue.device, problem.dtype)
+    expected = Expected(*problem[:2], *drawn, nearest, problem.batch)
     stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
@@ -108,7 +109,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         missing = compare.beside(args, results, expected, stream, blas)
         compare.measure(args, results, stream)
         args.progress.now("measuring the ceiling")
-        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size)
+        peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
 
     # Compare, record and show.
     compare.compare(args, results, peak)
@@ -137,7 +138,7 @@ def check(built, alpha, stream, expected):
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
     # Where the kernel wants whole tiles, or A transposed, these are copies, and steps make them.
-    A, B, C, before, after = plans.copies(built, stream, beta)
+    A, B, C, before, after = steps.copies(built, stream, beta)
 
     # Set the arguments. The kernel is this stream's own, since they belong to it.
     (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
@@ -145,17 +146,19 @@ def enqueuer(built, alpha, beta, stream):
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
         *(real(beta), C.device, np.int32(C.ld)),
     ]
-    before += plans.passes(built, stream, arguments)
+    before += steps.passes(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     kernel.set_args(*arguments)
-    launch = plans.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    steps, queue = [*before, launch, *plans.added(built, arguments), *after], stream.queue
-    built.steps = [what for what, *_ in steps]
+    launch = steps.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
+    queue, products = stream.queue, built.plan.problem.batch
+    launches = [*before, launch, *steps.added(built, arguments), *after]
+    launches = [each.times(products) for each in launches]
+    built.steps = [what for what, *_ in launches]
 
     def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive
         return [
             cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-            for _, kernel, global_size, local_size in steps
+            for _, kernel, global_size, local_size in launches
         ]
 
     return enqueue

@@ -46,6 +46,22 @@ def test_rectangular_inputs(make):
     assert digest(A, B, C) != digest(*make(SMALL, 2))
 
 
+@pytest.mark.parametrize("make", [gemm.sdk_inputs, gemm.integer_inputs])
+def test_a_batch_is_drawn_and_computed_product_by_product(make):
+    A, B, C = make(SMALL, 1, np.float32, 4)
+    assert (A.shape, B.shape, C.shape) == ((4, 5, 3), (4, 3, 7), (4, 5, 7))
+    assert len({each.tobytes() for each in A}) == 4
+    result, bound = gemm.reference(1.5, A, B, 0.5, C)
+    for n in range(4):
+        one = gemm.reference(1.5, A[n], B[n], 0.5, C[n])
+        assert np.array_equal((result[n], bound[n]), one)
+    wrong = result.astype(np.float32)
+    wrong[2, 4, 6] = np.nan
+    check = gemm.check(wrong, result, bound)
+    assert check.first_wrong == (2, 4, 6)
+    assert "1 of 140 elements are wrong, the first is C[2][4][6]: nan" in check.reason
+
+
 def test_inputs_of_other_types():
     single, double, half = (
         gemm.sdk_inputs(SMALL, 1, t)[0] for t in (np.float32, np.float64, np.float16)

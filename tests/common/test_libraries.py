@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -103,6 +104,30 @@ def test_integers_of_cblas_are_as_wide_as_a_register(queue):
     assert given == want
 
 
+def test_the_products_of_a_batch(queue, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", Torch(True, 1))
+    gpu, given = SimpleNamespace(vendor="NVIDIA Corporation"), []
+    rng = np.random.default_rng(1)
+    inputs = [rng.random(shape, np.float32) for shape in ((9, 4, 6), (9, 6, 5), (9, 4, 5))]
+    found, _ = libraries.find(("numpy", "cublas"), gpu, inputs)
+    for library in found:
+        library.launcher(None)()
+        assert library.result(None) == pytest.approx(inputs[0] @ inputs[1])
+
+    def batched(*args):
+        assert len(args) == len(batched.argtypes)
+        given.extend(args)
+
+    handle = SimpleNamespace(cblas_sgemm_batch_strided=batched)
+    (found,), _ = libraries.find((), queue.device, inputs, libraries.Cblas("libx", "x", handle))
+    found.launcher(None)()
+    matrices = (ANY, 6, 24), (ANY, 5, 30), (ANY, 5, 20)  # the ld, and from product to product
+    assert given == [101, 111, 111, 4, 5, 6, 1, *matrices[0], *matrices[1], 0, *matrices[2], 9]
+    plain = libraries.Cblas("libx", "x", SimpleNamespace(cblas_sgemm=None))
+    assert libraries.find((), queue.device, inputs, plain) == (
+        [], {"libx": "it has no cblas_sgemm_batch_strided"})
+
+
 def test_cblas_is_not_asked_for_half_precision(queue):
     inputs = [np.ones((4, 4), np.float16)] * 3
     library = libraries.Cblas("libblis", "libblis.so.4", None)
@@ -139,7 +164,8 @@ class Torch(SimpleNamespace):
             ),
             from_numpy=lambda matrix: matrix.view(Tensor),
             empty=lambda shape, dtype, device: np.empty(shape, dtype).view(Tensor),
-            mm=lambda A, B, out: np.matmul(A, B, out=out),
+            mm=lambda A, B, out: np.dot(A, B, out=out),
+            bmm=lambda A, B, out: np.matmul(A, B, out=out),
         )
 
 

@@ -28,6 +28,19 @@ def test_what_is_written_comes_back(queue, ld, dtype):
     assert matrix.nbytes == 3 * (ld or 5) * values.itemsize
 
 
+@pytest.mark.parametrize("ld", [5, 8])
+def test_matrices_of_a_batch_follow_each_other(queue, poke, ld):
+    matrix = Matrix(queue, 3, 5, np.float32, ld, 4)
+    values = np.arange(60, dtype=np.float32).reshape(4, 3, 5)
+    matrix.write(values)
+    assert np.array_equal(matrix.read(), values)
+    assert matrix.nbytes == 4 * 3 * ld * 4
+    poke(queue, (1,), None, matrix.device, np.int32(2 * 3 * ld)).wait()
+    assert np.argwhere(matrix.read() != values).tolist() == [[2, 0, 0]]
+    poke(queue, (1,), None, matrix.device, np.int32(4 * 3 * ld)).wait()
+    assert not matrix.intact()
+
+
 @pytest.mark.parametrize("at", [-1, 5, 7, 13, 24])
 def test_a_write_into_a_gap_or_a_band_is_seen_until_it_is_mended(queue, poke, at):
     matrix = Matrix(queue, 3, 5, np.float32, 8)

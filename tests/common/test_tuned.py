@@ -49,6 +49,18 @@ def test_this_device_comes_first_then_family_and_vendor(best):
     assert best([], about=other) is None
 
 
+def test_a_batch_and_a_single_product_are_kept_apart(tmp_path):
+    batched = entry("tiles", TS=2) | {"batch": 4096}
+    for each in (entry("tiles", TS=4), batched, batched | {"params": {"TS": 8}}):
+        path = tuned.store(tmp_path, tuned.identity(ABOUT), each)
+    for batch, tile in ((1, 4), (7, 8)):
+        found = tuned.find(tmp_path, ABOUT, "single", "512x512x512", batch)
+        assert {each.params["TS"] for each in found} == {tile}
+    path.write_text(path.read_text().replace("4096", '"many"'))
+    with pytest.raises(UsageError, match="batch is 'many'"):
+        tuned.find(tmp_path, ABOUT, "single", "512x512x512")
+
+
 def test_what_was_measured_comes_before_what_a_model_chose(best):
     model = {"name": "Mali-G31", "platform": "a model"}
     found = best([(model, entry(gflops=None, TS=2))])

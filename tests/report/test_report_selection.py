@@ -32,6 +32,15 @@ def test_precisions_and_samples_are_kept_apart(tmp_path):
     }
 
 
+def test_batches_are_kept_apart(tmp_path):
+    for params in ({}, {"batch": 4096}):
+        for size in (8, 16):
+            write(tmp_path / "r.jsonl", item(params={"size": size, **params}))
+    assert [plot.where.split(", ", 1)[1] for plot in plots(tmp_path)] == [
+        "single precision", "single precision, batches of 4096",
+    ]
+
+
 def test_a_line_has_one_set_of_parameters(tmp_path):
     """As gemm_intel has it: small tiles were fast at 256, and large ones were slow at 512."""
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, exhaustive_but
@@ -172,13 +173,13 @@ def test_bad_input(run):
     assert "'2X=1' is not NAME or NAME=VALUE" in done.stderr
 
 
-def test_guard_pages_of_a_sample_that_has_none(monkeypatch):
+@pytest.mark.parametrize("guards", ["pages", "pages-before"])
+def test_guard_pages(guards):
+    assert check.options().parse_args(["sgemm", "--guards", guards]).guards == guards
     found = manifest.read("sgemm")
-    if "--guards" in found.values:
-        assert check.guard_pages(found).options(0) == ("--guards", "pages")
-    else:
-        with pytest.raises(check.Unsupported, match="sgemm has no option --guards"):
-            check.guard_pages(found)
+    assert check.guard_pages(found, guards).options(0) == ("--guards", guards)
+    with pytest.raises(check.Unsupported, match="x has no option --guards"):
+        check.guard_pages(SimpleNamespace(name="x", values=()), guards)
 
 
 LOG = """

@@ -33,6 +33,9 @@
 #ifndef TS
 #define TS 32 /* side of a work-group */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 /* The size of the group is stated: else NVIDIA's compiler prepares for 256 work-items at most. */
 __kernel __attribute__((reqd_work_group_size(TS, TS, 1)))
@@ -40,6 +43,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int j = get_global_id(0), i = get_global_id(1);
     if (i >= M || j >= N)
         return;

@@ -36,6 +36,9 @@
 #ifndef WPT
 #define WPT 8 /* elements of C for each work-item */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 
 __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
@@ -43,6 +46,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local REAL a_tile[TS][TS], b_tile[TS][TS];
     const int column = get_local_id(0), row = get_local_id(1); /* in the tiles, the first one */
     const int j = get_global_id(0), i = get_group_id(1) * TS + row;

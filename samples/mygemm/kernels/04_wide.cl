@@ -34,6 +34,9 @@
 #ifndef WIDTH
 #define WIDTH 4 /* elements of a vector */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -48,6 +51,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local VEC a_tile[TS][TS / WIDTH], b_tile[TS][TS / WIDTH];
     const int column = get_local_id(0), row = get_local_id(1); /* in the tiles, in vectors */
     const int j = get_global_id(0) * WIDTH, i = get_global_id(1);

@@ -46,6 +46,9 @@
 #ifndef PAD
 #define PAD 2 /* unused elements at the end of a row of the tile of A */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 
 __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
@@ -53,6 +56,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local REAL a_tile[TS][TSDK + PAD], b_tile[TSDK][TS];
     const int x = get_local_id(0), y = get_local_id(1);
     const int i0 = get_group_id(1) * TS, j = get_global_id(0);

@@ -51,6 +51,9 @@
 #ifndef PAD
 #define PAD 2 /* unused elements at the end of a row of the tile of A, against bank conflicts */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
 #define ITEMS (COLUMNS * ROWS)
@@ -60,6 +63,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local REAL a_tile[TSM][TSK + PAD], b_tile[TSK][TSN];
     const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;
     const int i0 = get_group_id(1) * TSM, j0 = get_group_id(0) * TSN;

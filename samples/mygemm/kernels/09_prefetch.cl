@@ -46,6 +46,9 @@
 #ifndef WIDTH
 #define WIDTH 4 /* elements of a vector */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
 #define ITEMS (COLUMNS * ROWS)
@@ -94,6 +97,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local VEC a_tile[2][TSK * VECS_M], b_tile[2][TSK * VECS_N];
     const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;
     const int i0 = get_group_id(1) * TSM, j0 = get_group_id(0) * TSN;

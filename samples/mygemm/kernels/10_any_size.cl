@@ -55,6 +55,9 @@
 #ifndef PAD
 #define PAD 2 /* unused elements at the end of a row of the tile of A, against bank conflicts */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
 #define ITEMS (COLUMNS * ROWS)
@@ -148,6 +151,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local REAL a_tile[2][TSK][TSM + PAD];
     __local VEC b_tile[2][TSK * VECS_N];
     const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;

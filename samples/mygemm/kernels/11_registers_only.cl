@@ -40,6 +40,9 @@
 #ifndef RK
 #define RK 4 /* elements of a vector of A */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -65,6 +68,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int j = get_global_id(0) * RX, i = get_global_id(1) * RY;
     A += i * (size_t)lda;
     B += j;

@@ -16,7 +16,7 @@
  *     |          |   |       |       |       |       |
  *
  * NDRange: work-groups of (1, 1), any number of them. Dimension 0 goes over the columns of C,
- * dimension 1 over its rows; each group takes an even share. WIDTH must divide NR and KC, and NR
+ * dimension 1 over its rows; each group takes an even share. Small products of a batch have one. WIDTH must divide NR and KC, and NR
  * must divide NC. M, N and K may be any number from 1 up: where a panel sticks out of its matrix
  * it is filled up, and what comes of that is not written.
  *
@@ -56,6 +56,9 @@
 #ifndef NC
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -71,6 +74,7 @@
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
 
+
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
  * outside of a matrix does no harm; of address spaces a CPU has but one. */
 #ifdef PREFETCH
@@ -79,6 +83,21 @@
 #else
 #define PREFETCH_READ(p)
 #define PREFETCH_WRITE(p)
+#endif
+
+/* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B lie in a cache as
+ * they are, and are not packed. Of either the micro-kernel gets the first element, and how far apart
+ * two rows are. */
+#ifdef IN_PLACE
+#define SPACE __global
+#define PANEL_A A + i * (size_t)lda, lda
+#define PANEL_B B + j, ldb
+#define PREFETCH_SOON(k)
+#else
+#define SPACE __local
+#define PANEL_A (__local const REAL *)a_panel, STRIDE
+#define PANEL_B (__local const REAL *)b_panels[p], NR
+#define PREFETCH_SOON(k) PREFETCH_READ(soon + (k))
 #endif
 
 /* Divide `total` into `parts`, as even as whole units allow; return the size of the largest. */
@@ -128,11 +147,20 @@ void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*pan
     }
 }
 
+/* Fetch a share of the next product's matrix, while tiles from row i on are made of this one: each
+ * begins in a page of its own, and a CPU does not guess which. Matrices have `size` bytes. */
+void fetch_next(size_t matrix, size_t size, int i, int M)
+{
+    const size_t next = matrix + size, end = next + size * (i + MR) / M;
+    for (size_t line = next + size * i / M; line < end; line += 64)
+        PREFETCH_READ(line);
+}
+
 /* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are unrolled
  * in full, so that each c is a register, and k takes two steps at a time: its own additions and
  * jumps compete with fma for the CPU's ports. sums is memory where a compiler calls this function
  * instead of putting it in line. `soon` is a row of A that will be packed next. */
-void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS],
+void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
                   __global const REAL *soon, VEC sums[MR][VECTORS])
 {
     VEC c[MR][VECTORS];
@@ -144,14 +172,14 @@ void micro_kernel(int kc, __local const REAL *A, __local const VEC (*B)[VECTORS]
 
 #pragma unroll 2
     for (int k = 0; k < kc; k++) {
-        PREFETCH_READ(soon + k);
+        PREFETCH_SOON(k);
         VEC b[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
-            b[v] = B[k][v];
+            b[v] = VLOAD(v, B + k * ldb);
 #pragma unroll
         for (int i = 0; i < MR; i++) {
-            const VEC a = A[i * STRIDE + k]; /* the same element in all lanes */
+            const VEC a = A[i * lda + k]; /* the same element in all lanes */
 #pragma unroll
             for (int v = 0; v < VECTORS; v++)
                 c[i][v] = fma(a, b[v], c[i][v]);
@@ -201,7 +229,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#ifndef IN_PLACE
     __local VEC b_panels[NC / NR][KC][VECTORS], a_panel[MR][STRIDE / WIDTH];
+#endif
 
     /* This group's share of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
     const int height = share(M, get_num_groups(1), MR), width = share(N, get_num_groups(0), NR);
@@ -217,11 +248,18 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
         for (int k0 = 0; k0 < K; k0 += depth) {
             const int kc = min(depth, K - k0);
             const REAL scale = k0 == 0 ? beta : 1; /* from the second block on, C has sums of ours */
+#ifndef IN_PLACE
             pack_B(kc, jb1 - jb, B + k0 * (size_t)ldb + jb, ldb, b_panels);
+#endif
 
             for (int i = i0; i < i1; i += MR) {
                 const int rows = min(MR, i1 - i);
+#ifdef IN_PLACE
+                fetch_next((size_t)A, STRIDE_A, i, M);
+                fetch_next((size_t)B, STRIDE_B, i, M);
+#else
                 pack_A(kc, rows, A + i * (size_t)lda + k0, lda, a_panel);
+#endif
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j), next = min(i + MR + p % MR, M - 1);
@@ -231,7 +269,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                             PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
-                    micro_kernel(kc, (__local const REAL *)a_panel, b_panels[p],
+                    micro_kernel(kc, PANEL_A, PANEL_B,
                                  A + next * (size_t)lda + k0, sums);
                     if (rows == MR && columns == NR)
                         update(alpha, sums, scale, c, ldc);

@@ -77,6 +77,9 @@
 #ifndef WIDTH_N
 #define WIDTH_N 1
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
@@ -208,6 +211,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #endif
           )
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local VEC tiles[VECTORS];
     const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
 
@@ -215,6 +219,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = K;
 #if SPLITS > 1
+    OF_BATCH(parts);
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {

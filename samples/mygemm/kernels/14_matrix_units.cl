@@ -39,7 +39,6 @@
  *
  * The cost it removes: multiplications. What is left is to feed the unit: cp.async copies panels
  * meanwhile, ldmatrix hands a warp four matrices at a time, and nothing is converted or turned.
- *
  * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
  *
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and nvidia.cl before it: cp.async,
@@ -171,6 +170,7 @@ void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict B, const int ldb, const float beta,
            __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
     __local int2 ranges[SPLIT_ITEMS];
     const int strips = ((M + TSM - 1) / TSM * TSM + (N + TSN - 1) / TSN * TSN) / 8;
     const int item = get_local_id(0), strip = get_group_id(0) % strips;
@@ -270,6 +270,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict B, const int ldb, const float beta,
           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     __local int unfit;
     EMULATED
@@ -279,6 +280,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = (K + SLAB - 1) / SLAB, split = 0;
 #if SPLITS > 1
+    OF_BATCH(parts);
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {

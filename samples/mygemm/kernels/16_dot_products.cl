@@ -43,6 +43,9 @@
 #ifndef LANES
 #define LANES 32 /* work-items of a work-group; 1 on a CPU */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -83,6 +86,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int lane = get_local_id(0), j = get_group_id(0), whole = K - K % WIDTH;
     __local REAL parts[ROWS][LANES];
 

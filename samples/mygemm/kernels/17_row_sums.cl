@@ -48,6 +48,9 @@
 #ifndef UNROLL
 #define UNROLL 8 /* rows of B that are read side by side */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -104,6 +107,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int lane = get_local_id(0), slice = get_local_id(1), i = get_group_id(1);
     __local VEC parts[SLICES][VECTORS][LANES];
 

@@ -45,6 +45,9 @@
 #ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -59,6 +62,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int i = get_global_id(1) * M0;
     const int j = get_group_id(0) * (LANES * N0) + get_local_id(0) * 4; /* of the first vector */
     if (i >= M || j >= N)

@@ -57,6 +57,9 @@
 #ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -75,6 +78,7 @@
 /* Copy the M0 elements of column k that a panel of A has. Neighbours read neighbours. */
 __kernel void pack_a(ARGUMENTS)
 {
+    OF_BATCH(A); OF_BATCH(work);
     const int k = get_global_id(0), panel = get_global_id(1), depth = UP(K, UNROLL);
     if (k >= depth || panel * M0 >= M)
         return;
@@ -92,6 +96,7 @@ __kernel void pack_a(ARGUMENTS)
 /* Copy four neighbours of row k of B. */
 __kernel void pack_b(ARGUMENTS)
 {
+    OF_BATCH(B); OF_BATCH(work);
     const int v = get_global_id(0), k = get_global_id(1), depth = UP(K, UNROLL);
     if (v >= UP(N, PANEL) / 4 || k >= depth)
         return;
@@ -125,6 +130,7 @@ void update(__global REAL *c, const VEC sum, const int left, const REAL alpha, c
  * each work-item, where it has 8 for those of larger groups. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS)
 {
+    OF_BATCH(work); OF_BATCH(C);
     const int i = get_global_id(1) * M0;
     const int j = get_group_id(0) * PANEL + get_local_id(0) * 4; /* of the first vector */
     if (i >= M || j >= N)

@@ -37,6 +37,9 @@
 #ifndef ITEMS
 #define ITEMS 256 /* of a work-group */
 #endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#endif
 
 #define VECS (ITEMS / ADDERS)   /* vectors that a work-group adds up */
 #define TILE (TSM * TSN / 4)    /* vectors of a part */
@@ -48,6 +51,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void add(const int M, const int N, const REAL alpha, const REAL beta, __global REAL *restrict C,
          const int ldc, __global const VEC *restrict parts, const int shared)
 {
+    OF_BATCH(C); OF_BATCH(parts);
     __local VEC sums[ITEMS];
     const int item = get_local_id(0), adder = item / VECS;
     const long at = get_group_id(0) * (long)VECS + item % VECS, all = shared * (long)TILE;

@@ -8,7 +8,8 @@
  *   +---------+          | 0 0 0 0 0 0|
  *                        +------------+
  *
- * NDRange: (S, R) work-items, rounded up to whole work-groups of any size. */
+ * NDRange: (S, R) work-items, rounded up to whole work-groups of any size. Dimension 2, if there is
+ * one, goes over the matrices of a batch, which follow each other. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -25,6 +26,8 @@ __kernel void pad(const int P, const int Q, __global const REAL *restrict from, 
                   const int R, const int S, __global REAL *restrict to, const int ld_to)
 {
     const int j = get_global_id(0), i = get_global_id(1);
+    from += get_group_id(2) * (size_t)P * ld_from;
+    to += get_group_id(2) * (size_t)R * ld_to;
     if (i < R && j < S)
         to[i * (size_t)ld_to + j] = i < P && j < Q ? from[i * (size_t)ld_from + j] : 0;
 }

@@ -10,7 +10,8 @@
  * NDRange: (S, R) work-items, rounded up to whole work-groups of TILE x TILE. A work-group reads a
  * tile along the rows of `from` and writes it along the rows of `to`: both coalesced. Between the two
  * it lies in local memory, whose rows are one element longer, so that a column's elements are in
- * different banks. */
+ * different banks. Dimension 2, if there is one, goes over the matrices of a batch, which follow each
+ * other. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -31,6 +32,8 @@ __kernel void transpose(const int P, const int Q, __global const REAL *restrict 
                         const int ld_to)
 {
     __local REAL tile[TILE][TILE + 1];
+    from += get_group_id(2) * (size_t)P * ld_from;
+    to += get_group_id(2) * (size_t)R * ld_to;
     const int x = get_local_id(0), y = get_local_id(1);
     const int i0 = get_group_id(1) * TILE, j0 = get_group_id(0) * TILE; /* in `to` */
 

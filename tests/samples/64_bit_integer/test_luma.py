@@ -214,18 +214,20 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("size", OPTIONS)
-def test_a_size_that_cannot_be(sample, size):
-    done, _ = sample(f"--size={size}")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert OPTIONS[size] in done.stderr
+def test_a_size_that_cannot_be(run_here, size):
+    run = sample_module(NAME, "run")
+    code, _, said = run_here(run.main, f"--size={size}", options=run.options())
+    assert code == 2
+    assert len(said.splitlines()) == 1
+    assert OPTIONS[size] in said
 
 
-def test_options_that_contradict(sample, tmp_path):
+def test_options_that_contradict(run_here):
+    run = sample_module(NAME, "run")
     for args in (("x.bmp", "--size", "4x4"), ("--data", "white"), ("--work-group", "3")):
-        done, _ = sample(*args)
-        assert done.returncode == 2
-        assert len(done.stderr.splitlines()) == 1
+        code, _, said = run_here(run.main, *args, options=run.options())
+        assert code == 2
+        assert len(said.splitlines()) == 1
 
 
 def test_an_image_larger_than_the_device():

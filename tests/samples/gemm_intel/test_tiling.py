@@ -4,6 +4,7 @@ import re
 from functools import partial
 
 import pytest
+from conftest import sample_module
 
 FOLDER = "samples/gemm_intel"
 
@@ -73,15 +74,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_and_why(run_sample, case):
+def test_what_is_refused_and_why(run_here, case):
     args, message = REFUSED[case]
-    done = run_sample("gemm_intel", *args)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("run.py: error: ")
-    assert message in done.stderr
+    run = sample_module("gemm_intel", "run")
+    code, _, said = run_here(run.main, *args, options=run.options())
+    assert code == 2
+    assert len(said.splitlines()) == 1
+    assert said.startswith("run.py: error: ")
+    assert message in said
 
 
 def test_the_values_that_would_do_do(run_sample):

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from conftest import sample_module
 
 HEAD = (
     "order  kernel without a tail         past row  past end  cause 1   cause 2   both      verdict"
@@ -89,10 +90,11 @@ def test_without_doubles_the_rest_is_shown(recorded):
 
 
 @pytest.mark.parametrize("orders", ["6", "64,7", "64x64x8", "0", "x"])
-def test_orders_that_say_nothing_are_refused(run_sample, orders):
-    done = run_sample("gemmbench", "paper", "--orders", orders)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+def test_orders_that_say_nothing_are_refused(run_here, orders):
+    paper = sample_module("gemmbench", "paper")
+    code, _, said = run_here(paper.main, "--orders", orders, options=paper.parser())
+    assert code == 2
+    assert said.count("\n") == 1
 
 
 def test_its_kernels_are_built_only(recorded):

@@ -5,6 +5,9 @@
 #define EMULATED_ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)
 #define EMULATED __local uint4 exchange[2 * EMULATED_ITEMS];
 void copy(__local uint4 *to, __global const uint4 *from) { *to = *from; }
+#ifndef OF_BATCH
+#define OF_BATCH(matrix)
+#endif
 #define COMMIT
 #define WAIT
 uint word(uint4 v, int n) { return n == 0 ? v.s0 : n == 1 ? v.s1 : n == 2 ? v.s2 : v.s3; }

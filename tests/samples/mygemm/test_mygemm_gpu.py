@@ -10,6 +10,7 @@ import split_model as split
 from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
+from common.machine import nvidia
 from common.program import build
 from common.stream import Stream
 
@@ -46,7 +47,7 @@ def multiply(sample, queue, tmp_path):
         limits = device.limits(queue.device)
         chip = SimpleNamespace(max_compute_units=units, **CAPABLE)
         if number == 14:
-            limits = replace(limits, extensions=limits.extensions | {sample.kernels.NVIDIA})
+            limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
         size = gemm.Size(*C.shape, A.shape[1])
         strides = size.K + gap, size.N + gap, size.N + gap
         problem = gemm.Problem(size, C.dtype, *strides)

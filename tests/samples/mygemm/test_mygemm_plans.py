@@ -110,6 +110,15 @@ PLANS = [
      "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 SPLITS=8 BAND=8 PARTS=1 "
      "SPLIT_ITEMS=256",
      ((2112 + 33 * 8) * 128,), (128,)),
+    (15, "4096x4096x4096",
+     "KC=256 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=128 KEPT_A=4",
+     (132 * 384,), (384,)),
+    (15, "511x2049x777",
+     "KC=128 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=32 KEPT_A=4",
+     (4 * 17 * 384,), (384,)),
+    (15, "8192x8192x20",
+     "KC=32 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=4 KEPT_A=1",
+     (132 * 384,), (384,)),
     (14, "1000x500x77",
      "PART_BITS=16 TSM=32 TSN=64 WARP_M=16 WARP_N=32 STAGES=4 SPLITS=1 BAND=8 PARTS=1 "
      "SPLIT_ITEMS=128",
@@ -127,7 +136,7 @@ def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, t
     assert (made.global_size, made.local_size) == (total, local)
 
 
-@pytest.mark.parametrize("number", [*range(1, 15), *range(21, 27)])
+@pytest.mark.parametrize("number", [*range(1, 16), *range(21, 27)])
 def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch, number):
     """All that legal() gives can be planned, and the defaults are among it."""
     shuffles = SimpleNamespace(how=3, options=())
@@ -201,17 +210,47 @@ def test_what_is_refused_and_why(sample, number, params, message):
     assert message in str(caught.value)
 
 
-def test_where_14_is_not_supported(sample, run_sample):
+def test_15_shares_the_last_tiles(sample):
+    """33 of the 1089 tiles would not give work to all 132 work-groups: each goes to 4 of them."""
+    made = plan(sample, 15, square(4097))
+    assert (made.params["SPLITS"], made.shared, made.global_size) == (4, 33, (132 * 384,))
+    lines = 2 * 33 * 128  # of 129 slabs of 128 bytes; an exponent for a row, 17 scales for a column
+    assert made.room["work"] == lines * 129 * 128 + 33 * 128 * 4 * (1 + 17)
+    assert made.room["parts"] == 4 * 33 * 128 * 128 * 4
+    assert plan(sample, 15, Size(300, 200, 999), SPLITS=5).global_size == (3 * 2 * 5 * 384,)
+
+
+@pytest.mark.parametrize("number", [14, 15])
+def test_where_matrix_units_are_not_supported(sample, run_sample, number):
     for more, reason in (
         ({"extensions": frozenset()}, "needs inline PTX, by NVIDIA's compiler"),
-        ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "8.0, it is 7.5"),
+        ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "it is 7.5"),
         ({"dtype": DOUBLE}, "this kernel is for --precision single"),
     ):
         with pytest.raises(Unsupported, match=reason):
-            plan(sample, 14, square(64), **more)
-    done = run_sample("mygemm", "--kernel", 14, "--size", 64, "--check-only")
+            plan(sample, number, square(64), **more)
+    done = run_sample("mygemm", "--kernel", number, "--size", 64, "--check-only")
     assert done.returncode == 77
     assert "the device has no cl_nv_compiler_options" in done.stderr
+
+
+@pytest.mark.parametrize("capability", [(8, 9), (9, 1), (10, 0)])
+def test_15_is_for_hopper_only(sample, capability):
+    has = dict(zip(("compute_capability_major_nv", "compute_capability_minor_nv"), capability))
+    with pytest.raises(Unsupported, match="compute capability 9\\.0, Hopper's, it is"):
+        plan(sample, 15, square(64), **has)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (SMALL, "legal here; 384 work-items in dimension 0, but the device takes at most 256"),
+        (replace(LIMITS, profile="mali-t628", local_mem_size=32768), "of local memory, but the"),
+    ],
+)
+def test_15_needs_large_work_groups_and_local_memory(sample, limits, reason):
+    with pytest.raises(Unsupported, match=reason):
+        plan(sample, 15, square(64), limits=limits)
 
 
 def test_13_and_14_through_the_program(recorded):
@@ -222,15 +261,17 @@ def test_13_and_14_through_the_program(recorded):
 
 
 @pytest.mark.parametrize(
-    ("size", "number"), [("4096", 14), ("511x2049x777", 14), ("512", 13), ("100000x64x64", 13)]
+    ("size", "major", "number"),
+    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 13), ("100000x64x64", 9, 13),
+     ("4096", 8, 14), ("4096", 7, 13)],
 )
-def test_the_best_on_an_h200_follows_the_size(sample, tmp_path, size, number):
+def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, major, number):
     size = parse_size(size)
     about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
              "compute_capability": "9.0", "limits": {"profile": "device"}}
     problem = Problem(size, FLOAT, size.K, size.N, size.N)
     args = SimpleNamespace(tuned=tmp_path, precision="single")
-    chip = SimpleNamespace(**H200)
+    chip = SimpleNamespace(**H200 | {"compute_capability_major_nv": major})
     ((kernel, given),) = sample.kernels.best(args, problem, about, LIMITS, chip)
     assert (kernel.number, given) == (number, {})
 

@@ -10,13 +10,14 @@ from conftest import ROOT
 KERNELS = ROOT / "samples" / "mygemm" / "kernels"
 
 
-def test_the_host_splits_as_the_kernel_does():
-    text = (KERNELS / "14_matrix_units.cl").read_text()
+@pytest.mark.parametrize(("file", "bits"), [("14_matrix_units", (16, 32)), ("15_split", (16,))])
+def test_the_host_splits_as_the_kernels_do(file, bits):
+    text = (KERNELS / f"{file}.cl").read_text()
     values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
     assert float(values["TOP"]) == split.TOP
     assert float(values["SMALL_SCALE"]) == split.SMALL_SCALE
     assert [int(n) for n in re.findall(r"#define RANGE (\d+)", text)] == [
-        split.RANGE[bits] for bits in (16, 32)
+        split.RANGE[each] for each in bits
     ]
 
 

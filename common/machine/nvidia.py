@@ -1,0 +1,105 @@
+"""Kernels 13 to 15 of samples/mygemm on NVIDIA's GPUs: parameters that follow the size, and what a
+device must have. A function takes what a Kernel's `start`, `more` or `groups` takes."""
+
+from common.errors import Unsupported
+from common.machine import tiles
+
+EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
+
+
+def require(label, limits, device, ok, needs):
+    """Raise Unsupported unless the compiler takes PTX, and `ok` the compute capability (9, 0)."""
+    if EXTENSION not in limits.extensions:
+        raise Unsupported(f"{label} needs inline PTX, by NVIDIA's compiler: the device has no "
+                          f"{EXTENSION}")
+    has = device.compute_capability_major_nv, device.compute_capability_minor_nv
+    if not ok(has):
+        text = ".".join(map(str, has))
+        raise Unsupported(f"{label} needs compute capability {needs}, it is {text}")
+
+
+def groups(problem, params, device):
+    """Return the work-groups of kernels 13 and 14."""
+    return (tiles.groups(problem.size, params, device.max_compute_units),)
+
+
+# 13: warps.
+
+
+def warps(problem, limits, device):
+    """Return (seconds, parameters) of the fastest tile."""
+    itemsize, found = problem.dtype.itemsize, tiles.MODEST
+    if EXTENSION in limits.extensions:
+        found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch)
+    return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
+
+
+def warps_start(given, problem, limits, device):
+    """Return the fastest tile."""
+    return {**warps(problem, limits, device)[1], "BAND": 8}
+
+
+def warps_more(problem, params, limits, device):
+    """Return how wide loads may be."""
+    (_, N, K), lda, ldb, ldc = problem.size, *problem.leading
+    widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
+    return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
+
+
+# 14: matrix units.
+
+
+def units_start(given, problem, limits, device):
+    """Return the fastest tile."""
+    params = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[1]
+    return {"PART_BITS": 16, **params, "BAND": 8}
+
+
+def units_more(problem, params, limits, device):
+    """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
+    require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
+    return tiles.split(problem.size, params, device.max_compute_units), ()
+
+
+# 15: warpgroups. Its target, sm_90a, is for one compute capability only.
+
+_TILE = {"TSM": 128, "TSN": 128}  # of C
+_KEPT = 4  # chunks of 8 k's that a work-item of split() keeps at most
+
+
+def _chunk(size):
+    """Return the k's that the unit sums up: few enough that truncation costs less than rounding
+    does in float32, for which others take K in slices where C is small."""
+    tiles_of_c = tiles.count(size, _TILE)
+    most = 64 if tiles_of_c <= 16 else 128 if tiles_of_c <= 64 else 256
+    steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
+    return min(most, next(chunk for least, chunk in steps if least <= size.K))
+
+
+def warpgroups(problem, limits, device):
+    """Return (seconds, parameters), with the time of split()."""
+    (M, N, K), batch = problem.size, problem.batch
+    tile = tiles.WARPGROUP._replace(params={**_TILE, "KC": _chunk(problem.size)})
+    lines = sum(-(-side // 128) * 128 for side in (M, N))
+    before = 3e-6 + batch * lines * K / 4.5e11
+    return tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch)
+
+
+def warpgroups_start(given, problem, limits, device):
+    """Return the parameters."""
+    params = warpgroups(problem, limits, device)[1]
+    return {"KC": params["KC"], "STAGES": 4, "SPLITS": params["SPLITS"], "BAND": 8}
+
+
+def warpgroups_more(problem, params, limits, device):
+    """Return how split() goes about. Raises Unsupported for other devices than Hopper's."""
+    require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
+    chunks = -(-problem.size.K // 32) * 4
+    items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
+    return {**_TILE, "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
+
+
+def warpgroups_groups(problem, params, device):
+    """Return the work-groups: one for each compute unit, if there are enough tiles."""
+    units = device.max_compute_units
+    return (min(units, tiles.groups(problem.size, {**_TILE, **params}, units)),)

@@ -1,0 +1,170 @@
+"""What is launched beside a GEMM kernel: copies of the matrices, its passes, and sums of parts.
+
+A kernel that wants whole tiles gets copies where the matrices have none: pad.cl and transpose.cl
+make them before it, and take C out of its copy again. A Pass of its own file goes before it as
+well, and add.cl after it. A plan says what is needed: see samples/mygemm/plans.py.
+"""
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import pyopencl as cl
+
+from common.gemm import REAL
+from common.program import build
+from common.room import buffer_bytes, require_room
+
+
+class Copy(NamedTuple):
+    """A matrix that a copy fills: as much of a Matrix as a kernel is given. Or a batch of them."""
+
+    device: cl.Buffer
+    rows: int
+    columns: int
+    ld: int
+
+
+class Step(NamedTuple):
+    """A launch of one kernel, whose arguments are set, and what it is for."""
+
+    what: str
+    kernel: cl.Kernel
+    global_size: tuple
+    local_size: tuple
+
+    def times(self, products):
+        """Return it for a batch: dimension 2 of its NDRange goes over the products."""
+        if products == 1:
+            return self
+        ones = (1,) * (2 - len(self.local_size))
+        return self._replace(global_size=(*self.global_size, *ones, products),
+                             local_size=(*self.local_size, *ones, 1))
+
+
+def wanted(plan):
+    """Return {name: (rows, columns)} of the copies that a plan needs."""
+    M, N, K = plan.problem.size
+    P, transposed = plan.size, plan.kernel.transpose_a
+    own = {"A": (M, K), "B": (K, N), "C": (M, N)}
+    given = {"A": (P.K, P.M) if transposed else (P.M, P.K), "B": (P.K, P.N), "C": (P.M, P.N)}
+    strides = zip(own, plan.problem.leading, plan.align)
+    unaligned = [name for name, ld, unit in strides if ld % unit]
+    return {
+        name: shape for name, shape in given.items()
+        if shape != own[name] or name in unaligned or (name == "A" and transposed)
+    }
+
+
+def _copied(plan):
+    """Return {name: bytes} of the copies that a plan needs."""
+    each = plan.problem.batch * plan.problem.dtype.itemsize
+    return {name: prod(shape) * each for name, shape in wanted(plan).items()}
+
+
+def of_batch(plan):
+    """Return (defines, files before its own) by which a kernel finds what a product of a batch has.
+
+    The defines are the bytes from there to what the next one has.
+    """
+    products = plan.problem.batch
+    if products == 1:
+        return {}, ()
+    own = dict(zip("ABC", buffer_bytes(plan.problem).values()))
+    taken = {**own, **_copied(plan), **plan.room}
+    strides = {f"STRIDE_{name}": size // products for name, size in taken.items()}
+    return strides, (plan.kernel.file.with_name("batch.cl"),)
+
+
+def copies(built, stream, beta):
+    """Return (A, B, C, steps before, steps after): what the kernel is given, and what makes it so.
+
+    Without need of a copy, A, B and C are those of the stream. With beta = 0, C is not read.
+    """
+    taken, before, after = {name: getattr(stream, name) for name in "ABC"}, [], []
+    for name, (rows, columns) in wanted(built.plan).items():
+        own, room = taken[name], stream.room(name, _copied(built.plan)[name])
+        made = taken[name] = Copy(room, rows, columns, columns)
+        if name != "C" or beta:
+            what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
+            before.append(_step(built, f"{what} {name}", own, made))
+        if name == "C":
+            after.append(_step(built, "unpad C", made, own))
+    return *taken.values(), before, after
+
+
+def passes(built, stream, arguments):
+    """Return a step for each Pass of a kernel. The `arguments` get the room that all share."""
+    arguments += [stream.room(*each) for each in built.plan.room.items()]
+    steps = [Step(entry, cl.Kernel(built.program, entry), *sizes)
+             for entry, *sizes in built.plan.passes]
+    for step in steps:
+        step.kernel.set_args(*arguments)
+    return steps
+
+
+def added(built, arguments):
+    """Return the steps after gemm() with these `arguments`: one if work-groups share tiles."""
+    plan, items = built.plan, built.side**2
+    if not plan.shared:
+        return []
+    kernel = _beside(built, "add")
+    of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
+    kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
+    vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
+    return [Step("add", kernel, whole((vectors * _adders(built),), (items,)), (items,))]
+
+
+def _adders(built):
+    return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
+
+
+def _step(built, what, source, target):
+    """Return the Step that copies a matrix into another one."""
+    side, kernel = built.side, _beside(built, what.split()[0].removeprefix("un"))
+    kernel.set_args(
+        np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
+        np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
+    )
+    return Step(what, kernel, whole((target.columns, target.rows), (side, side)), (side, side))
+
+
+def others(built):
+    """Return {name: kernel} of what is launched before and after gemm()."""
+    plan, transposed = built.plan, built.plan.kernel.transpose_a
+    found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
+    names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
+    names += ["add"] if plan.shared else []
+    return found | {name: _beside(built, name) for name in names}
+
+
+def _beside(built, entry):
+    """Return a kernel of another file: `pad`, `transpose` or `add`."""
+    plan, defines, files = built.plan, {"TILE": built.side}, ()
+    if entry == "add":
+        defines, files = of_batch(plan)
+        defines |= {name: plan.defines[name] for name in ("TSM", "TSN", "BAND", "SPLITS")}
+        defines |= {"ADDERS": _adders(built), "ITEMS": built.side**2}
+    defines |= {"REAL": REAL[plan.problem.dtype]}
+    path = plan.kernel.file.with_name(f"{entry}.cl")
+    return cl.Kernel(_program(built.program.context, path, (*defines.items(),), files), entry)
+
+
+@lru_cache(maxsize=8)
+def _program(context, path, defines, files):
+    return build(context, path, dict(defines), before=files)
+
+
+def require_memory(plan, limits):
+    """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
+    need = buffer_bytes(plan.problem)
+    need |= {f"a copy of {name}": size for name, size in _copied(plan).items()}
+    need |= {f"the room for {role}": each if isinstance(each, int) else 16 * prod(each[1:])
+             for role, each in plan.room.items()}
+    require_room(plan.problem, need, limits)
+
+
+def whole(items, local):
+    """Return the sizes of an NDRange of at least so many `items`, in whole work-groups."""
+    return tuple(-(-n // side) * side for n, side in zip(items, local))

@@ -1,0 +1,231 @@
+/* Parts of float32 numbers for 15_warpgroups.cl, before which it stands behind nvidia.cl: big and
+ * small ones of 16 bits, as in 14, in the order in which warpgroups take them.
+ *
+ *   work    | panels of A | panels of B | e of each row of A | scale of each column of B and KC |
+ *   panel   | k = 0 .. 31 of all lines | k = 32 .. 63 of all lines | ...       slabs
+ *   slab    | line 0 | line 1 | ...                                            128 bytes each
+ *   line    | big, chunks 0 .. 3 of 8 k's | small, chunks 0 .. 3 |             16 bytes each
+ *
+ * Chunk c of line l lies at c ^ l % 8, where the matrix units look for it without bank conflicts.
+ * Panels have zeros where a tile of C hangs over.
+ *
+ * NDRange: one dimension. A work-group of 256 has 256 / ROW_ITEMS rows of A, or 256 / COLUMN_ITEMS
+ * columns of B and KC k's. A row has one exponent. A column has another one in each KC: so B is read
+ * once, and neighbours read neighbours.
+ *
+ * The matrix unit truncates. On an H200 a sum of KC products of one sign comes out too small by about
+ * 1.5 * LOST times 2^-23 of it, and one of products of both signs by half of that. The scales of B
+ * make up for LOST, but not where all of a column have 11 bits, as small whole numbers do: their sums
+ * are exact, and stay so. */
+
+#ifndef KC
+#define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
+#endif
+#ifndef SPLITS
+#define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
+#endif
+#ifndef ROW_ITEMS
+#define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
+#endif
+#ifndef KEPT_A
+#define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
+#endif
+
+#define TSM 128                          /* rows of a tile of C: 64 for each of 2 warpgroups */
+#define TSN 128                          /* columns of a tile of C */
+#define SLAB 32                          /* depth of a slab */
+#define LINE 8                           /* uint4 of a line in a slab */
+#define COLUMN_ITEMS (KC > 128 ? 8 : 4)  /* work-items that share a column of B */
+#define KEPT_B (KC / 8 / COLUMN_ITEMS)   /* chunks of a column that a work-item has */
+#define KEPT 4                           /* the most that KEPT_A and KEPT_B may be */
+
+#define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
+#define SMALL_SCALE 2048.0f
+#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
+#define LOWEST_A (TOP - 127) /* exponents of lines: 2^127 is the largest power of 2 */
+#define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
+#define HIGHEST_B 95
+#define UNFIT 1000 /* in place of an exponent */
+#define LOST (KC * 3 / 128) /* of 2^23: what a sum is made larger by, see above */
+
+/* Where the parts of a problem lie: panels, exponents, scales. */
+typedef struct {
+    __global uint4 *a, *b;
+    __global int *e_a;
+    __global float *scale_b;
+    int lines_a, lines_b, slabs; /* M and N in whole tiles, K in whole slabs */
+} layout;
+
+layout layout_of(const int M, const int N, const int K, __global uint4 *work)
+{
+    layout at;
+    at.lines_a = (M + TSM - 1) / TSM * TSM;
+    at.lines_b = (N + TSN - 1) / TSN * TSN;
+    at.slabs = (K + SLAB - 1) / SLAB;
+    at.a = work;
+    at.b = at.a + (size_t)at.slabs * at.lines_a * LINE;
+    at.e_a = (__global int *)(at.b + (size_t)at.slabs * at.lines_b * LINE);
+    at.scale_b = (__global float *)(at.e_a + at.lines_a);
+    return at;
+}
+
+/* Return 4 elements of a line, which are `step` apart; 0 for all but the first `left` ones. */
+float4 some(__global const float *from, const size_t step, const int left)
+{
+    return (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
+                    left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
+}
+
+/* Load a chunk of a row of A, or one of a column of B. */
+void load_a(float4 *x, __global const float *from)
+{
+    x[0] = ((__global const float4 *)from)[0];
+    x[1] = ((__global const float4 *)from)[1];
+}
+void load_b(float4 *x, __global const float *from, const size_t ldb)
+{
+    x[0] = (float4)(from[0], from[ldb], from[2 * ldb], from[3 * ldb]);
+    from += 4 * ldb;
+    x[1] = (float4)(from[0], from[ldb], from[2 * ldb], from[3 * ldb]);
+}
+
+/* Load a chunk of which the first `left` elements exist, for the others 0. */
+void load(float4 *x, __global const float *from, const size_t step, const int left,
+          const int aligned)
+{
+    if (aligned && left >= 8)
+        load_a(x, from);
+    else {
+        x[0] = some(from, step, left);
+        x[1] = some(from + 4 * step, step, left - 4);
+    }
+}
+
+/* Return `range`, widened to a chunk: the bits of the largest absolute value; negated, those of the
+ * smallest one but 0; and the bits that `big` has no room for, which are 0 if it is the number. Bits
+ * of absolute values are ordered as these are. */
+uint4 widened(uint4 range, const float4 *x)
+{
+#pragma unroll
+    for (int v = 0; v < 2; v++) {
+        const uint4 bits = as_uint4(x[v]) & 0x7fffffff;
+        const uint4 negated = 0 - bits;
+        const uint2 most = max(bits.lo, bits.hi), least = max(negated.lo, negated.hi);
+        const uint2 beyond = (bits.lo | bits.hi) & 0x1fff;
+        range = max(range, (uint4)(max(most.s0, most.s1), max(least.s0, least.s1),
+                                   beyond.s0 | beyond.s1, 0));
+    }
+    return range;
+}
+
+/* Store the parts of a chunk: the big one at to[place], the small one where chunk + 4 lies. */
+void store_parts(__global uint4 *to, const int place, const float4 *x, const float scale)
+{
+    const float4 v = x[0] * scale, w = x[1] * scale;
+    const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
+    const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
+    const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
+    to[place] = big;
+    to[place ^ 4] = (uint4)(narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
+}
+
+#if SPLITS > 1
+#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
+#else
+#define OF_PARTS
+#endif
+__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
+void split(const int M, const int N, const int K, const float alpha,
+           __global const float *restrict A, const int lda,
+           __global const float *restrict B, const int ldb, const float beta,
+           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+{
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
+    __local uint4 ranges[256];
+    const layout at = layout_of(M, N, K, work);
+    const int item = get_local_id(0), group = get_group_id(0);
+
+    /* This work-item's line, and which one it is of the work-items that share it. Neighbours take
+     * neighbouring chunks of a row of A, or neighbouring columns of B. */
+    const int groups_a = at.lines_a / (256 / ROW_ITEMS), of_a = group < groups_a;
+    const int sharers = of_a ? ROW_ITEMS : COLUMN_ITEMS, lines = 256 / sharers;
+    const int eights = lines / 8, warp = item / 32; /* of columns */
+    const int in_group = of_a ? item / ROW_ITEMS : warp % eights * 8 + item % 8;
+    const int sharer = of_a ? item % ROW_ITEMS : warp / eights * 4 + item % 32 / 8;
+    const int along = of_a ? group : (group - groups_a) % (at.lines_b / lines);
+    const int part = of_a ? 0 : (group - groups_a) / (at.lines_b / lines);
+    const int line = along * lines + in_group;
+
+    /* Its chunks: all of the row, or those of KC. */
+    const int first = part * (KC / 8) + sharer;
+    const int end = of_a ? 4 * at.slabs : min((part + 1) * (KC / 8), 4 * at.slabs);
+    const size_t step = of_a ? 1 : ldb;
+    const size_t stride = LINE * (size_t)(of_a ? at.lines_a : at.lines_b); /* of slabs */
+    __global const float *from = of_a ? A + line * (size_t)lda : B + line;
+    __global uint4 *to = (of_a ? at.a : at.b) + line * (size_t)LINE;
+    const int depth = line < (of_a ? M : N) ? K : 0, aligned = of_a && lda % 4 == 0;
+    /* Where nothing is missing, all loads are under way at once. */
+    const int count = of_a ? KEPT_A : KEPT_B;
+    const int whole = depth >= 8 * (first + (count - 1) * sharers + 1);
+    float4 kept[2 * KEPT], x[2];
+#pragma unroll
+    for (int n = 0; n < 2 * KEPT; n++)
+        kept[n] = 0;
+    if (whole && aligned)
+#pragma unroll
+        for (int n = 0; n < KEPT_A; n++)
+            load_a(kept + 2 * n, from + (first + n * ROW_ITEMS) * 8);
+    else if (whole && !of_a)
+#pragma unroll
+        for (int n = 0; n < KEPT_B; n++)
+            load_b(kept + 2 * n, from + (first + n * COLUMN_ITEMS) * 8 * step, step);
+    else
+#pragma unroll
+        for (int n = 0; n < KEPT; n++) {
+            const int c = first + n * sharers;
+            if (n < count)
+                load(kept + 2 * n, from + c * 8 * step, step, depth - c * 8, aligned);
+        }
+    uint4 range = 0;
+#pragma unroll
+    for (int n = 0; n < KEPT; n++)
+        range = widened(range, kept + 2 * n);
+    for (int c = first + count * sharers; c < end; c += sharers) {
+        load(x, from + c * 8 * step, step, depth - c * 8, aligned);
+        range = widened(range, x);
+    }
+    const int slot = sharer * lines + in_group;
+    ranges[slot] = range;
+    for (int half_size = sharers / 2; half_size > 0; half_size /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the ranges of others are read below */
+        if (sharer < half_size)
+            ranges[slot] = range = max(range, ranges[slot + half_size * lines]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* the range of the line, which the first one found */
+    range = ranges[in_group];
+
+    /* How far is it from the largest element to the smallest? The exponent of Inf, NaN is 128. All
+     * below 2^-126 count as the smallest that there is. */
+    const uint smallest = 0 - range.s1;
+    const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;
+    const int most = max((int)(range.s0 >> 23) - 127, of_a ? LOWEST_A : LOWEST_B);
+    const int span = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
+    const int fits =
+        most <= (of_a ? 127 : HIGHEST_B) && (range.s0 == 0 ? K >= 8 : most - least <= span);
+    if (sharer == 0 && of_a)
+        at.e_a[line] = fits ? most - TOP : UNFIT;
+    if (sharer == 0 && !of_a)
+        at.scale_b[part * (size_t)at.lines_b + line] =
+            fits ? as_float(((127 + most - TOP) << 23) + (range.s2 ? LOST : 0)) : NAN;
+    const float scale = as_float((127 + TOP - most) << 23);
+#pragma unroll
+    for (int n = 0; n < KEPT; n++) {
+        const int c = first + n * sharers;
+        if (n < count && c < end)
+            store_parts(to + c / 4 * stride, c % 4 ^ line % 8, kept + 2 * n, scale);
+    }
+    for (int c = first + count * sharers; c < end; c += sharers) {
+        load(x, from + c * 8 * step, step, depth - c * 8, aligned);
+        store_parts(to + c / 4 * stride, c % 4 ^ line % 8, x, scale);
+    }
+}

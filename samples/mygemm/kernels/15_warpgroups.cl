@@ -1,0 +1,264 @@
+/* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j]; made of
+ * float16 parts as in 14, by the matrix units of NVIDIA's Hopper, which take them out of local
+ * memory.
+ *
+ *   a work-group            local memory: a ring of STAGES             warpgroups 1 and 2
+ *   +--------------+  copy  +---------+---------+---------+  multiply  +---------------------+
+ *   | warpgroup 0  | -----> | slab 4  | slab 1  | slab 2  | ---------> | 64 rows of the tile |
+ *   +--------------+        +---------+---------+---------+            +---------------------+
+ *        ^                                    |   "empty"              | 64 rows             |
+ *        +------------------------------------+   "full" ->            +---------------------+
+ *
+ *   slab    32 k's of 128 rows of A, and of 128 columns of B: see 15_split.cl
+ *
+ * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each makes one
+ * tile of C after the other, of 128 x 128, whole or not.
+ *
+ * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers while the warpgroup goes on, and
+ * reads both out of local memory. A warpgroup that does nothing else keeps the ring full: one
+ * work-item of it starts copies of 16 KiB. Who waits, waits at the barrier of one stage: the others
+ * go on. Registers go to those who need them, for 64 rows x 128 columns of sums.
+ *
+ * The error: as in 14. The unit truncates, so it sums up no more than KC products; ordinary additions
+ * sum up the rest. Each of its sums gets the scale of its column in these KC, and the row its own at
+ * the end. Where a range is too wide, the scale is NaN, or the exponent UNFIT. What is not finite in
+ * the end is made once more by plain multiplications: so are lines with Inf or NaN, columns with
+ * elements beyond 2^95, and everything if K < 8.
+ *
+ * The cost it removes: 14's reads of local memory into registers, ldmatrix, and its barriers.
+ *
+ * K may be shared, as in 13: the last tiles, which would not give work to all work-groups.
+ *
+ * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and 15_split.cl
+ * before it. */
+
+#ifndef STAGES
+#define STAGES 4 /* slabs in local memory */
+#endif
+#ifndef BAND
+#define BAND 8 /* rows of tiles that are made together, as in 13 */
+#endif
+
+#define STAGE ((TSM + TSN) * LINE) /* uint4 of a slab of a tile */
+#define SLOTS (STAGES + 1)         /* for scales, each of TSN */
+#define DEPTH (KC / SLAB)          /* slabs of a sum */
+
+/* What a work-group makes at a time: a tile of C, or a part of it. */
+typedef struct {
+    int i0, j0;     /* its first row and column of C */
+    int begin, end; /* its slabs */
+    int part;       /* its place among parts, or -1 */
+} job;
+
+/* How many jobs there are, and how many tiles are not shared: whole rounds of all work-groups. */
+int2 jobs_of(const int M, const int N)
+{
+    const int tiles = (M + TSM - 1) / TSM * ((N + TSN - 1) / TSN);
+#if SPLITS > 1
+    const int groups = get_num_groups(0), shared = tiles > groups ? tiles % groups : tiles;
+#else
+    const int shared = 0;
+#endif
+    return (int2)(tiles + (SPLITS - 1) * shared, tiles - shared);
+}
+
+job job_of(const int number, const int M, const int N, const int K)
+{
+    job it = {0, 0, 0, (K + SLAB - 1) / SLAB, -1};
+    int tile = number;
+#if SPLITS > 1
+    const int2 jobs = jobs_of(M, N);
+    if (number >= jobs.s1) {
+        const int shared = (jobs.s0 - jobs.s1) / SPLITS;
+        const int depth = ((it.end + DEPTH - 1) / DEPTH + SPLITS - 1) / SPLITS * DEPTH;
+        it.part = number - jobs.s1;
+        tile = jobs.s1 + it.part % shared;
+        it.begin = min(it.part / shared * depth, it.end);
+        it.end = min(it.begin + depth, it.end);
+    }
+#endif
+    const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
+    const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
+    const int within = tile - first * tiles_n;
+    it.i0 = (first + within % band) * TSM;
+    it.j0 = within / band * TSN;
+    return it;
+}
+
+/* Start to copy a slab of a tile to a stage, and with the first slab of KC the scales of its columns
+ * to `slot`. Scales are used before the first slab after theirs is freed. Where a slab is filled,
+ * the one STAGES before it is free: at most STAGES other slots are in use. */
+void fill(__local uint4 *stage, __local float *slot, __local ulong *full, const layout at,
+          const job it, const int slab)
+{
+    const int fresh = slab % DEPTH == 0, bytes = 16 * STAGE;
+    arrive_expecting(full, fresh ? bytes + 4 * TSN : bytes);
+    if (fresh)
+        copy_bulk(slot, at.scale_b + (size_t)(slab / DEPTH) * at.lines_b + it.j0, 4 * TSN, full);
+    copy_bulk(stage, at.a + ((size_t)slab * at.lines_a + it.i0) * LINE, 16 * TSM * LINE, full);
+    copy_bulk(stage + TSM * LINE, at.b + ((size_t)slab * at.lines_b + it.j0) * LINE,
+              16 * TSN * LINE, full);
+}
+
+/* Sum up by plain multiplications what a work-item has of a tile, from row i and column j on.
+ * Beyond the edge of C the last row and column are read. */
+void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
+                const int lda, __global const float *B, const int ldb, const int i, const int j)
+{
+    __global const float *row = A + min(i, M - 1) * (size_t)lda;
+    __global const float *other = A + min(i + 8, M - 1) * (size_t)lda;
+#pragma unroll
+    for (int e = 0; e < 64; e++)
+        sums[e] = 0;
+    for (int k = 0; k < K; k++, B += ldb)
+#pragma unroll
+        for (int n = 0; n < 32; n++) {
+            const float b = B[min(j + n / 2 * 8 + n % 2, N - 1)];
+            sums[n / 2 * 4 + n % 2] += row[k] * b;
+            sums[n / 2 * 4 + n % 2 + 2] += other[k] * b;
+        }
+}
+
+/* Return v * 2^e. One power of 2 might be beyond the range of float32, two are not. */
+float2 scaled(const float2 v, const int e)
+{
+    return v * as_float((e / 2 + 127) << 23) * as_float((e - e / 2 + 127) << 23);
+}
+
+/* Store alpha * v + beta * c to two elements of C: at once, or as many as are `left` in the row.
+ * Where beta is 0, C is not read. */
+void store(__global float *c, const float2 v, const int at_once, const int left,
+           const float alpha, const float beta)
+{
+    __global float2 *both = (__global float2 *)c;
+    if (at_once)
+        *both = beta == 0 ? alpha * v : alpha * v + beta * *both;
+    else if (left > 0)
+        c[0] = beta == 0 ? alpha * v.s0 : alpha * v.s0 + beta * c[0];
+    if (!at_once && left > 1)
+        c[1] = beta == 0 ? alpha * v.s1 : alpha * v.s1 + beta * c[1];
+}
+
+__kernel __attribute__((reqd_work_group_size(384, 1, 1)))
+void gemm(const int M, const int N, const int K, const float alpha,
+          __global const float *restrict A, const int lda,
+          __global const float *restrict B, const int ldb, const float beta,
+          __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+{
+    OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
+#if SPLITS > 1
+    OF_BATCH(parts);
+#endif
+    __local uint4 ring[STAGES * STAGE] __attribute__((aligned(1024)));
+    __local float scales[SLOTS * TSN] __attribute__((aligned(128)));
+    __local ulong full[STAGES], empty[STAGES];
+    const layout at = layout_of(M, N, K, work);
+    const int item = get_local_id(0), warpgroup = item / 128, jobs = jobs_of(M, N).s0;
+    if (item == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            init_barrier(&full[s], 1);
+            init_barrier(&empty[s], 2);
+        }
+        show_barriers();
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* nobody uses the others before they are made */
+
+    /* All run through the same jobs and slabs, each at its own pace. */
+    int stage = 0, slot = 0;
+    uint phase = 0;
+    if (warpgroup == 0) {
+        FEWER_REGISTERS;
+        if (item == 0)
+            for (int n = get_group_id(0); n < jobs; n += get_num_groups(0)) {
+                const job it = job_of(n, M, N, K);
+                for (int slab = it.begin; slab < it.end; slab++) {
+                    if (slab % DEPTH == 0)
+                        slot = slot + 1 == SLOTS ? 0 : slot + 1;
+                    await(&empty[stage], phase ^ 1);
+                    fill(ring + stage * STAGE, scales + slot * TSN, &full[stage], at, it, slab);
+                    stage = stage + 1 == STAGES ? 0 : stage + 1;
+                    phase ^= stage == 0;
+                }
+            }
+        return;
+    }
+    MORE_REGISTERS;
+    const int half_of_tile = warpgroup - 1, elected = item % 128 == 0, lane = item % 32;
+    float high[64], low[64], sums[64];
+    for (int n = get_group_id(0); n < jobs; n += get_num_groups(0)) {
+        const job it = job_of(n, M, N, K);
+        const int i = it.i0 + half_of_tile * 64 + item % 128 / 32 * 16 + lane / 4;
+        const int j = it.j0 + lane % 4 * 2;
+        const int e[2] = {at.e_a[i], at.e_a[i + 8]};
+#pragma unroll
+        for (int s = 0; s < 64; s++)
+            sums[s] = 0;
+        for (int slab = it.begin; slab < it.end;) {
+            const int begin = slab, end = min(slab + DEPTH, it.end);
+            int before = 0; /* the stage before */
+            slot = slot + 1 == SLOTS ? 0 : slot + 1;
+            for (; slab < end; slab++) {
+                EMULATED_COPY(fill(ring + stage * STAGE, scales + slot * TSN, &full[stage], at,
+                                   it, slab));
+                await(&full[stage], phase);
+                const matrix a = MATRIX(ring, stage * STAGE + half_of_tile * 64 * LINE);
+                const matrix b = MATRIX(ring, stage * STAGE + TSM * LINE);
+                const int add = slab > begin;
+                BEGIN_PRODUCTS; /* 2 is 16 k's further, 4 is the small part */
+                MULTIPLY(low, a, b + 4, add);
+                MULTIPLY(low, a + 4, b, 1);
+                MULTIPLY(high, a, b, add);
+                MULTIPLY(low, a + 2, b + 6, 1);
+                MULTIPLY(low, a + 6, b + 2, 1);
+                MULTIPLY(high, a + 2, b + 2, 1);
+                END_PRODUCTS;
+                if (elected && add)
+                    arrive(&empty[before]);
+                before = stage;
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                phase ^= stage == 0;
+            }
+            AWAIT_PRODUCTS(high, low);
+            if (elected)
+                arrive(&empty[before]);
+            __local const float2 *scale =
+                (__local const float2 *)(scales + slot * TSN + lane % 4 * 2);
+#pragma unroll
+            for (int s = 0; s < 64; s++) {
+                const float2 both = scale[s / 4 * 4];
+                sums[s] += (high[s] + low[s] * (1 / SMALL_SCALE)) * (s % 2 ? both.s1 : both.s0);
+            }
+        }
+
+        /* What did not fit is NaN, and Inf what is beyond the range of float32. */
+        int fits = e[0] != UNFIT && e[1] != UNFIT;
+#pragma unroll
+        for (int s = 0; s < 64; s++)
+            fits &= (as_uint(sums[s]) & 0x7f800000) != 0x7f800000;
+        if (!fits)
+            plain_sums(sums, M, N, min(it.end * SLAB, K) - it.begin * SLAB, A + it.begin * SLAB,
+                       lda, B + it.begin * SLAB * (size_t)ldb, ldb, i, j);
+
+        __global float *to = C; /* or a part that begins where its tile is in C */
+        size_t ld = ldc;
+        float times = alpha, plus = beta;
+#if SPLITS > 1
+        if (it.part >= 0) {
+            ld = TSN;
+            to = parts + (size_t)it.part * (TSM * TSN) - it.i0 * ld - it.j0;
+            times = 1;
+            plus = 0;
+        }
+#endif
+        const int at_once = it.j0 + TSN <= N && ld % 2 == 0;
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+            if (i + 8 * m < M)
+#pragma unroll
+                for (int n = 0; n < 16; n++) {
+                    const float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
+                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, fits ? e[m] : 0), at_once,
+                          N - j - 8 * n, times, plus);
+                }
+    }
+}

@@ -1,0 +1,85 @@
+/* Instructions of NVIDIA's Hopper GPUs as functions, for 15_warpgroups.cl, before which it stands
+ * behind nvidia.cl. A warpgroup is 128 work-items, four warps that follow each other.
+ *
+ * NVIDIA's OpenCL compiles for sm_90. The matrix unit of a warpgroup is a part of sm_90a, for which
+ * no build option asks. So its instructions stand behind //@, in a comment of PTX. The program's
+ * binary is PTX as well: common/ptx.py opens the comments there and names the right target. */
+
+/* A barrier in local memory. A phase of it ends with the last of `count` arrivals and the last of
+ * the bytes that are expected; the next phase begins. Phases are counted modulo 2. */
+void init_barrier(__local ulong *barrier, uint count)
+{
+    __asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(PLACE(barrier)), "r"(count)
+                   : "memory");
+}
+/* Show barriers that were made to the others, and to the unit that copies. */
+void show_barriers(void)
+{
+    __asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::
+                       : "memory");
+}
+void arrive(__local ulong *barrier)
+{
+    __asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(PLACE(barrier)) : "memory");
+}
+void arrive_expecting(__local ulong *barrier, uint bytes)
+{
+    __asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(PLACE(barrier)),
+                   "r"(bytes)
+                   : "memory");
+}
+/* Wait for the end of a phase. That before the first one has ended already. */
+void await(__local ulong *barrier, uint phase)
+{
+    __asm volatile("{\n.reg .pred over;\nagain:\n"
+                   "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+                   "@!over bra again;\n}" ::"r"(PLACE(barrier)),
+                   "r"(phase)
+                   : "memory");
+}
+
+/* Start to copy `bytes` to local memory. The barrier gets them. */
+void copy_bulk(__local void *to, __global const void *from, uint bytes, __local ulong *barrier)
+{
+    __asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
+                   "%2, [%3];" ::"r"(PLACE(to)),
+                   "l"(from), "r"(bytes), "r"(PLACE(barrier))
+                   : "memory");
+}
+
+/* What the unit is told of a matrix in local memory, of rows of 128 bytes. In row r, chunk c of 16
+ * bytes lies at c ^ r % 8, which avoids bank conflicts. Row 0 begins at ring[at], 1024 bytes or a
+ * multiple from the ring's begin. One more is 16 bytes further along the rows. */
+typedef ulong matrix;
+#define MATRIX(ring, at) \
+    ((matrix)((PLACE(&(ring)[at]) & 0x3ffff) >> 4) | 1UL << 16 | 64UL << 32 | 1UL << 62)
+
+/* sums = a * b + sums, or + 0 if `add` is 0: 64 rows of A and 128 columns of B, 16 elements deep.
+ * Work-item 32 * w + 4 * r + c has in sums[4 * n ..] columns 8 * n + 2 * c and the next one, of row
+ * 16 * w + r and then of row 16 * w + r + 8. `sums` are 64 registers, not to be used before
+ * AWAIT_PRODUCTS. */
+#define FOUR(sums, n) "+f"(sums[n]), "+f"(sums[n + 1]), "+f"(sums[n + 2]), "+f"(sums[n + 3])
+#define SIXTEEN(sums, n) FOUR(sums, n), FOUR(sums, n + 4), FOUR(sums, n + 8), FOUR(sums, n + 12)
+#define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16), SIXTEEN(sums, 32), SIXTEEN(sums, 48)
+#define MULTIPLY(sums, a, b, add) \
+    __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, %66, 0;\n" \
+                   "//@ wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " \
+                   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, " \
+                   "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
+                   "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, " \
+                   "%61, %62, %63}, %64, %65, p, 1, 1, 0, 0; }" \
+                   : ALL(sums) : "l"(a), "l"(b), "r"(add))
+/* Before the first product of a group; and after its last one, which leaves only this group under
+ * way: what the groups before it read is free. */
+#define BEGIN_PRODUCTS __asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory")
+#define END_PRODUCTS \
+    __asm volatile("//@ wgmma.commit_group.sync.aligned;\n//@ wgmma.wait_group.sync.aligned 1;" :: \
+                       : "memory")
+#define AWAIT_PRODUCTS(high, low) \
+    __asm volatile("//@ wgmma.wait_group.sync.aligned 0;" : ALL(high), ALL(low)::"memory")
+
+/* A warpgroup that gives registers away, and one that takes them: 384 work-items begin with 168. */
+#define FEWER_REGISTERS __asm volatile("//@ setmaxnreg.dec.sync.aligned.u32 24;")
+#define MORE_REGISTERS __asm volatile("//@ setmaxnreg.inc.sync.aligned.u32 240;")
+#define EMULATED_COPY(call) /* of who waits, where nothing copies meanwhile */

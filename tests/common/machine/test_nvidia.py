@@ -1,0 +1,44 @@
+"""Parameters of kernels for NVIDIA's GPUs. Plans with them: tests/samples/mygemm."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from common.errors import Unsupported
+from common.gemm import Problem, parse_size
+from common.machine import nvidia
+
+H200 = SimpleNamespace(max_compute_units=132, compute_capability_major_nv=9,
+                       compute_capability_minor_nv=0)
+LIMITS = SimpleNamespace(extensions={nvidia.EXTENSION})
+
+
+def problem(text):
+    size = parse_size(text)
+    return Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk"),
+    [("4096", 256), ("4096x4096x2047", 128), ("4096x4096x383", 64), ("1024x1024x2048", 128),
+     ("512x512x8192", 64), ("8x8x8", 32)],
+)
+def test_the_unit_sums_up_less_where_rounding_costs_less(size, chunk):
+    assert nvidia.warpgroups_start({}, problem(size), LIMITS, H200)["KC"] == chunk
+
+
+@pytest.mark.parametrize(
+    ("K", "items", "kept"), [(7, 4, 1), (64, 4, 2), (2048, 64, 4), (4097, 256, 3), (99999, 256, 4)]
+)
+def test_work_items_that_share_a_row_keep_all_of_it_where_they_can(K, items, kept):
+    defines, _ = nvidia.warpgroups_more(problem(f"64x64x{K}"), {}, LIMITS, H200)
+    assert (defines["ROW_ITEMS"], defines["KEPT_A"]) == (items, kept)
+
+
+def test_a_device_is_asked_for_its_compute_capability():
+    assert nvidia.require("a", LIMITS, H200, lambda has: has == (9, 0), "9.0") is None
+    with pytest.raises(Unsupported, match=r"^a needs compute capability 8\.9, it is 9\.0$"):
+        nvidia.require("a", LIMITS, H200, lambda has: has == (8, 9), "8.9")
+    with pytest.raises(Unsupported, match=r"^a needs inline PTX"):
+        nvidia.require("a", SimpleNamespace(extensions=()), H200, lambda has: True, "")

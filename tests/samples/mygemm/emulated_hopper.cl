@@ -1,0 +1,43 @@
+/* What samples/mygemm/kernels/15_warpgroups.cl takes from hopper.cl, in plain OpenCL C: to be
+ * compiled before it, behind emulated.cl. Nothing is under way: a work-item that waits for a slab
+ * copies it, and none waits for another one. That needs an OpenCL that runs work-items one after the
+ * other where no barrier is. */
+
+void init_barrier(__local ulong *barrier, uint count) {}
+void show_barriers(void) {}
+void arrive(__local ulong *barrier) {}
+void arrive_expecting(__local ulong *barrier, uint bytes) {}
+void await(__local ulong *barrier, uint phase) {}
+void copy_bulk(__local void *to, __global const void *from, uint bytes, __local ulong *barrier)
+{
+    for (uint n = 0; n < bytes / 16; n++)
+        ((__local uint4 *)to)[n] = ((__global const uint4 *)from)[n];
+}
+#define EMULATED_COPY(call) call
+
+typedef int matrix;
+#define MATRIX(ring, at) (at)
+void emulated_multiply(float *sums, __local const uint4 *ring, matrix a, matrix b, int add)
+{
+    const int item = get_local_id(0) % 128, lane = item % 32;
+    for (int s = 0; s < 64; s++) {
+        const int row = a / 8 + item / 32 * 16 + lane / 4 + s / 2 % 2 * 8;
+        const int column = b / 8 + s / 4 * 8 + lane % 4 * 2 + s % 2;
+        float sum = add ? sums[s] : 0;
+        for (int c = 0; c < 2; c++) {
+            const uint4 x = ring[row * 8 + ((a + c) % 8 ^ row % 8)];
+            const uint4 y = ring[column * 8 + ((b + c) % 8 ^ column % 8)];
+            if (!any(x != 0) || !any(y != 0))
+                continue; /* beyond an edge: many are */
+            for (int w = 0; w < 4; w++)
+                sum += dot(widen(word(x, w)), widen(word(y, w)));
+        }
+        sums[s] = sum;
+    }
+}
+#define MULTIPLY(sums, a, b, add) emulated_multiply(sums, ring, a, b, add)
+#define BEGIN_PRODUCTS
+#define END_PRODUCTS
+#define AWAIT_PRODUCTS(high, low)
+#define FEWER_REGISTERS
+#define MORE_REGISTERS

@@ -1,0 +1,182 @@
+"""Kernel 15 of samples/mygemm, with the instructions of Hopper's GPUs emulated."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import ROOT, exhaustive_but, sample_module
+from test_mygemm_gpu import CAPABLE, matrices, wrong
+
+from common import device, gemm
+from common.machine import nvidia
+from common.program import build
+from common.stream import Stream
+
+HERE = ROOT / "tests/samples/mygemm"
+KERNELS = ROOT / "samples/mygemm/kernels"
+PARTS_OF_14 = {"PART_BITS": 16, "WARP_M": 16, "WARP_N": 16}  # for the emulation that it shares
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """The sample's modules."""
+    load = partial(sample_module, "mygemm")
+    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"), run=load("run"))
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """What was built, by its defines and text: a build takes seconds."""
+    return {}
+
+
+@pytest.fixture
+def multiply(sample, queue, tmp_path, programs):
+    """Run kernel 15; gives C. `change` is a part of its source and what takes its place.
+
+    A, B and C of three dimensions are a batch.
+    """
+
+    def run(A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=2, **params):
+        text = "".join((KERNELS / f"15_{name}.cl").read_text() for name in ("split", "warpgroups"))
+        if change:
+            assert text.count(change[0]) == 1
+            text = text.replace(*change)
+        limits = device.limits(queue.device)
+        limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
+        chip = SimpleNamespace(max_compute_units=units, **CAPABLE)
+        size = gemm.Size(*C.shape[-2:], A.shape[-1])
+        batch = len(C) if C.ndim == 3 else 1
+        strides = size.K + gap, size.N + gap, size.N + gap
+        problem = gemm.Problem(size, C.dtype, *strides, batch)
+        plan = sample.plans.plan(sample.kernels.WARPGROUPS, params, problem, limits, chip)
+        strides, files = sample.plans.steps.of_batch(plan)
+        defines = {**plan.defines, **strides, **PARTS_OF_14}
+        key = text, *defines.items()
+        if key not in programs:
+            path = tmp_path / "15_warpgroups.cl"
+            path.write_text(text)
+            emulated = HERE / "emulated.cl", HERE / "emulated_hopper.cl"
+            programs[key] = build(queue.context, path, defines, before=(*files, *emulated))
+        stream = Stream(queue, problem)  # whose room is full of NaN
+        stream.write(A, B, C)
+        built = sample.plans.Built(plan, programs[key], 16)
+        sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
+        assert stream.intact()
+        return stream.C.read()
+
+    return run
+
+
+@pytest.mark.parametrize("chunk", exhaustive_but([64], [32, 64, 128, 256]))
+def test_it_is_right_at_every_size(multiply, chunk):
+    for *size, gap in ((1, 1, 7, 0), (33, 17, 40, 3), (1, 140, 40, 0), (130, 2, 300, 0),
+                       (129, 130, 40, 2)):
+        inputs = matrices(*size)
+        assert not wrong(multiply(*inputs, gap=gap, KC=chunk), *inputs), size
+
+
+@pytest.mark.parametrize("shared", exhaustive_but([(3, 9)], [(2, 9), (3, 9), (5, 1)]))
+def test_work_groups_share_tiles(multiply, shared):
+    """All tiles of C, or with one compute unit none: the others are a whole round."""
+    splits, units = shared
+    A, B, C = matrices(140, 20, 200)
+    A[-1] *= 1e-12
+    first, again = (multiply(A, B, C, units=units, KC=64, SPLITS=splits) for _ in "12")
+    assert not wrong(first, A, B, C)
+    assert (first == again).all()
+
+
+def lines_of_all_kinds():
+    """Return A, B, C with lines of any magnitude, and with wide ranges."""
+    A, B, C = matrices(40, 37, 200)
+    A[3], A[4], A[5], A[6] = A[3] * 1e-30, A[4] * 1e15, 0, A[6] * 1e-41
+    B[:, 3], B[:, 4], B[:, 5], B[:, 6] = B[:, 3] * 1e-30, B[:, 4] * 1e15, 0, B[:, 6] * 1e-41
+    A[20, ::2] *= 1e-12  # beyond the range of a line
+    B[::2, 17], B[1::2, 17] = 1e12, 1e-12
+    B[:100, 18] *= 1e-12  # beyond that of a row of A, not that of a column in KC
+    return A, B, C
+
+
+MUTANTS = {
+    "makes one product only": ("MULTIPLY(low, a + 4, b, 1);", ""),
+    "mixes up chunks": ("MULTIPLY(high, a + 2, b + 2, 1)", "MULTIPLY(high, a + 2, b, 1)"),
+    "forgets a scale": ("* (s % 2 ? both.s1 : both.s0)", "* both.s0"),
+    "takes any line": ("#define RANGE 26", "#define RANGE 90"),
+    "does not see what does not fit": (
+        "fits &= (as_uint(sums[s]) & 0x7f800000) != 0x7f800000;",
+        "",
+    ),
+    "stores beyond C": ("if (i + 8 * m < M)", "if (i + 8 * m < M + 1)"),
+    "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
+    "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
+    "mixes up stages": ("b = MATRIX(ring, stage * STAGE +", "b = MATRIX(ring,"),
+}
+
+
+@pytest.mark.parametrize("mutant", exhaustive_but([None, "forgets a scale"], [None, *MUTANTS]))
+def test_a_kernel_broken_on_purpose_fails(multiply, mutant):
+    A, B, C = lines_of_all_kinds()
+    try:
+        got = multiply(A, B, C, change=MUTANTS.get(mutant), KC=64)
+    except AssertionError:
+        assert "stores" in str(mutant)
+        return
+    exact, bound = gemm.reference(1.5, A, B, -0.5, C)
+    right = gemm.check(got, exact, bound / 20).reason is None
+    assert right == (mutant is None)
+
+
+def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply):
+    A, B, C = matrices(40, 36, 200)
+    A[3, 5], B[2, 7], B[0, 30] = np.inf, np.nan, -np.inf
+    A[-1, -1] = B[-1, -1] = np.inf  # beyond them a kernel may read, if it takes it as 0
+    for gap in (0, 2):
+        got = multiply(A, B, np.full_like(C, np.nan), beta=0, gap=gap, KC=64)
+        with np.errstate(invalid="ignore"):
+            expected = 1.5 * (A.astype(float) @ B)
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(got[~finite], expected[~finite])
+        np.testing.assert_allclose(got[finite], expected[finite], atol=1e-4)
+
+
+def test_small_whole_numbers_stay_exact(multiply):
+    A, B, C = (np.random.default_rng(n).integers(-4, 5, shape).astype(np.float32)
+               for n, shape in enumerate(((40, 200), (200, 36), (40, 36))))
+    np.testing.assert_array_equal(multiply(A, B, C, alpha=2, beta=-3, KC=64), 2 * A @ B - 3 * C)
+
+
+def test_a_batch(multiply):
+    products = [matrices(9, 130, 200, seed=n) for n in range(3)]
+    got = multiply(*map(np.stack, zip(*products)), KC=64)
+    assert not any(wrong(each, *inputs) for each, inputs in zip(got, products))
+
+
+def test_an_instruction_names_its_operands_in_order():
+    """What emulation replaces is compiled by NVIDIA's compiler only."""
+    text = (KERNELS / "hopper.cl").read_text()
+    multiply = text[text.index("#define MULTIPLY"):text.index("/* Before the first product")]
+    assert [int(n) for n in re.findall(r"%(\d+)", multiply)] == [66, *range(66)]
+    for mnemonic in ("wgmma", "setmaxnreg"):  # all behind the mark that common/ptx.py opens
+        assert text.count(f'"//@ {mnemonic}.') + text.count(f"\\n//@ {mnemonic}.") == len(
+            re.findall(rf"{mnemonic}\.\w", text)
+        )
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 6])
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_no_scales_are_overwritten_that_may_be_in_use(stages, depth):
+    """Before a slab is filled, the one `stages` before it is free, and no more is known."""
+    text = (KERNELS / "15_warpgroups.cl").read_text()
+    slots = eval(re.search(r"#define SLOTS \((.*?)\)", text)[1], {"STAGES": stages})
+    jobs = [slabs for slabs in range(1, 2 * depth + 2) for _ in range(stages + 2)]
+    group_of = []  # by slab: which group of `depth` it is in, counted over all jobs
+    for slabs in jobs:
+        first = group_of[-1] + 1 if group_of else 0
+        group_of += [first + slab // depth for slab in range(slabs)]
+    for slab in range(len(group_of)):
+        in_use = set(group_of[max(0, slab - stages):slab + 1])
+        assert len({each % slots for each in in_use}) == len(in_use)
