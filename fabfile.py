@@ -34,6 +34,9 @@ def _parse_tasks(parse=program.parse_tasks):
         if unknown := re.fullmatch("No idea what (.*) is!", str(error), re.S):
             tasks = ", ".join(sorted(namespace.task_names))
             error = f"no task or option {unknown[1]}; tasks: {tasks}; options: fab --help TASK"
+        elif missing := error.context and error.context.missing_positional_args:
+            wants = ", ".join(f"{each.name.upper()}: {each.help}" for each in missing)
+            error = f"fab {error.context.name} needs {wants}"
         raise Exit(f"fab: error: {error}", WRONG_USAGE) from None
 
 

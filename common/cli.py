@@ -17,6 +17,7 @@ from common import (
     buffers,
     device,
     drivers,
+    icd,
     isolation,
     manifest,
     measuring,
@@ -148,6 +149,7 @@ def run(main, options, argv=None):
     )
     try:
         args = options.parse_args(argv, namespace=args)
+        icd.heed_oclgrind()
         if args.list:
             print("\n".join(device.listing()))
             status = PASSED

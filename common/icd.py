@@ -1,5 +1,7 @@
 """The drivers that the OpenCL loader finds: the system's, and Intel's CPU runtime from pip.
 
+With OPENCL_SAMPLES_OCLGRIND set, the simulator Oclgrind is the only one: see tools/check.py.
+
 The wheel intel-opencl-rt installs lib/libintelocl.so into the environment, and an ICD file that
 names another, nonexistent path. The loader is given a folder of our own, with the right one.
 """
@@ -8,15 +10,36 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
 
-from common.errors import OpenCLFailure
+from common.errors import OpenCLFailure, Unsupported
 
 PLATFORM = "Intel(R) OpenCL"  # as that runtime calls itself
 _SYSTEM = Path("/etc/OpenCL/vendors")
+OCLGRIND = "OPENCL_SAMPLES_OCLGRIND"
+_RUNTIME = ("lib/oclgrind", "lib64/oclgrind", "lib")  # where its is, from its bin folder up
 _CHOICES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")  # where these are set, the user has chosen
+
+
+def heed_oclgrind():
+    """Let the loader see Oclgrind alone if OCLGRIND is set. Raises Unsupported if it is not here.
+
+    The variable travels to boards, which have Oclgrind at a path of their own.
+    """
+    if OCLGRIND in os.environ:
+        os.environ[_CHOICES[0]] = str(_oclgrind())
+
+
+def _oclgrind():
+    program = shutil.which("oclgrind")
+    for folder in _RUNTIME if program else ():
+        library = Path(program).resolve().parents[1] / folder / "liboclgrind-rt-icd.so"
+        if library.exists():
+            return library
+    raise Unsupported("Oclgrind is not installed: apt install oclgrind")
 
 
 def intel_library(prefix=sys.prefix):

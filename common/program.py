@@ -22,6 +22,7 @@ from common import files, mesa, ptx
 from common.errors import UNSUPPORTED, WRONG_RESULT, OpenCLFailure, UsageError
 from common.text import size_text
 
+_ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
 _PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
@@ -45,7 +46,8 @@ def ask(keep, build_only):
     """Take over the options --keep and --build-only, for every later build().
 
     With a folder to keep in, of each program: its binary (.bin), the compiler's log (.log), the
-    build options and what OpenCL says of each kernel (.json; memory in bytes), and of each kernel
+    build options and what OpenCL says of each kernel (.json; memory in bytes; its file from the
+    project's folder on, and whether it reads images), and of each kernel
     Mesa's disassembly (.isa). Raises UsageError where there is no such folder and none can be made.
     """
     if keep is not None:
@@ -127,8 +129,9 @@ def _keep(program, made, folder, path, defines, options):
     """Write what the driver made of a program into the folder, under a name that is free there."""
     (device,) = program.context.devices
     about = {
-        "file": str(path), "defines": defines, "options": list(options),
+        "file": os.path.relpath(path, _ROOT), "defines": defines, "options": list(options),
         "platform": device.platform.name.strip(), "device": device.name.strip(),
+        "images": "read_image" in program.get_info(cl.program_info.SOURCE),
         "kernels": {k.function_name: _numbers(k, device) for k in program.all_kernels()},
     }
     log = program.get_build_info(device, cl.program_build_info.LOG)

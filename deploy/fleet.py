@@ -21,7 +21,7 @@ from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
-_TAKES_WORDS = ("run", "sweep", "replay")
+_TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 
 
 class Board:
@@ -125,6 +125,15 @@ class Fleet:
             board.link.close()
 
 
+def _stopped(tasks):
+    """Return what to say where the user stopped the tasks of these names."""
+    if "sweep" in tasks:
+        return "stopped; the same command continues"
+    if tasks <= {"replay", "inspect", "check", "worker"}:  # what they began is no use
+        return "stopped"
+    return "stopped; `fab collect` fetches what a board has done, if not here"
+
+
 FLEET = Fleet()
 
 
@@ -168,7 +177,7 @@ class Executor(fabric.executor.Executor):
             SCREEN.complain(str(error))
             return OPENCL_FAILURE
         except Stopped as stop:
-            SCREEN.complain("stopped; `fab collect` fetches what a board has done, if not here")
+            SCREEN.complain(_stopped({task.name for task in tasks}))
             return stop.exit_status
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

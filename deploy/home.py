@@ -49,20 +49,21 @@ def run_name(name):
     return name
 
 
-def receive(session, target):
-    """Write the files of a run as they come, into a new folder; return what is left, or None.
+def receive(session, target, made=False):
+    """Write the files of a run as they come into a folder; return what is left, or None.
 
-    That is a text on what stayed on the board. Raises BoardError for a file that no run has, and
-    for one that is too large.
+    That is a text on what was too large. `made`: they are those that a tool asks for. Raises
+    BoardError for a file that there cannot be.
     """
-    target.mkdir()
+    target.mkdir(exist_ok=True)
+    allowed = (limits.MADE, limits.MADE_KINDS) if made else (limits.FILE, limits.KINDS)
     room, seen = limits.LARGEST_RUN, set()
     while (event := session.event())["event"] != "whole":
         with sense(event):
-            path, size = _announced(event, room, seen)
+            path, size = _announced(event, room, seen, *allowed)
         room -= size
         seen.add(path)
-        (target / path).parent.mkdir(exist_ok=True)
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
         with open(target / path, "wb") as file:
             for piece in session.pieces(size):
                 file.write(piece)
@@ -71,18 +72,17 @@ def receive(session, target):
         names = [shortened(str(path)) for path in event["left"][:3]]
         names += ["..."] if count > len(names) else []
         files = "1 file" if count == 1 else f"{count} files"
-        left = f"{files} of {size} ({', '.join(names)}), in results/ of its folder"
-        return left if count else None
+        return f"{files} of {size} ({', '.join(names)})" if count else None
 
 
-def _announced(event, room, seen):
+def _announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     """Return the path and the size of a file that comes. Raises BoardError where it is none."""
     if event["event"] != "file":
         raise ValueError("a file of the run must come")
     path, size = event["path"], event["bytes"]
-    if not limits.FILE.fullmatch(path) or path in seen:
+    if not name.fullmatch(path) or path in seen:
         raise BoardError(f"it sends {shortened(repr(path))}, a file that no run has")
-    largest = next(bound for ending, bound in limits.KINDS if path.endswith(ending))
+    largest = next(bound for ending, bound in kinds if path.endswith(ending))
     if type(size) is not int or not 0 <= size <= min(largest, room):
         raise BoardError(f"it sends {path} with a size that it cannot have: {shortened(str(size))}")
     # A case has four files; the run two of its own.

@@ -144,6 +144,7 @@ class _Talk:
             with incoming.folder(folder.parent) as new:
                 came = Path(new, "run")
                 left = home.receive(self.session, came)
+                left = left and f"{left}, in results/ of its folder"
                 room = max(0, limits.MOST_RECORDS - len(self.rows))
                 try:
                     cases = home.complete(

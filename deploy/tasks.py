@@ -57,7 +57,7 @@ def _run(c, host, cases_of, verbose):
 
 
 @task(help={
-    **HOST, "experiment": "a .toml file, SAMPLE/NAME in samples/, or a sample; see "
+    **HOST, "experiment": "a sample, SAMPLE/NAME in samples/, or a .toml file; see "
     "docs/experiments.md", "kernel": "the kernel whose parameters are tried",
     "budget": "number of points; this and the next three stand in place of the file's",
     "seed": "of a search that is random or learns", "limit": "seconds for a point",
@@ -76,9 +76,7 @@ def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=N
     numbers = {name: text and _count(f"--{name}", text) for name, text in numbers.items()}
     wait = _count("--wait", wait)
     asked = file.read(experiment, FLEET.words, kernel, **numbers)
-    status = command.sweep(there, asked, scheduler, wait)
-    if status:
-        raise Exit(code=status)
+    _end(command.sweep(there, asked, scheduler, wait))
 
 
 def _count(option, text):
@@ -103,8 +101,44 @@ def replay(c, record, host=None, trust=False):
 
     FLEET.carry_out()
     argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
-    there = FLEET.select(c.config, host)
-    if status := max(command.replay(board, argv) for board in there):
+    _end(command.replay(FLEET.select(c.config, host), argv))
+
+
+@task(help={**HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
+            "folder": "of the files; default SAMPLE-inspect"})
+def inspect(c, sample, host=None, limit=None, folder=None):
+    """Show what the board's driver makes of each kernel; options after -- are the sample's."""
+    from tools import inspect as tool
+
+    folder = folder or f"{sample}-inspect"
+    _tool(c, host, tool, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
+
+
+@task(iterable=["define"], help={
+    **HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
+    "define": "NAME=VALUE, a macro for the kernels",
+    "guards": "oclgrind; on a CPU pages, or pages-before",
+})
+def check(c, sample, define, host=None, limit=None, guards="oclgrind"):
+    """Look for data races and out-of-bounds accesses on the board; options after -- are added."""
+    from tools import check as tool
+
+    own = ["--guards", guards, *(word for each in define for word in ("--define", each))]
+    _tool(c, host, tool, sample, limit, lambda board: own)
+
+
+def _tool(c, host, module, sample, limit, own):
+    from deploy.experiments import command
+
+    FLEET.carry_out()
+    samples.pick(samples.load(), sample)  # that there is
+    limits = ["--limit", limit] if limit else []
+    _end(command.tool(FLEET.select(c.config, host), module, sample, FLEET.words,
+                      lambda board: [*limits, *own(board)]))
+
+
+def _end(status):
+    if status:
         raise Exit(code=status)
 
 
@@ -217,6 +251,6 @@ def update_expected(c, sample=None):
 
 
 namespace = Collection(
-    deploy, run_all, run, sweep, replay, worker, collect, report, export, list_samples, clean,
-    see_doctor, provision, parity, update_expected,
+    deploy, run_all, run, sweep, replay, inspect, check, worker, collect, report, export,
+    list_samples, clean, see_doctor, provision, parity, update_expected,
 )

@@ -5,7 +5,8 @@ python -m dev.fleet cost     what a point costs beyond its sample's own time
 python -m dev.fleet pace     20 boards against one
 python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points of 10 s
 
---boards and --points make a shorter one. Exit status 1: a limit is missed.
+--boards and --points make a shorter one; with --plot, crowd draws a plot, as docs/experiments.md
+shows one. Exit status 1: a limit is missed.
 """
 
 import argparse
@@ -195,12 +196,13 @@ def main(argv=None):
     parser.add_argument("what", choices=NEEDS)
     parser.add_argument("--boards", type=int)
     parser.add_argument("--points", type=int)
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     args = parser.parse_args(argv)
     boards, points = NEEDS[args.what]
     boards, points = args.boards or boards, args.points or points
     with tempfile.TemporaryDirectory() as folder:
         if args.what == "crowd":
-            return 0 if crowd.measure(Path(folder), boards, points) else 1
+            return 0 if crowd.measure(Path(folder), boards, points, args.plot) else 1
         fleet = Fleet(Path(folder), boards)
         try:
             return 0 if {"loss": loss, "cost": cost, "pace": pace}[args.what](fleet, points) else 1

@@ -16,19 +16,17 @@ import argparse
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections import Counter
 from math import log2, prod
 from pathlib import Path
 from types import SimpleNamespace
 
-from common import constraints, manifest
+from common import constraints, icd, manifest
 from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
 from common.text import printable
 from tools import child, command, engine, points
 
-_RUNTIME = ("lib/oclgrind", "lib64/oclgrind", "lib")  # where the runtime is, from its bin folder up
 # What Oclgrind calls the kinds of what it finds, as its messages begin.
 _KINDS = {
     "data race": re.compile(r"\S* ?data race"),
@@ -62,8 +60,12 @@ def _macro(text):
     return text
 
 
-def main(argv):
-    """Check every point; print a line each; return the exit status."""
+def main(argv, starter=None):
+    """Check every point; print a line each; return the exit status.
+
+    `starter(folder)` gives a function that runs a sample elsewhere, as child.run(), and brings
+    back what that leaves in the folder.
+    """
     line = command.parse(options(), argv)
     if "--build-only" in line.options:
         raise UsageError("check runs the kernels: leave out --build-only")
@@ -71,11 +73,12 @@ def main(argv):
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
         oclgrind = args.guards == "oclgrind"
         watch = Oclgrind(folder, args.define) if oclgrind else guard_pages(found, args.guards)
-        plan = list(_plan(found, line, watch, args.limit))
+        run = starter(folder) if starter else child.run
+        plan = list(_plan(found, line, watch, args.limit, run))
         width = max(len(point.label) for point in plan)
         outcomes = Counter()
         workers = min(os.cpu_count() or 1, len(plan))
-        for point, result in engine.run(found, plan, args.limit, env=watch.env, workers=workers):
+        for point, result in engine.run(found, plan, args.limit, watch.env, workers, run):
             problems = {text: (kind, count) for text, (kind, count) in watch.found(point).items()
                         if kind not in found.tools.ignored}
             outcome = result.state.ended if result.state.ended != "passed" else "clean"
@@ -101,12 +104,13 @@ def _said(problems, result):
     return f"{said + '; ' if said else ''}{state}: {printable(str(result.reason))}"
 
 
-def _plan(found, line, watch, limit_s):
+def _plan(found, line, watch, limit_s, run):
     """Yield the points: the axes, small options, and small parameters of kernels that have some."""
     axes = command.all_axes(found, line)
     given = {word.partition("=")[0] for word in line.options} | set(axes)
     small = () if set(found.tools.small) & given else found.tools.small
-    described = child.describe(found.name, (*small, *line.options), limit_s, watch.drivers)
+    asked = *small, *line.options, "--describe"
+    described = child.described(found.name, run(found.name, asked, limit_s, watch.drivers))
     for number in range(points.size(axes)):
         words = points.words(points.pair(axes, number))
         fixed = (*small, *line.options, *words)
@@ -154,8 +158,8 @@ class Oclgrind:
     """Oclgrind as the only driver of a process, and what it finds there."""
 
     def __init__(self, folder, defines):
-        """Keep logs in a folder. Raises Unsupported where Oclgrind is not installed."""
-        self._folder, self.drivers = Path(folder), {"OCL_ICD_VENDORS": str(find_runtime())}
+        """Keep logs in a folder."""
+        self._folder, self.drivers = Path(folder), {icd.OCLGRIND: "1"}
         self._defines = [f"-D{text}" for text in defines]
 
     def env(self, point):
@@ -180,23 +184,12 @@ class Oclgrind:
         files, images = {}, False
         for path in sorted((self._folder / point.key).glob("*.json")):
             about = json.loads(path.read_text(encoding="utf-8"))
-            file = Path(about["file"])
-            files.update(dict.fromkeys(about["kernels"], file.name))
-            images = images or "read_image" in file.read_text(encoding="utf-8")
+            files.update(dict.fromkeys(about["kernels"], Path(about["file"]).name))
+            images = images or about["images"]
         found = messages(text, files)
         # Oclgrind takes all that is read from an image for uninitialised.
         wrong = "uninitialised value" if images else None
         return {text: one for text, one in found.items() if one[0] != wrong}
-
-
-def find_runtime():
-    """Return Oclgrind's OpenCL runtime, a library for the ICD loader, or raise Unsupported."""
-    program = shutil.which("oclgrind")
-    for folder in _RUNTIME if program else ():
-        library = Path(program).resolve().parents[1] / folder / "liboclgrind-rt-icd.so"
-        if library.exists():
-            return library
-    raise Unsupported("Oclgrind is not installed: apt install oclgrind")
 
 
 def messages(log, files):

@@ -13,7 +13,7 @@ from functools import partial
 from threading import Lock
 
 from common import manifest, record
-from common.errors import OpenCLFailure, UsageError
+from common.errors import UNSUPPORTED, WRONG_USAGE, OpenCLFailure, Unsupported, UsageError
 from common.text import printable, signal_name
 
 _TAIL = 65536  # bytes of what a sample says on stderr
@@ -107,14 +107,15 @@ def _end(process):
 @contextmanager
 def pool(workers):
     """Return threads that run samples. If the block ends early, as by Ctrl-C, so do their runs."""
-    with ThreadPoolExecutor(workers) as threads:
-        try:
-            yield threads
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for process in list(_running):
-                _end(process)
-            raise
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield threads
+    except BaseException:
+        threads.shutdown(wait=False, cancel_futures=True)  # what runs elsewhere is not ours to end
+        for process in list(_running):
+            _end(process)
+        raise
+    threads.shutdown()
 
 
 def _reason(status, limit_s, said, records, errors):
@@ -135,22 +136,15 @@ def _reason(status, limit_s, said, records, errors):
     return last or f"ended with status {status} and left no record"
 
 
-def describe(sample, options, limit_s, env=None, board=None):
-    """Return the record of --describe, with the options that choose the device and more: see run().
-
-    Raises what described() does.
-    """
-    return described(sample, run(sample, [*options, "--describe"], limit_s, env, board))
-
-
 def described(sample, done):
     """Return the record of --describe in the Outcome of such a run.
 
-    Raises UsageError where the sample takes the options for none of its own, OpenCLFailure for any
-    other failure.
+    Raises UsageError where the sample takes the options for none of its own, Unsupported where
+    the device lacks something, OpenCLFailure for any other failure.
     """
     found = [item for item in done.records if item.variant == "describe"]
     if found and done.status == 0:
         return found[-1]
     why = next((r.reason for r in done.records if r.reason), done.reason) or "no description"
-    raise (UsageError if done.status == 2 else OpenCLFailure)(f"{sample}: {why}")
+    kind = {WRONG_USAGE: UsageError, UNSUPPORTED: Unsupported}.get(done.status, OpenCLFailure)
+    raise kind(f"{sample}: {why}")

@@ -46,16 +46,16 @@ class Result:
         return max((item.status for item in self.records), key=ENDS.index, default=None)
 
 
-def run(manifest, points, limit_s, env=None, workers=1, board=None):
+def run(manifest, points, limit_s, env=None, workers=1, run=child.run):
     """Run the points; yield (Point, Result) for each, in order.
 
     `limit_s` is the time limit of each. `env` is called with a point, and returns variables of its
-    process. With several `workers` as many points run at a time: not where times are taken. They
-    run here, or on an emulated `board`.
+    process. With several `workers` as many points run at a time: not where times are taken. `run`
+    does so elsewhere, as child.run().
     """
 
     def one(point):
-        done = child.run(manifest.name, point.options, limit_s, env and env(point), board)
+        done = run(manifest.name, point.options, limit_s, env and env(point))
         return point, result(manifest, point, done, limit_s)
 
     with child.pool(workers) as pool:

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import tomllib
+from functools import partial
 from pathlib import Path
 
 from common import manifest, table
@@ -116,7 +117,7 @@ def build(found, gpu, chosen, limit_s, folder):
     with child.shared_folder() as shared:
         keep = ("--keep", child.on_board(shared))
         point = points.Point((*options(gpu), *chosen, *keep), "0" * 32, gpu)
-        ((_, result),) = engine.run(found, [point], limit_s, board=gpu)
+        ((_, result),) = engine.run(found, [point], limit_s, run=partial(child.run, board=gpu))
         built = [item for item in result.records if item.status == "built"]
         if built:  # what a run before left stays where this one leaves nothing
             shutil.rmtree(folder, ignore_errors=True)

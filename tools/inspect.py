@@ -23,12 +23,13 @@ from pathlib import Path
 from common import manifest, table
 from common.errors import UsageError
 from common.text import printable
-from tools import command, engine, gpus, listings, points
+from tools import child, command, engine, gpus, listings, points
 from tools.progress import Progress
 
 _POCL = "Portable Computing Language"
 _CUDA = "/usr/local/cuda/bin"  # where its tools are when they are not on the PATH
-_LLVM_DIS = ("llvm-dis", *(f"llvm-dis-{n}" for n in range(22, 5, -1)))
+_LLVM_DIS, _LLVM_OBJDUMP = ((tool, *(f"{tool}-{n}" for n in range(22, 5, -1)))
+                           for tool in ("llvm-dis", "llvm-objdump"))
 _NUMBERS = ("registers", "private", "spills", "local", "limit", "multiple")
 _ANY_SIZE = "0-0-0"  # PoCL's name of code for every work-group; the others are for one
 
@@ -61,8 +62,11 @@ def _names(text):
     return list(filter(None, text.split(",")))
 
 
-def main(argv):
-    """Run every point, and look at what the driver made; return the exit status."""
+def main(argv, starter=None):
+    """Run every point, and look at what the driver made; return the exit status.
+
+    `starter` runs the sample elsewhere: see check.main().
+    """
     line = command.parse(options(), argv)
     args, found = line.args, manifest.read(line.args.sample)
     if args.listing and not args.gpu:
@@ -82,17 +86,23 @@ def main(argv):
         words = points.words(points.pair(axes, number))
         label = " ".join(words) or "default"
         keep = folder / (re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point")
-        fixed = (*small, *line.options, *words, "--check-only", "--keep", str(keep))
-        plan.append((points.Point(fixed, "0" * 32, label), keep))
+        plan.append((points.Point((*small, *line.options, *words), "0" * 32, label), keep))
     summary = engine.Summary(found)
     with Progress(len(plan)) as progress:
         for point, keep in plan:
             shutil.rmtree(keep, ignore_errors=True)
-            with tempfile.TemporaryDirectory(prefix="tools-pocl-") as cache:
-                ((_, result),) = engine.run(found, [point], args.limit, env=environment(cache))
+            with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
+                cache, kept = Path(made, "pocl"), Path(made, "kept")
+                asked = point._replace(
+                    options=(*point.options, "--check-only", "--keep", str(kept)))
+                run = starter(made) if starter else child.run
+                ((_, result),) = engine.run(
+                    found, [asked], args.limit, environment(cache), run=run)
                 progress.step(f"{point.label}: {engine.line(found, result)}")
                 summary.add(point, result.state)
-                look(keep, Path(cache), kernels)
+                if kept.exists():
+                    shutil.copytree(kept, keep)
+                    look(keep, cache, kernels)
     print("\n".join(report(kernels)))
     print(f"{summary.lines()[0]}; files in {folder}")
     return summary.status()
@@ -101,7 +111,7 @@ def main(argv):
 def environment(cache):
     """Return what makes drivers compile anew and keep it, as a function of a point."""
     return lambda _point: {
-        "POCL_CACHE_DIR": cache, "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES": "1",
+        "POCL_CACHE_DIR": str(cache), "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES": "1",
         "CUDA_CACHE_DISABLE": "1",  # NVIDIA's: a program from its cache has no log
     }
 
@@ -114,7 +124,7 @@ def look(folder, cache, kernels):
     for path in sorted(folder.glob("*.json")):
         about = json.loads(path.read_text(encoding="utf-8"))
         file = Path(about["file"])
-        if file.is_relative_to(manifest.ROOT / "common"):
+        if file.parts[0] == "common":
             continue  # of a probe, or of a measurement of the device
         for name, numbers in about["kernels"].items():
             one = Kernel({**numbers, **nvidia_log(path.with_suffix(".log"), name)})
@@ -158,7 +168,9 @@ def _pocl(one, path, base, cache, kernel):
             one.lacking.append(f"no LLVM IR: {why}")
         if text and suffix == ".ll":
             one.counts["LLVM IR"] = listings.llvm_ir(text, kernel)
-    text, why = _output(("objdump", "-d", "--no-show-raw-insn", code[0]))
+    # The binutils know this machine's instructions only; LLVM's know those of a board as well.
+    text, why = _output(*((name, "-d", "--no-show-raw-insn", code[0])
+                          for name in ("objdump", *_LLVM_OBJDUMP)))
     if text:
         Path(f"{base}.s").write_text(text, encoding="utf-8")
         names = (f"_pocl_kernel_{kernel}_workgroup", f"_pocl_kernel_{kernel}")

@@ -165,9 +165,9 @@ def _space(operand, derived, sources, kernel, seen):
     return None
 
 
-# The machine's assembly, as objdump prints it.
+# The machine's assembly, as objdump or LLVM's prints it.
 
-_LINE = re.compile(r"^\s*[0-9a-f]+:\t(?:[a-z]+\d* (?=v?[a-z]+ ))?([a-z][\w.]*\s*.*)$")
+_LINE = re.compile(r"^\s*[0-9a-f]+: *\t(?:[a-z]+\d* (?=v?[a-z]+ ))?([a-z][\w.]*\s*.*)$")
 
 
 def assembly(text, functions):

@@ -45,7 +45,8 @@ def main(argv):
                          f"{args.kernel or 'NAME'}")
     gpus.require([args.gpu])
     asked = *gpus.options(args.gpu), *line.options
-    described = child.describe(found.name, asked, args.limit, board=args.gpu)
+    done = child.run(found.name, [*asked, "--describe"], args.limit, board=args.gpu)
+    described = child.described(found.name, done)
     space = Space(Experiment(found.name, found, line.options, dict(line.axes), args.kernel),
                   described)
     default, *rest = space.candidates

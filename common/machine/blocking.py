@@ -6,14 +6,16 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 """
 
 import platform
+from heapq import heapreplace
 
-from common.machine.caches import cache_bytes
+from common.machine.caches import cache_bytes, speeds
 
 _VECTORS = (16, 8, 4, 2, 1)
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
+_MORE = 4  # times as many shares as cores, at most, where the cores differ
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for
@@ -76,23 +78,46 @@ def defines(problem, params, cpu):
     return {"PREFETCH": 1, **({"IN_PLACE": 1} if _in_place(problem, params) else {})}
 
 
-def shares(problem, params, groups):
-    """Return how many work-groups, at most `groups`, go over the columns and the rows of C.
+def shares(problem, params, units, cpu):
+    """Return how many work-groups go over the columns and the rows of C: at most GROUPS for each
+    of the `units` of a device, or for each core of a `cpu` that this process runs on.
 
-    Products of a batch share the `groups`. The largest share shall be the least work for each k: an
-    element of C is a multiplication, one of A that is packed costs as much as about WIDTH of them,
-    and one of B twice that. `params` are of blocks().
+    Products of a batch share them. The largest share shall be the least work for each k: an element
+    of C is a multiplication, one of A that is packed costs as much as about WIDTH of them, and one
+    of B twice that. `params` are of blocks().
+
+    Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
+    choose which core makes which work-group, but a core that is done takes another. So a big core
+    makes several while a little one makes one, and the last one to end counts.
     """
-    size = problem.size
-    most = max(1, min(groups // problem.batch, size.flop() // _WORTH))
+    size, each = problem.size, speeds()[:units] if cpu else (1.0,) * units
+    uneven = len(set(each)) > 1
+    groups = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
+    most = max(1, min(groups, size.flop() // _WORTH))
+    rounds = [1] * (most + 1)
+    if uneven and most > 1:
+        rounds = [last_end(count * problem.batch, each) for count in range(most + 1)]
 
     def work(shape):
         width, height = (
-            -(-n // (groups * unit)) * unit
-            for n, groups, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
+            -(-n // (parts * unit)) * unit
+            for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
         )
         packed = 2 * width + height * -(-width // params["NC"])
-        return width * height + params["WIDTH"] * packed, shape[0] * shape[1]
+        count = shape[0] * shape[1]
+        return rounds[count] * (width * height + params["WIDTH"] * packed), count
 
     shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
     return min(shapes, key=work)
+
+
+def last_end(count, speeds):
+    """Return when the last of `count` equal shares ends, if a core that is free takes the next.
+
+    The fastest core takes 1 for a share. Of cores that are free at once, the slowest is the first.
+    """
+    free = [(0.0, speed) for speed in sorted(speeds)]
+    for _ in range(count):
+        at, speed = free[0]
+        heapreplace(free, (at + 1 / speed, speed))
+    return max(free)[0]

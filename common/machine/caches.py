@@ -1,10 +1,12 @@
-"""The sizes of the caches of the cores that this process runs on, from Linux; OpenCL does not give
-them.
+"""The caches and the speeds of the cores that this process runs on, from Linux; OpenCL does not
+give them.
 """
 
 import os
 from functools import lru_cache
 from pathlib import Path
+
+from common.machine.sysfs import whole
 
 CPUS = Path("/sys/devices/system/cpu")
 _UNTOLD = {1: 32 * 2**10, 2: 512 * 2**10}  # bytes for a core, where Linux does not tell
@@ -19,6 +21,18 @@ def cache_bytes(level, cpus=CPUS):
     """
     told = [_of(level, cpus / f"cpu{core}" / "cache") for core in os.sched_getaffinity(0)]
     return min(filter(None, told), default=_UNTOLD[level])
+
+
+@cache
+def speeds(cpus=CPUS):
+    """Return how fast each core is, over the fastest one: all 1 where Linux does not tell.
+
+    It tells for Arm's big and little cores, of code without vectors; with them little cores are
+    slower still.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    told = [whole(cpus / f"cpu{core}" / "cpu_capacity") for core in cores]
+    return tuple(n / max(told) for n in told) if all(told) else (1.0,) * len(cores)
 
 
 def _of(level, caches):

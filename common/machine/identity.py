@@ -6,6 +6,7 @@ What is not there is left out.
 import hashlib
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +16,10 @@ _ROOT = Path("/")
 _SALT = b"opencl-samples: "
 # Kernel drivers of GPUs are those of these nodes; a display without a GPU has a card, and no more.
 _GPUS = ("sys/class/misc/mali[0-9]*", "sys/class/drm/renderD*")
+# What the drivers panthor and mali_kbase say of a GPU's firmware; nothing under /sys tells it.
+_FIRMWARE = (r"CSF FW using interface (v[\d.]+\d)", r"Loading Mali firmware (0x[0-9a-f]+)",
+             r"(?i:firmware git[_ ]sha): ([0-9a-f]{7,40})")
+_LONGEST_LOG = 2**22  # bytes of the kernel's
 
 
 @lru_cache(None)
@@ -27,6 +32,7 @@ def board(root=_ROOT):
         "cpu": _found(root / "proc/cpuinfo", r"model name\s*: (.*)"),
         "os": _found(root / "etc/os-release", r'PRETTY_NAME="?([^"\n]*)'),
         "gpu_driver": ", ".join(_gpu_drivers(root)),
+        "gpu_firmware": " ".join(_gpu_firmware(root)),
         "specimen": _specimen(root, tree),
     }
     found = {name: " ".join(value.replace("\0", " ").split())[:200]
@@ -79,6 +85,20 @@ def _gpu_drivers(root):
         for driver in sorted(root.glob(f"{pattern}/device/driver")):
             name = (driver / "module" if (driver / "module").exists() else driver).resolve().name
             yield " ".join(filter(None, [name, text(root / "sys/module" / name / "version")]))
+
+
+def _gpu_firmware(root):
+    """Return the version and the digest of a Mali's firmware, if this user may read the kernel's
+    log, and if that still has them."""
+    if not re.search("panthor|mali", " ".join(_gpu_drivers(root))):
+        return []
+    said = b""
+    with suppress(OSError), open(root / "dev/kmsg", "rb", 0) as log:
+        os.set_blocking(log.fileno(), False)  # else its end is waited for
+        while len(said) < _LONGEST_LOG and (line := log.read(8192)):
+            said += line
+    found = (re.findall(pattern, said.decode(errors="replace")) for pattern in _FIRMWARE)
+    return [values[-1] for values in found if values]
 
 
 def _specimen(root, tree):

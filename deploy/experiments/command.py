@@ -1,18 +1,22 @@
-"""The tasks `fab sweep` and `fab worker`."""
+"""The tasks `fab sweep` and `fab worker`, and tools whose samples run on boards."""
 
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
+from functools import partial
+from itertools import chain
 
-from common.errors import OPENCL_FAILURE, SampleError
+from common.errors import OPENCL_FAILURE, SampleError, worst
+from deploy import samples
 from deploy.errors import BoardError
-from deploy.experiments import workers
+from deploy.experiments import file, workers
 from deploy.experiments.member import Member
 from deploy.experiments.records import Runs
 from deploy.experiments.show import Show
 from deploy.experiments.sweep import Sweep
+from deploy.link import sense
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
-from tools import replay as tool
+from tools import command as tools_command
+from tools import replay as tools_replay
 
 EXPERIMENTS = RESULTS / "experiments"
 
@@ -27,8 +31,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     with closing(Runs(path)) as kept, _attended(boards, scheduler) as (client, attendants):
         task = Sweep(experiment, client, attendants, kept, show, wait_s)
         try:
-            if not scheduler and find_spec("bokeh"):  # without it there is no dashboard
-                show.line(f"Dask's dashboard: {client.dashboard_link}")
+            if address := workers.dashboard(client):
+                show.line(f"Dask's dashboard: {address}")
             with SCREEN.showing(show.progress):
                 task.carry_out()
         finally:
@@ -40,17 +44,48 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     return task.summary.status()
 
 
-def replay(board, argv):
-    """Repeat the run of a record on a Board: `argv` as of `tools replay`; return its status."""
-    member = Member(board)
-    try:
-        member.connect()
-        return tool.main(argv, member.once)
-    except (SampleError, BoardError) as error:
-        board.say(str(error))
-        return getattr(error, "exit_status", OPENCL_FAILURE)
-    finally:
-        member.forget([])
+def replay(boards, argv):
+    """Repeat the run of a record on Boards: `argv` as of `tools replay`; return the status."""
+    return _each(boards, lambda board, member: tools_replay.main(argv, member.once))
+
+
+def tool(boards, module, sample, words, own):
+    """Run a tool, a module of tools/, with its sample on Boards; return the status.
+
+    `words` are options of the sample, as of a sweep, and `own(board)` those of the tool. Raises
+    UsageError where they cannot be.
+    """
+    options, axes = file.apart(words)
+    pairs = [(option, value) for option, values in axes.items() for value in values]
+    samples.asked(sample, [*options, *chain(*pairs)])
+    axes = [word for option, values in axes.items() for word in ("--axis", option, *values)]
+    argv = {board: [sample, *own(board), *axes, "--", *options] for board in boards}
+    for each in argv.values():
+        tools_command.parse(module.options(), each)
+
+    def one(board, member):
+        return module.main(argv[board], lambda folder: partial(member.once, files=str(folder)))
+
+    return _each(boards, one)
+
+
+def _each(boards, start):
+    """Call start(board, its Member) for each of the Boards; return the worst exit status."""
+    statuses = []
+    for board in boards:
+        if len(boards) > 1:
+            SCREEN.put([f"{board.name}:"])
+        member = Member(board)
+        try:
+            member.connect()
+            with sense("what it made of kernels"):
+                statuses.append(start(board, member))
+        except (SampleError, BoardError) as error:
+            board.say(str(error))
+            statuses.append(getattr(error, "exit_status", OPENCL_FAILURE))
+        finally:
+            member.forget(["once"])
+    return worst(statuses)
 
 
 def work(boards, scheduler, stop):

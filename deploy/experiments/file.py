@@ -33,7 +33,7 @@ def read(name, words=(), kernel=None, **numbers):
         title = f"{title}-{kernel}"
         table = {**table, "kernel": kernel, "parameters": {}}
     table |= {key: value for key, value in numbers.items() if value is not None}
-    options, axes = _apart(words)
+    options, axes = apart(words)
     try:
         return _experiment(title, table, options, axes)
     except (UsageError, KeyError, TypeError) as error:
@@ -41,7 +41,7 @@ def read(name, words=(), kernel=None, **numbers):
         raise UsageError(f"{name}: {why}") from error
 
 
-def _apart(words):
+def apart(words):
     """Return (words, axes): an option that several values follow is an axis."""
     options, axes, left = [], {}, list(words)
     while left:

@@ -3,9 +3,11 @@
 import json
 import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from threading import Lock
 
-from common import record
+from common import icd, record
 from common.errors import OpenCLFailure, UsageError
 from common.manifest import MOST_SECONDS
 from common.text import printable
@@ -30,13 +32,19 @@ class Refused(BoardError):
 
 @dataclass
 class Asked:
-    """A point for a board, as Member.run() sends it. `stored` are keys that it need not keep."""
+    """A point for a board, as Member.run() sends it. `stored` are keys that it need not keep.
+
+    `env` are variables beside those of the board. `files` is a folder here: what the sample writes
+    there, by that name in `args` and `env`, comes back.
+    """
 
     key: str
     sample: str
     args: tuple
     timeout: int
     stored: list
+    env: dict = field(default_factory=dict)
+    files: str | None = None
 
 
 class Member:
@@ -48,7 +56,7 @@ class Member:
 
     def __init__(self, board):
         self.board, self.left, self.plan = board, {}, {}
-        self._session = None
+        self._session, self._at_once = None, Lock()
 
     def connect(self):
         """Bring the board's copy up to date and start the program. Raises BoardError."""
@@ -71,9 +79,10 @@ class Member:
         except OpenCLFailure as error:
             raise BoardError(str(error)) from error
 
-    def once(self, sample, options, limit_s):
+    def once(self, sample, options, limit_s, env=None, files=None):
         """Run a sample for what is no point of an experiment; return the Outcome as run() does."""
-        return self.run(Asked("once", sample, options, limit_s, ["once"]))
+        with self._at_once:  # a tool may have several threads
+            return self.run(Asked("once", sample, options, limit_s, ["once"], env or {}, files))
 
     def run(self, asked):
         """Run a point; return its Outcome.
@@ -84,17 +93,28 @@ class Member:
             raise BoardError("it is away")
         settings, key = self.board.settings, asked.key
         limit_s = settings.time_limit or asked.timeout
-        asked = replace(asked, args=[*asked.args, *settings.device_options()], timeout=limit_s)
+        device = () if icd.OCLGRIND in asked.env else settings.device_options()
+        asked = replace(asked, args=[*asked.args, *device], timeout=limit_s)
         self._session.send(json.dumps(asdict(asked)).encode() + b"\n")
         try:
             for came, outcome in self._ends(self._session, key, limit_s + limits.CASE_MARGIN):
                 if came == key:
-                    return outcome
+                    return self._with_files(outcome, asked.files)
             raise BoardError("it ends without a result")
         except BoardError as error:
             self._session = None
             self.board.link.close()
             raise Lost(str(error)) from error
+
+    def _with_files(self, outcome, folder):
+        """Bring back what the sample wrote in a folder, if any; return its Outcome."""
+        try:
+            left = folder and home.receive(self._session, Path(folder), made=True)
+        except OSError as error:
+            raise BoardError(f"its files cannot be stored: {error.strerror}") from error
+        if left:
+            outcome.reason = outcome.reason or f"its files are too large: {left}"
+        return outcome
 
     def forget(self, stored):
         """Tell the board at the end which results it need not keep, and end its program."""

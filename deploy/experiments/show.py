@@ -3,6 +3,7 @@
 import time
 
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from common.text import figures, printable
 from deploy.screen import SCREEN
@@ -14,11 +15,11 @@ class Show:
 
     def __init__(self):
         self.progress = Progress(
-            TextColumn("{task.fields[kind]}", markup=False),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[rate]}", markup=False),
-            TextColumn("{task.fields[best]}", markup=False),
+            _text("{task.fields[kind]}", max_width=20),
+            _text("{task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=8)),
+            _text("{task.fields[rate]}"),
+            _text("{task.fields[best]}", ratio=2),  # where it is cut off there were too many boards
             console=SCREEN.console, auto_refresh=False, transient=True, expand=True,
             redirect_stdout=False, redirect_stderr=False,
         )
@@ -26,7 +27,7 @@ class Show:
 
     def line(self, text):
         """Print a line."""
-        SCREEN.put([text])
+        SCREEN.put([text], indent=4)
 
     def point(self, kinds, board, point, text):
         """Say what came of a point."""
@@ -47,13 +48,23 @@ class Show:
             return
         for kind in kinds:
             if kind not in self._tasks:
-                self._tasks[kind] = self.progress.add_task("", kind="", rate="", best="")
-            study = kind.study
-            left = clock((study.total - study.done) / self._rate())
-            best = ", ".join(f"{board} {figures(values[0])}" for board, values in kind.best.items())
+                task = self.progress.add_task("", kind=printable(kind.label), rate="", best="")
+                self._tasks[kind] = task, kind.study.done
+            (task, before), study, rate = self._tasks[kind], kind.study, ""
+            if kind.finals:
+                rate = "the best again"
+            elif pace := (study.done - before) / (time.monotonic() - self._start):
+                rate = f"{pace:.2g}/s, {clock((study.total - study.done) / pace)} left"
+            boards = sorted(kind.best, key=lambda board: -kind.best[board][0])
+            best = ", ".join(f"{board} {figures(kind.best[board][0])}" for board in boards)
             self.progress.update(
-                self._tasks[kind], total=study.total, completed=study.done,
-                kind=printable(kind.label), rate=f"{self._rate():.2g}/s, {left} left",
-                best=f"best: {best}",
+                task, total=study.total, completed=study.done, rate=rate,
+                best=best and f"best: {printable(best)}",
             )
-        SCREEN.refresh()
+        with SCREEN.lock:
+            self.progress.refresh()
+
+
+def _text(text, **column):
+    column = Column(no_wrap=True, overflow="ellipsis", **column)
+    return TextColumn(text, markup=False, table_column=column)

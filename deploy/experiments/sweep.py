@@ -28,9 +28,9 @@ _MOST_LOST = 3  # boards that one point may cost
 class Kind:
     """The points on one kind of device: those of the study, then the best again.
 
-    `run` is the name of its folder in results/. `boards` has the names of those at work by the
-    address of their workers. `waits`: a board may still bring what the last host had it run; `left`
-    has the Outcomes that came so, by key.
+    `run` is the name of its folder in results/. `boards` has the names of those that are there by
+    the address of their workers, `busy` the addresses of those at a point. `waits`: a board may
+    still bring what the last host had it run; `left` has the Outcomes that came so, by key.
     """
 
     def __init__(self, key, space, runs, seen):
@@ -38,8 +38,8 @@ class Kind:
         self.run, self.waits = runs.of(key)
         self.records = Records(space.experiment, self.run)
         self.study = Study(space, self.records, seen)
-        self.boards, self.best, self.left = {}, {}, {}
-        self.again, self.running, self.lost = [], 0, Counter()
+        self.boards, self.busy, self.best, self.left = {}, set(), {}, {}
+        self.again, self.lost = [], Counter()
         self.finals = None
         about = space.described.device
         self.label = f"{about['name']}, driver {about['driver']}"
@@ -181,13 +181,8 @@ class Sweep:
         self.stored.extend(key for key in left if kind.records.state(key))
         kind.left.update((key, (board, outcome)) for key, outcome in left.items())
         kind.again += kind.study.claim(left)
-        self._submit(partial(self._offered, address, board, kind), workers.offer, kind.key,
-                     workers=[address])
-
-    def _offered(self, address, board, kind, result):
-        if address in self._known and not isinstance(result, Exception):
-            self._known[address] = kind.boards[address] = board
-            self._show.line(f"{board} joins: {kind.label}")
+        self._known[address] = kind.boards[address] = board
+        self._show.line(f"{board} joins: {kind.label}")
 
     def _fill(self, kind):
         """Give every free board of a kind a point."""
@@ -201,11 +196,14 @@ class Sweep:
                 while point := kind.finals.next(board):
                     self._run(kind, point, partial(kind.finals.add, board), workers=[address])
             return
-        while kind.running < len(kind.boards) and (taken := kind.take()):
+        # Among all boards of a kind Dask would look for one at each point: with 1,000 boards that
+        # takes longer than all else.
+        for address in kind.boards.keys() - kind.busy:
+            if not (taken := kind.take()):
+                return
             number, point = taken
-            kind.running += 1
-            self._run(kind, point, partial(self._tell, kind, number),
-                      resources={kind.key: 1})
+            kind.busy.add(address)
+            self._run(kind, point, partial(self._tell, kind, number, address), workers=[address])
 
     def _run(self, kind, point, then, **where):
         """Run a point unless its record is here, or its result came with a board that joined.
@@ -247,8 +245,8 @@ class Sweep:
         text = engine.line(self.experiment.found, made)
         self._show.point(self.kinds.values(), board, point, text)
 
-    def _tell(self, kind, number, point, board, values):
-        kind.running -= 1
+    def _tell(self, kind, number, address, point, board, values):
+        kind.busy.remove(address)
         if board is None:
             kind.again.append((number, point))
         else:

@@ -1,9 +1,11 @@
 """Dask's workers: one for each board, as long as that can be reached."""
 
 import logging
+import sys
 import tempfile
 import threading
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import dask
 from distributed import Client, LocalCluster, Security, Worker, get_worker
@@ -17,17 +19,24 @@ RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"
 _CLOSING = 30  # seconds
 _SECURE = "tls://"
-# All workers are in this process, and a point is long: what Dask measures of itself, some hundred
-# times a second for each worker, would take most of the processor.
+# All workers are in this process, a point is long, and needs no data of others: what Dask measures
+# and looks for, some hundred times a second for each worker, would take most of the processor; its
+# logs would take 40 KB for each point.
 _SPARING = {
     "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.cycle": "10s",
+    "distributed.admin.low-level-log-length": 10,
+    "distributed.admin.tick.interval": "1h",
+    "distributed.admin.tick.cycle": "1h",
     "distributed.admin.system-monitor.interval": "1h",
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.client.scheduler-info-interval": "1h",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.use-file-locking": False,
 }
+_SELDOM = 3600e3  # milliseconds
+_TURN = 0.1  # seconds; a thread that waits for Python's lock asks for it each time: 1,000 may wait
 
 
 def connect(scheduler=None):
@@ -39,6 +48,7 @@ def connect(scheduler=None):
     for name in ("distributed", "distributed.worker", "distributed.scheduler"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set(_SPARING)
+    sys.setswitchinterval(_TURN)
     if scheduler is None:
         cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0",
                                silence_logs=logging.CRITICAL)
@@ -51,6 +61,16 @@ def connect(scheduler=None):
         raise UsageError(f"--scheduler {scheduler}: {error}") from error
 
 
+def dashboard(client):
+    """Return the address of Dask's dashboard, or None: without bokeh there is none."""
+    if not find_spec("bokeh"):
+        return None
+    if not client.cluster:
+        return client.dashboard_link
+    # Dask would name this machine, where nothing listens beyond loopback.
+    return f"http://127.0.0.1:{client.cluster.scheduler.services['dashboard'].port}/status"
+
+
 class BoardWorker(Worker):
     """A Worker for a Member. It has no HTTP server: Dask's own would listen beyond loopback."""
 
@@ -60,6 +80,9 @@ class BoardWorker(Worker):
             security=client.security, **more,
         )
         self.member, self.lost, self.gone = member, None, threading.Event()
+        seldom = ("find-missing", "heartbeat") if client.cluster else ("find-missing",)
+        for name in seldom:
+            self.periodic_callbacks[name].callback_time = _SELDOM
 
     def start_http_server(self, *_, **__):
         """Start none."""
@@ -144,12 +167,6 @@ def join(sample, options, limit_s):
     with _noticed():
         described = member.describe(sample, options, limit_s)
         return member.board.name, member.plan, described, left
-
-
-def offer(kind):
-    """Make the worker one for points of a kind of device."""
-    worker = get_worker()
-    sync(worker.loop, worker.set_resources, **{kind: 1})
 
 
 def run(asked):

@@ -40,6 +40,9 @@ KINDS = (
     (".npz", ARRAYS),
 )
 LARGEST_RUN = 512 * MIB  # all its files
+# What a tool asks for: a driver's files of a kernel, the log of Oclgrind. Of any kind, in folders.
+MADE = re.compile(r"(\w[\w.,+=-]{0,199}/){0,7}\w[\w.,+=-]{0,199}", re.ASCII)
+MADE_KINDS = (("", 64 * MIB),)
 MOST_CASES = 1000  # of one run: the samples have some 30
 MOST_RECORDS = 10_000  # of one run that are summed up; all are in its files
 MOST_BAD = 100  # lines of a file that are no records: then the rest of it is not read

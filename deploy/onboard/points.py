@@ -9,10 +9,13 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 
+from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
 from deploy.onboard.environment import added, variables
 from deploy.onboard.folder import locked, place, require_ours
+from deploy.onboard.runs import send_files
 
 KEPT = "points"
 BEAT = 5.0  # seconds between signs of life while the host has no point for this board
@@ -21,8 +24,10 @@ BEAT = 5.0  # seconds between signs of life while the host has no point for this
 def points(wire, request):
     """Hand over the results that are still here; then run what comes until the host ends it.
 
-    A line of the host is {"key", "sample", "args", "timeout", "stored"}: a point, and the keys of
-    those that need not be kept any more. One without a key only says the latter.
+    A line of the host is {"key", "sample", "args", "timeout", "stored", "env", "files"}: a point,
+    and the keys of those that need not be kept any more. One without a key only says the latter.
+    `env` are further variables. `files` is a folder of the host, or None: the files that the point
+    writes there are sent after its result, and forgotten.
     """
     folder = request["folder"]
     require_ours(folder, "current")
@@ -53,12 +58,20 @@ def run_point(wire, request, asked, kept):
     tree = os.path.realpath(place(folder, "current"))
     compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
     own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
-    env = variables(folder, dict(own, **request["env"]))
     target = os.path.join(kept, key)
     shutil.rmtree(target, ignore_errors=True)
-    case = dict(asked, case="point", arrays=False)
-    run_case(wire, case, tree, target, env)
-    hand_over(wire, kept, key)
+    with tempfile.TemporaryDirectory(dir=kept) as files:
+
+        def here(text):
+            return text.replace(asked["files"], files) if asked["files"] else text
+
+        more = {name: here(value) for name, value in asked["env"].items()}
+        env = variables(folder, dict(own, **dict(request["env"], **more)))
+        args = [here(word) for word in asked["args"]]
+        run_case(wire, dict(asked, args=args, case="point", arrays=False), tree, target, env)
+        hand_over(wire, kept, key)
+        if asked["files"]:
+            send_files(wire, files, limits.MADE, limits.MADE_KINDS)
 
 
 def hand_over(wire, kept, key):

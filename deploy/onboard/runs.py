@@ -81,8 +81,19 @@ def hand_over(wire, folder, name):
     """
     target = place(folder, "results", name)
     complete = not still_running(target)
-    sent, left = choose(target)
     wire.emit("run", run=name, complete=complete)
+    sent, left = send_files(wire, target, limits.FILE, limits.KINDS)
+    wanted = b"stored " + name.encode()
+    answer = wire.line(limits.STORING)
+    while answer is not None and not answer.startswith((b"stored ", b"kept ")):
+        answer = wire.line(limits.STORING)  # a "stop" that came too late to stop anything
+    if answer == wanted and complete:
+        forget(target, sent, left)
+
+
+def send_files(wire, target, pattern, kinds):
+    """Send the files of a folder; return what choose() does."""
+    sent, left = choose(target, pattern, kinds)
     for path in list(sent):
         try:
             with open(os.path.join(target, path), "rb") as file:
@@ -92,18 +103,14 @@ def hand_over(wire, folder, name):
             continue
         wire.emit("file", data, path=path, bytes=len(data))
     wire.emit("whole", left=sorted(left)[:SHOWN_LEFT], files=len(left), bytes=sum(left.values()))
-    wanted = b"stored " + name.encode()
-    answer = wire.line(limits.STORING)
-    while answer is not None and not answer.startswith((b"stored ", b"kept ")):
-        answer = wire.line(limits.STORING)  # a "stop" that came too late to stop anything
-    if answer == wanted and complete:
-        forget(target, sent, left)
+    return sent, left
 
 
-def choose(target):
-    """Return two tables of the files of a run, size by path: those to send, and the others.
+def choose(target, pattern, kinds):
+    """Return two tables of the files of a folder, size by path: those to send, and the others.
 
-    Those of each kind are together, and the kinds in the order of limits.KINDS.
+    The `pattern` is that of names that may be sent. Those of each kind, (the end of a name, the
+    most bytes), are together, and the kinds in their order.
     """
     left = {}
     for base, _, names in os.walk(target):
@@ -111,10 +118,10 @@ def choose(target):
             path = os.path.join(base, name)
             left[os.path.relpath(path, target)] = os.lstat(path).st_size
     sent, room = {}, limits.LARGEST_RUN
-    for ending, largest in limits.KINDS:
+    for ending, largest in kinds:
         for path in sorted(left):
             size = left[path]
-            fits = path.endswith(ending) and limits.FILE.fullmatch(path)
+            fits = path.endswith(ending) and pattern.fullmatch(path)
             if fits and size <= min(largest, room):
                 sent[path], room = left.pop(path), room - size
     return sent, left

@@ -116,7 +116,8 @@ def _packed_start(given, problem, limits, device):
 
 
 def _packed_groups(problem, params, device):
-    return blocking.shares(problem, params, device.max_compute_units * params["GROUPS"])
+    on_cpu = type_of(device) == "cpu"
+    return blocking.shares(problem, params, device.max_compute_units, on_cpu)
 
 
 def _packed_more(problem, params, limits, device):

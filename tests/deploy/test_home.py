@@ -175,7 +175,7 @@ def test_what_fits_comes_in_the_order_of_its_worth(tmp_path, monkeypatch):
     for name in names:
         (tmp_path / name).write_bytes(bytes(10))
     monkeypatch.setattr(limits, "LARGEST_RUN", 45)
-    sent, left = onboard.choose(str(tmp_path))
+    sent, left = onboard.choose(str(tmp_path), limits.FILE, limits.KINDS)
     assert list(sent) == ["plan.json", "s/c.outcome.json", "s/c.jsonl", "s/c.log"]
     assert left == {"s/c.npz": 10, "s/x.py": 10}
 
@@ -232,6 +232,18 @@ def test_a_summary_holds_no_more_than_it_shows():
 def test_a_file_that_no_run_has(path):
     with pytest.raises(BoardError, match="a file that no run has"):
         home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x", "/x", "a/../b", "a//b", ".hidden", "a/.b", "a/", "a\n", "", "ä", "a/" * 9 + "b"],
+)
+def test_a_file_that_no_tool_asks_for(path):
+    asked = 100, set(), limits.MADE, limits.MADE_KINDS
+    with pytest.raises(BoardError, match="a file that no run has"):
+        home._announced({"event": "file", "path": path, "bytes": 1}, *asked)
+    good = {"event": "file", "path": "pocl/AB/0-k/gemm.so", "bytes": 1}
+    assert home._announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])

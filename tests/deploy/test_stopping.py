@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FAB, ROOT
+from stub import TOML
 from test_deploy_ssh import processes_with, records, until
 
 from deploy import entry, incoming
@@ -147,6 +148,23 @@ def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, pr
     status, output, errors = stop(process, signal.SIGINT)
     assert (status, errors.count("\n")) == (130, 1), errors
     assert "doctor of" not in output
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [("sweep", "stopped; the same command continues"), ("check", "stopped")]
+)
+def test_what_is_stopped_at_a_point_ends_it_on_the_board(start, project, task, said):
+    folder = project / "samples" / "stub"
+    folder.mkdir()
+    shutil.copy(ROOT / "tests/stub_sample.py", folder / "run.py")
+    (folder / "sample.toml").write_text(TOML)
+    seconds = f"305.{os.getpid()}"
+    process = start(FAB, task, "stub", "--", "--wait", seconds, STUB_ROOT=str(project),
+                    STUB_RUNS=str(project / "runs"))
+    until((project / "runs").exists)
+    status, _, errors = stop(process, signal.SIGINT)
+    assert (status, errors) == (130, f"fab: error: {said}\n")
+    until(lambda: not processes_with(f"--wait {seconds}"))
 
 
 @pytest.mark.parametrize(("number", "status"), SIGNALS)

@@ -1,5 +1,7 @@
 """tools/inspect: what it counts in the texts of compilers, small ones written by hand."""
 
+import re
+
 from tools import inspect, listings
 
 PTX = """
@@ -181,6 +183,8 @@ def test_assembly_is_counted():
     assert listings.assembly(AARCH64, names) == {
         "fma": 2, "loads": 2, "stores": 1, "stack": 1
     }
+    of_llvm = re.sub(r"(?m)^( *[0-9a-f]+:)", r"\1      ", AARCH64)
+    assert listings.assembly(of_llvm, names) == listings.assembly(AARCH64, names)
     assert listings.assembly("", names) == {}
 
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from fake_sysfs import put
 
 from common.machine import caches
 
@@ -36,6 +37,19 @@ def test_the_caches_are_what_linux_says(bytes_of, tmp_path):
     assert bytes_of(2) == 2**19
     (first / "index2" / "size").unlink()
     assert bytes_of(2) == 2**19
+
+
+def test_speeds_are_those_of_the_cores_that_are_used(tmp_path, monkeypatch):
+    def speeds(cores):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+        return caches.speeds.__wrapped__(tmp_path)
+
+    assert speeds({0, 4}) == (1, 1)  # Linux does not tell
+    for core, capacity in {0: 384, 1: 384, 4: 1024, 5: 768}.items():
+        put(tmp_path, f"cpu{core}/cpu_capacity", capacity)
+    assert speeds({4, 0, 5}) == (0.375, 1, 0.75)
+    assert speeds({0, 1}) == (1, 1)
+    assert speeds({0, 9}) == (1, 1)
 
 
 def test_of_big_and_little_cores_the_least_counts_if_they_are_used(bytes_of, tmp_path, monkeypatch):

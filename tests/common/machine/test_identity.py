@@ -34,6 +34,29 @@ def test_a_board_with_a_device_tree(tmp_path):
     assert "0123456789abcdef"[:8] not in specimen
 
 
+@pytest.mark.parametrize(
+    ("driver", "said", "firmware"),
+    [
+        ("panthor", "[drm] Firmware git sha: 814b47b551159067b67a37c4e9adda458ad9d852\n"
+         "[drm] CSF FW using interface v1.1.0, Features 0x0", "v1.1.0 814b47b551159067"),
+        ("mali", "Loading Mali firmware 0x3060000\nMali firmware git_sha: e212cd7645850aa3",
+         "0x3060000 e212cd7645850aa3"),
+        ("panthor", "nothing of it", None),
+        ("panthor", None, None),  # this user may not read it
+        ("panfrost", "[drm] CSF FW using interface v1.1.0, ", None),
+    ],
+)
+def test_the_firmware_of_a_gpu_is_what_the_kernel_says(tmp_path, driver, said, firmware):
+    (node := tmp_path / "sys/class/drm/renderD128/device").mkdir(parents=True)
+    (folder := tmp_path / f"sys/bus/platform/drivers/{driver}").mkdir(parents=True)
+    (node / "driver").symlink_to(folder)
+    if said:
+        lines = said.splitlines()
+        put(tmp_path, "dev/kmsg", "\n".join(f"6,1,2,-;{driver} f.gpu: {line}" for line in lines))
+    found = identity.board(tmp_path).get("gpu_firmware")
+    assert found == firmware or found.startswith(firmware)
+
+
 def test_a_pc(tmp_path):
     put(tmp_path, "sys/class/dmi/id/sys_vendor", "A Vendor")
     put(tmp_path, "sys/class/dmi/id/product_name", "A Product")

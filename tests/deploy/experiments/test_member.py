@@ -1,5 +1,7 @@
 """A board keeps each result until the host has stored it."""
 
+import time
+
 import pytest
 from stub_board import Bench
 
@@ -26,6 +28,16 @@ def connected(bench):
     return member
 
 
+def again(bench):
+    """Connect as soon as the program of the last host has ended."""
+    for _ in range(100):
+        try:
+            return connected(bench)
+        except BoardError:
+            time.sleep(0.1)
+    return connected(bench)
+
+
 def kept(bench):
     return sorted(path.name for path in (bench.root / "board" / "points").iterdir())
 
@@ -36,13 +48,13 @@ def test_what_the_last_host_did_not_store_waits_for_the_next(bench):
     assert first.run(asked("a1")).records[0].metrics == {"gflops": 40.0}
     first.run(asked("b2", "--do", "wrong"))
     first.forget([])
-    second = connected(bench)
+    second = again(bench)
     assert set(second.left) == {key("a1"), key("b2")}
     assert second.left[key("b2")].status == 1
     second.run(asked("c3", stored=["a1"]))
     assert kept(bench) == [key("b2"), key("c3")]
     second.forget([key("b2"), key("c3")])
-    assert connected(bench).left == {}
+    assert again(bench).left == {}
     assert len(bench.runs()) == 3
 
 
@@ -78,6 +90,33 @@ def test_a_board_in_use_says_so(bench):
     with pytest.raises(BoardError, match="the board is in use: "):
         connected(bench)
     member.forget([])
+
+
+WRITES = """
+import os, sys
+sys.path.insert(0, os.environ["STUB_ROOT"])
+from common.record import Record, append
+keep, json = (sys.argv[sys.argv.index(name) + 1] for name in ("--keep", "--json"))
+os.makedirs(keep + "/deep")
+for path in (keep + "/deep/0-k.bin", os.environ["LOG"], keep + "/.hidden"):
+    open(path, "w").write(path)
+append(json, Record("stub", "k", "passed"))
+"""
+
+
+def test_files_that_a_sample_writes_come_back(bench, tmp_path):
+    (bench.folder / "run.py").write_text(WRITES)
+    member, folder = connected(bench), tmp_path / "came"
+    done = member.once("stub", ["--keep", f"{folder}/kept"], 60, {"LOG": f"{folder}/log"},
+                       str(folder))
+    assert done.reason.startswith("its files are too large: 1 file of ")  # none such can be
+    came = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert came == {"kept/deep/0-k.bin", "log"}
+    there = (folder / "log").read_text()
+    assert there.startswith(str(bench.root / "board" / "points"))
+    member.forget(["once"])
+    again(bench).forget([])
+    assert kept(bench) == []
 
 
 def test_how_a_point_ended(bench):

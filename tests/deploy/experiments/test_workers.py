@@ -1,6 +1,7 @@
 """Dask in this process: nothing of it can be reached from elsewhere."""
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,17 +26,33 @@ def listening():
             if line[3] == "0A" and f"socket:[{line[9]}]" in mine}
 
 
+async def begin(client):
+    return await workers.BoardWorker(client, SimpleNamespace(board=SimpleNamespace(name="x")))
+
+
+def test_points_leave_nothing_in_memory():
+    with workers.connect() as client:
+        worker = sync(client.loop, begin, client)
+        for number in range(20):
+            assert client.submit(lambda n: n, number).result() == number
+        assert max(len(worker.state.log), len(worker.state.stimulus_log)) <= 10
+        sync(client.loop, worker.close)
+
+
 def test_nothing_listens_beyond_loopback():
-    member = SimpleNamespace(board=SimpleNamespace(name="x"))
-
-    async def begin(client):
-        return await workers.BoardWorker(client, member)
-
     with workers.connect() as client:
         worker = sync(client.loop, begin, client)
         assert listening() <= {"0100007F"}
         assert client.submit(lambda: 1).result() == 1
         sync(client.loop, worker.close)
+
+
+def test_the_dashboards_address_is_where_it_listens(monkeypatch):
+    with workers.connect() as client:
+        monkeypatch.setattr(workers, "find_spec", lambda _: None)
+        assert workers.dashboard(client) is None
+        monkeypatch.setattr(workers, "find_spec", lambda _: "bokeh")
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status", workers.dashboard(client))
 
 
 def test_no_scheduler_without_tls():

@@ -165,7 +165,10 @@ def plan(sample_modules, monkeypatch, queue):
     """Plan for a device that need not be here; gives the Plan."""
     limits = device.limits(queue.device)
 
-    def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, **params):
+    def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, speeds=None,
+             **params):
+        even = (1.0,) * what.max_compute_units
+        monkeypatch.setattr(blocking, "speeds", lambda: speeds or even)
         monkeypatch.setattr(blocking.platform, "machine", lambda: machine)
         monkeypatch.setattr(blocking, "cache_bytes", lambda level: (l1, l2)[level - 1])
         problem = Problem(size, dtype, size.K, size.N, size.N)
@@ -238,6 +241,30 @@ def test_gpus_are_not_asked_to_prefetch(plan):
 )
 def test_the_shares_follow_the_cores(plan, size, cores, groups, shape):
     assert plan(size, Cpu(64, cores), GROUPS=groups).global_size == shape
+
+
+@pytest.mark.parametrize(
+    ("speeds", "least", "most"),
+    [
+        ((1.0,) * 4 + (0.4,) * 4, 14, 32),  # in 8 shares big cores would wait for little ones
+        ((1.0,) * 2 + (0.5,) * 4, 8, 24),
+        ((1.0,) * 6, 6, 6),
+        ((1.0,) * 4, 4, 4),  # --cores: the device has more
+    ],
+)
+def test_big_cores_make_several_shares_while_a_little_one_makes_one(plan, speeds, least, most):
+    made = plan(LARGE, Cpu(16, 8), machine="aarch64", speeds=speeds)
+    count = made.global_size[0] * made.global_size[1]
+    assert least <= count <= most
+    # The last core ends within a tenth of the time of a division that no share could improve.
+    assert blocking.last_end(count, speeds) / count * sum(speeds) < 1.1
+
+
+def test_when_the_last_share_ends():
+    assert blocking.last_end(2, (1.0, 1.0)) == 1
+    assert blocking.last_end(3, (1.0, 0.5)) == 2  # the fast core makes two of them
+    assert blocking.last_end(1, (1.0, 0.5)) == 2  # it may be the slow core's
+    assert blocking.last_end(8, (1.0,) * 4 + (0.4,) * 4) == 2.5
 
 
 def test_every_core_has_a_share(plan):

@@ -1,0 +1,71 @@
+"""The progress of a sweep on a terminal: what there is, in the width that there is."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from deploy.experiments.show import Show
+from deploy.screen import SCREEN
+
+
+class Kind:
+    """What the progress shows of a kind of device."""
+
+    def __init__(self, label, done, total, **best):
+        self.label, self.finals = label, None
+        self.study = SimpleNamespace(done=done, total=total)
+        self.best = {board: (rate,) for board, rate in best.items()}
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Gives a function: for a terminal of that width, what is drawn of kinds after some seconds."""
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("deploy.experiments.show.time", clock)
+
+    def make(width):
+        console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+        monkeypatch.setattr(SCREEN, "console", console)
+        show = Show()
+        monkeypatch.setattr(SCREEN, "progress", show.progress)
+
+        def drawn(seconds, *kinds):
+            clock.now = seconds
+            show.refresh(kinds)
+            with console.capture() as shown:
+                console.print(show.progress)
+            return shown.get().splitlines()
+
+        return drawn
+
+    return make
+
+
+def test_each_kind_has_a_line_with_its_own_rate(screen):
+    drawn = screen(100)
+    cpu = Kind("pthread-skylake-avx512-Intel(R) Xeon(R) Processor, driver 3.1", 100, 500)
+    mali = Kind("Mali-G610, driver 3", 0, 50)
+    assert "/s" not in "".join(drawn(1, cpu, mali))  # nothing ended yet
+    cpu.study.done, cpu.best = 140, {"slow": (1.5,), "fast": (33.25,)}
+    first, second = drawn(10, cpu, mali)
+    assert "140/500" in first
+    assert "4/s, 1:30 left" in first  # those of an earlier sweep count as done, not as pace
+    assert "best: fast 33.25, slow 1.5" in first
+    assert "0/50" in second
+    assert "left" not in second
+    mali.finals = True
+    assert "the best again" in drawn(10, cpu, mali)[1]
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_many_boards_do_not_push_out_the_rest(screen, width):
+    drawn = screen(width)
+    kind = Kind("a device with a long name, and its driver", 0, 500)
+    drawn(1, kind)
+    kind.study.done, kind.best = 40, {f"board{n}": (10.0 + n,) for n in range(40)}
+    (line,) = drawn(10, kind)
+    assert len(line) <= width
+    assert "40/500" in line
+    assert "1:55 left" in line
