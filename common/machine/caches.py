@@ -23,7 +23,7 @@ def cache_bytes(level, cpus=CPUS):
     return min(filter(None, told), default=_UNTOLD[level])
 
 
-@cache
+@lru_cache(None)
 def speeds(cpus=CPUS):
     """Return how fast each core is, over the fastest one: all 1 where Linux does not tell.
 

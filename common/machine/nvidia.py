@@ -59,8 +59,8 @@ def units_start(given, problem, limits, device):
 def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
-    width = {"WIDTH_A": warps_more(problem, params, limits, device)[0]["WIDTH_A"]}
-    return tiles.split(problem.size, params, device.max_compute_units) | width, ()
+    width = warps_more(problem, params, limits, device)[0]["WIDTH_A"]
+    return {**tiles.split(problem.size, params, device.max_compute_units), "WIDTH_A": width}, ()
 
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
