@@ -125,8 +125,8 @@
 /* Load a vector of A, or one of B, from k on. What does not exist is not skipped by a branch, but
  * replaced by what does, and that by 0: a compiler may move a load under a branch down to where its
  * value is used, and then nothing hides its time. With FRONT only the first step of a work-group has
- * such k's, those before `begin`, and gemm() replaces them: so no later step compares anything. For
- * single elements NVIDIA's compiler then loads too late; there it is the last step, from `end` on. */
+ * such k's, those before `begin`, and gemm() replaces them: so no later step compares anything. With
+ * single elements that was slower on an H200; there it is the last step, from `end` on. */
 VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
 {
 #if FRONT
