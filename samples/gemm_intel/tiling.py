@@ -13,7 +13,7 @@ from typing import NamedTuple
 from common.constraints import Space
 from common.errors import UsageError
 from common.gemm import Size, padded, parse_size
-from common.text import size_text
+from common.room import require_room
 
 OPTIONS = {
     "size_m": "--tile-size-M",
@@ -149,19 +149,13 @@ class Rules:
 
     def _require_memory(self, tiles):
         whole_blocks, stride = self.layout(tiles)
-        need = max(whole_blocks) * stride * self._itemsize
-        one, whole = self.limits.max_mem_alloc_size, self.limits.global_mem_size
-        if need > one:
-            problem = f"allocates at most {size_text(one)} at once: a matrix takes"
-        elif 3 * need > whole:
-            problem = f"has {size_text(whole)}: each of three matrices takes"
-        else:
-            return
+        each = max(whole_blocks) * stride * self._itemsize
+        need = dict.fromkeys(("matrix A", "matrix B", "matrix C"), each)
         # A square of whole blocks and whole strides that is no larger than the limit.
-        fits = isqrt(min(one, whole // 3) // self._itemsize)
+        most = min(self.limits.max_mem_alloc_size, self.limits.global_mem_size // len(need))
+        fits = isqrt(most // self._itemsize)
         fits = fits - fits % _multiple(*tiles.block(), self._unit) or 1
-        problem += f" {size_text(need)}; --size {fits} would do"
-        raise UsageError(f"--size {self.order}: the device {problem}")
+        require_room(f"--size {self.order}", need, self.limits, f"--size {fits} would do")
 
     def _legal(self, wish, kernel_limit):
         """Return legal tiles: each number, one after the other, as near to the wish as can be."""

@@ -70,7 +70,7 @@ REFUSED = {
         "--tile-size-K 12: with --strict, --size 128 is not a multiple of 12; --size 384 would do; "
         "--tile-size-K 8 would do",
     ),
-    "allocation": (["-s", "1000000000"], "at once: a matrix takes "),
+    "allocation": (["-s", "1000000000"], "--size 1000000000: matrix A takes "),
 }
 
 
