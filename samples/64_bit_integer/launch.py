@@ -91,7 +91,7 @@ def built(queue, name, shape):
     registers. Then the Shape stays, or the kernel is built without.
     """
     info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
-    defines = {"WORK_GROUP": shape.local} | ({"DP4A": 1} if has_dp4a(device) else {})
+    defines = {"WORK_GROUP": shape.local, **({"DP4A": 1} if has_dp4a(device) else {})}
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
     kernel = cl.Kernel(build(queue.context, KERNELS[name], {**defines, **stated}), name)
     if stated and kernel.get_work_group_info(info, device) < shape.local:

@@ -7,7 +7,6 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
-from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -39,14 +38,13 @@ def options():
     parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE",
         help="an image file (default assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"),
-        help="what --size makes (noise)")
+    parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")
-    for name, text in (("--access", "access pattern (contiguous on a CPU)"), ("--walk", SUPPRESS)):
-        parser.add_argument(name, dest="access", choices=("contiguous", "interleaved"), help=text)
+    parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"),
+        help="access pattern (contiguous on a CPU)")
     return parser
 
 

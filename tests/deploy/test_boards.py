@@ -140,7 +140,7 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
         ),
         (GOOD.replace("= 5", f"= {'5' * 4000}"), "from 1 up to 1000000"),
         ("[cases]\none = 5\n", "a table is wanted, with args"),
-        ("options = 5\n[cases]\n", "a table is wanted, with values"),
+        ("options = 5\n[cases]\n", "a table is wanted, with own, seconds, values"),
         ("cases = 5\n", r"samples/s/sample\.toml: "),
     ],
 )
@@ -210,7 +210,7 @@ def test_an_unknown_task_or_option(fab, args):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("fab: error: ")
     if args == ["nope"]:
-        assert "no task or option 'nope'; tasks: clean, collect, deploy, doctor, " in done.stderr
+        assert "no task or option 'nope'; tasks: check, clean, collect, deploy, " in done.stderr
 
 
 def test_list_shows_samples_cases_and_boards(fab, boards_toml):

@@ -12,6 +12,7 @@ from conftest import ROOT, exhaustive_but, sample_module
 from common import device, gemm, steps
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
+from common.machine import blocking
 from common.program import build
 from common.stream import Stream
 
@@ -167,7 +168,8 @@ def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, 
     assert (found["TSM"], found["TSN"], found["SPLITS"]) == (*tile, 1)
 
 
-def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue):
+def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, monkeypatch):
+    monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
     cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8)
     limits = device.limits(queue.device)
     for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1)):
