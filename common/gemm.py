@@ -16,7 +16,7 @@ import numpy as np
 from common import cli, hard, networks, rng
 from common.digest import digest
 from common.errors import Unsupported, UsageError
-from common.room import buffer_bytes, require_room
+from common.room import advice, buffer_bytes, require_room
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
@@ -156,7 +156,7 @@ def require_fit(size, dtype, limits):
     """Raise UsageError where a matrix of that size is more than the device can hold."""
     _, N, K = size
     problem = Problem(size, np.dtype(dtype), K, N, N)
-    require_room(problem, buffer_bytes(problem), limits)
+    require_room(problem, buffer_bytes(problem), limits, advice(problem))
 
 
 def sdk_inputs(size, seed, dtype=np.float32, batch=1):
@@ -236,7 +236,7 @@ def add_options(parser):
     """Add the options that say which product is made."""
     add = parser.add_argument
     add("--size", type=parse_sizes, default="1024",
-        help="orders, MxNxK, from:to:step, @resnet50, between commas (default %(default)s)")
+        help="comma-separated: N, MxNxK, from:to:step or @resnet50 (default %(default)s)")
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
     add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
     add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
@@ -262,8 +262,9 @@ def problems(args, limits):
                 text = f"a row of {size} has {least} elements; --{name} {least} would do"
                 raise UsageError(f"--{name} {ld}: {text}")
             strides.append(ld)
-        found.append(Problem(size, dtype, *strides, args.batch))
-        require_room(found[-1], buffer_bytes(found[-1]), limits)
+        problem = Problem(size, dtype, *strides, args.batch)
+        require_room(problem, buffer_bytes(problem), limits, advice(problem))
+        found.append(problem)
         require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
     return found
 

@@ -12,7 +12,7 @@ from common.errors import UsageError
 
 def add_options(parser, kernels, default):
     """Add --kernel, and an option for each parameter of the kernels."""
-    text = f"numbers (6,21-24) or names between commas, all, or best (default {default})"
+    text = f"numbers (6,21-24) or names comma-separated, all, or best (default {default})"
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
     group = parser.add_argument_group("parameters of the kernels; what is not given is chosen")
     for name in parameters(kernels):
@@ -46,7 +46,7 @@ def parse(kernels, text):
 
 
 def _words(kernels, text):
-    """Yield the words between commas; for a range such as 21-24, the numbers in it."""
+    """Yield the words comma-separated; for a range such as 21-24, the numbers in it."""
     for word in text.split(","):
         first, _, last = word.partition("-")
         if first.isdecimal() and last.isdecimal():

@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from common.gemm import REAL
 from common.program import build
-from common.room import buffer_bytes, require_room
+from common.room import advice, buffer_bytes, require_room
 
 
 class Copy(NamedTuple):
@@ -162,7 +162,7 @@ def require_memory(plan, limits):
     need.update((f"a copy of {name}", size) for name, size in _copied(plan).items())
     for role, each in plan.room.items():
         need[f"the room for {role}"] = each if isinstance(each, int) else 16 * prod(each[1:])
-    require_room(plan.problem, need, limits)
+    require_room(plan.problem, need, limits, advice(plan.problem))
 
 
 def whole(items, local):

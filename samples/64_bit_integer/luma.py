@@ -8,7 +8,7 @@ import numpy as np
 
 from common import files, rng
 from common.errors import UsageError
-from common.text import printable, size_text
+from common.text import printable
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
 MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers
@@ -45,16 +45,6 @@ def get(path, size, data, seed):
         name = data or "noise"
         image = make(size, name, seed)
     return image, f"{printable(str(name))}, {image.shape[1]}x{image.shape[0]} pixels"
-
-
-def require_fit(image, name, limits):
-    """Raise UsageError where the image is more than the device can hold."""
-    most = min(limits.max_mem_alloc_size, limits.global_mem_size, MOST_PIXELS)
-    if image.nbytes > most:
-        raise UsageError(
-            f"{name}: that takes {size_text(image.nbytes)}, the device holds at most"
-            f" {size_text(most)}: choose a smaller one"
-        )
 
 
 def make(size, kind, seed):

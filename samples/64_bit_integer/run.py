@@ -22,6 +22,7 @@ try:
     from common.buffers import GuardedBuffer
     from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
     from common.record import Record
+    from common.room import require_room
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -60,7 +61,7 @@ def main(args):
 
     # Get the image, and the sums that it must give.
     image, source = luma.get(args.image, args.size, args.data, args.seed)
-    luma.require_fit(image, source, limits)
+    require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
     expected = sums.exact(image)
     tried = "not tried" if args.build_only else "they work, says the probe kernel"
     print(f"\n{source}\n64-bit atomics: {lacking or tried}")

@@ -173,7 +173,7 @@ def build_kernel(queue, args, tiles):
     """Return the kernel, and how many work-items a work-group of it may have."""
     defines = tiles.defines(args.arithmetic, args.kernel)
     if args.auto:
-        print(f"Using {tiles.text(*tiling.OPTIONS, between=' ')}")
+        print(f"Using {tiles.text(*tiling.OPTIONS)}")
     print(f'Build program options: "{" ".join(flags(defines))}"', flush=True)
     kernel = cl.Kernel(build(queue.context, Path(__file__).with_name("gemm.cl"), defines), "gemm")
     info = cl.kernel_work_group_info.WORK_GROUP_SIZE

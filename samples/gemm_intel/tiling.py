@@ -7,13 +7,13 @@ gemm_nn goes through k in steps of size_k; for gemm_nt, size_k is 1.
 import argparse
 from dataclasses import asdict
 from functools import reduce
-from math import gcd, isqrt, prod
+from math import gcd, isqrt
 from typing import NamedTuple
 
-from common.constraints import Space
+from common.constraints import Space, broken, facts, is_legal
 from common.errors import UsageError
 from common.gemm import Size, padded, parse_size
-from common.text import size_text
+from common.room import require_room
 
 OPTIONS = {
     "size_m": "--tile-size-M",
@@ -39,21 +39,25 @@ _VALUES = {
 }
 
 
+def _space(tiles, used, strict=False):
+    """Return the Space of the parameters `used`, of which the Tiles are the defaults."""
+    products = " * ".join(name for name in used if name.startswith("size"))
+    divide = (f"order % ({' * '.join(names)}) == 0" for names in _DIVIDE if strict)
+    return Space(
+        {name: getattr(tiles, name) for name in used},
+        {name: _VALUES[name] for name in used},
+        (f"{products} <= {MOST_PRODUCTS}", *divide),
+        ("group_m", "group_n"),
+    )
+
+
 def kernels(defaults):
     """Return what --describe says of both kernels; `defaults` are Tiles."""
-    described = []
-    for name, used in USED.items():
-        products = " * ".join(each for each in used if each.startswith("size"))
-        space = Space(
-            {each: getattr(defaults, each) for each in used},
-            {each: _VALUES[each] for each in used},
-            (f"{products} <= {MOST_PRODUCTS}",),
-            ("group_m", "group_n"),
-        )
-        described.append({"name": f"gemm_{name}", "options": ["--kernel", name],
-                          "space": asdict(space),
-                          "flags": {each: OPTIONS[each] for each in used}})
-    return described
+    return [
+        {"name": f"gemm_{name}", "options": ["--kernel", name],
+         "space": asdict(_space(defaults, used)), "flags": {each: OPTIONS[each] for each in used}}
+        for name, used in USED.items()
+    ]
 
 
 def _multiple(*numbers):
@@ -87,9 +91,9 @@ class Tiles(NamedTuple):
         sides = {f"TILE_{name.upper()}": getattr(self, name) for name in USED[kernel]}
         return {"T": arithmetic, **sides, **({"NT": 1} if kernel == "nt" else {})}
 
-    def text(self, *names, between=" x "):
+    def text(self, *names):
         """Return the named numbers as the options that give them."""
-        return between.join(f"{OPTIONS[name]} {getattr(self, name)}" for name in names)
+        return " ".join(f"{OPTIONS[name]} {getattr(self, name)}" for name in names)
 
 
 class Rules:
@@ -116,66 +120,42 @@ class Rules:
         `kernel_limit` is how many work-items a work-group of the kernel may have, once that is
         known. Raises UsageError for the first rule that the tiles break, with what would do.
         """
-        legal = self._legal(wish, kernel_limit)
-        for names, problem in () if auto else self._broken(wish, kernel_limit):
-            fits = legal.text(*names)
-            raise UsageError(f"{wish.text(*names)}: {problem}; {fits} would do")
+        space = _space(wish, OPTIONS, self.strict)
+        known = {**facts(self.limits, self._itemsize), "order": self.order}
+        if kernel_limit:
+            known["max_work_group_size"] = min(kernel_limit, known["max_work_group_size"])
+        legal = _legal(wish, space, known)
+        problems = [] if auto else broken(space, wish._asdict(), known)
+        if problems:
+            text = problems[0]
+            for name, option in OPTIONS.items():
+                text = text.replace(f"--{name} ", f"{option} ")
+            would_do = legal.text(*(n for n in OPTIONS if getattr(legal, n) != getattr(wish, n)))
+            if " must divide " in text:
+                unit = _multiple(*wish.block())
+                text += " with --strict"
+                would_do += f", or --size {-(-self.order // unit) * unit},"
+            raise UsageError(f"{text}; {would_do} would do")
         tiles = legal if auto else wish
         self._require_memory(tiles)
         return tiles
 
-    def _broken(self, tiles, kernel_limit):
-        """Yield the numbers that break a rule, by name, and what is wrong with them."""
-        for side, name in enumerate(("group_m", "group_n")):
-            most = self.limits.max_work_item_sizes[side]
-            if getattr(tiles, name) > most:
-                yield (name,), f"the device takes at most {most} work-items in dimension {side}"
-        count = tiles.group_m * tiles.group_n
-        of_device = self.limits.max_work_group_size
-        for most, whose in ((of_device, "the device"), (kernel_limit, "this kernel")):
-            if most and count > most:
-                problem = f"{count} work-items, but a work-group of {whose} has at most {most}"
-                yield ("group_m", "group_n"), problem
-        if tiles.size_m * tiles.size_n * tiles.size_k > MOST_PRODUCTS:
-            problem = f"more than the {MOST_PRODUCTS} products that a compiler can unroll"
-            yield ("size_m", "size_n", "size_k"), problem
-        for names in _DIVIDE if self.strict else ():
-            product = prod(getattr(tiles, name) for name in names)
-            if self.order % product:
-                unit = _multiple(*tiles.block())
-                whole = f"--size {-(-self.order // unit) * unit} would do"
-                multiple = f"--size {self.order} is not a multiple of {product}"
-                yield names, f"with --strict, {multiple}; {whole}"
-
     def _require_memory(self, tiles):
         whole_blocks, stride = self.layout(tiles)
-        need = max(whole_blocks) * stride * self._itemsize
-        one, whole = self.limits.max_mem_alloc_size, self.limits.global_mem_size
-        if need > one:
-            problem = f"allocates at most {size_text(one)} at once: a matrix takes"
-        elif 3 * need > whole:
-            problem = f"has {size_text(whole)}: each of three matrices takes"
-        else:
-            return
+        each = max(whole_blocks) * stride * self._itemsize
+        need = dict.fromkeys(("matrix A", "matrix B", "matrix C"), each)
         # A square of whole blocks and whole strides that is no larger than the limit.
-        fits = isqrt(min(one, whole // 3) // self._itemsize)
+        most = min(self.limits.max_mem_alloc_size, self.limits.global_mem_size // len(need))
+        fits = isqrt(most // self._itemsize)
         fits = fits - fits % _multiple(*tiles.block(), self._unit) or 1
-        problem += f" {size_text(need)}; --size {fits} would do"
-        raise UsageError(f"--size {self.order}: the device {problem}")
+        require_room(f"--size {self.order}", need, self.limits, f"--size {fits} would do")
 
-    def _legal(self, wish, kernel_limit):
-        """Return legal tiles: each number, one after the other, as near to the wish as can be."""
-        most = min(self.limits.max_work_group_size, kernel_limit or self.limits.max_work_group_size)
-        sides = self.limits.max_work_item_sizes
-        group_m = self._largest(wish.group_m, min(sides[0], most))
-        group_n = self._largest(wish.group_n, min(sides[1], most // group_m))
-        size_k = self._largest(wish.size_k, MOST_PRODUCTS)
-        size_m = self._largest(wish.size_m, MOST_PRODUCTS // size_k, group_m)
-        size_n = self._largest(wish.size_n, MOST_PRODUCTS // (size_k * size_m), group_n)
-        return Tiles(size_m, group_m, size_n, group_n, size_k)
 
-    def _largest(self, number, most, unit=1):
-        number = min(number, most)
-        while self.strict and self.order % (number * unit):
-            number -= 1
-        return number
+def _legal(wish, space, known):
+    """Return legal tiles: each number, one after the other, as near to the wish as can be."""
+    found = dict.fromkeys(OPTIONS, 1)
+    for name in ("group_m", "group_n", "size_k", "size_m", "size_n"):
+        # No number above MOST_PRODUCTS is legal for a tile, nor for the work-groups of any device.
+        numbers = range(min(getattr(wish, name), MOST_PRODUCTS), 0, -1)
+        found[name] = next(n for n in numbers if is_legal(space, {**found, name: n}, known))
+    return Tiles(**found)

@@ -26,15 +26,16 @@ def add_options(parser):
     """Add the options that say what is timed beside the kernels, and how."""
     add = parser.add_argument
     names = ", ".join(libraries.NAMES)
-    add("--libraries", "--peers", dest="libraries", type=libraries.parse, default="all",
-        metavar="NAMES", help=f"{names} between commas, all (default) or none")
+    add("--libraries", type=libraries.parse, default="all", metavar="NAMES",
+        help=f"comma-separated: {names}; or all (default), none")
+    add("--peers", dest="libraries", type=libraries.parse, default=SUPPRESS, help=SUPPRESS)
     add("tool", nargs="?", type=_moved, help=SUPPRESS)
     add("--blas", metavar="FILE",
         help="one more library with the CBLAS interface: libopenblas.so.0, ...")
     add("--in-flight", type=cli.count(1, 10_000), metavar="N",
-        help="launches back to back for each sample (default: several short ones)")
+        help="launches per sample (default: several if they are short)")
     add("--queues", type=cli.count(1, 64), metavar="N",
-        help="command queues for these (default: 1; on a CPU one per core, up to 8)")
+        help="command queues for these launches (default: 1; on a CPU one per core, up to 8)")
 
 
 def _moved(word):

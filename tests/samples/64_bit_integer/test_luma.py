@@ -1,6 +1,7 @@
 """The images of samples/64_bit_integer: every BMP, the truncated luma, the sums, broken files."""
 
 import struct
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,8 +9,6 @@ import pytest
 from conftest import exhaustive_but, sample_module
 from PIL import Image
 from test_64_bit_integer import output_lines
-
-from common.errors import UsageError
 
 NAME = "64_bit_integer"
 luma, sums = (sample_module(NAME, name) for name in ("luma", "sums"))
@@ -230,10 +229,14 @@ def test_options_that_contradict(run_here):
         assert len(said.splitlines()) == 1
 
 
-def test_an_image_larger_than_the_device():
-    limits = type("Limits", (), {"max_mem_alloc_size": 100, "global_mem_size": 1000})
-    with pytest.raises(UsageError, match="the device holds at most 100 B"):
-        luma.require_fit(np.zeros((10, 11), np.uint8), "noise", limits)
+def test_an_image_larger_than_the_device(run_here, monkeypatch):
+    run = sample_module(NAME, "run")
+    real = run.device.limits
+    monkeypatch.setattr(
+        run.device, "limits", lambda *args: replace(real(*args), max_mem_alloc_size=100))
+    code, _, said = run_here(run.main, "--size=10x11", options=run.options())
+    assert code == 2
+    assert "noise, 10x11 pixels: the image takes 110 B, but the device allocates at most" in said
 
 
 def test_without_pillow(sample, tmp_path):

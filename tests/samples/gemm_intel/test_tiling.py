@@ -26,51 +26,55 @@ REFUSED = {
     "tile 0": (["--tile-size-M", "0"], "'0' is not a whole number from 1 up"),
     "work-item limit": (
         ["--tile-group-M", "512", "--limits", "mali-t628"],
-        "--tile-group-M 512: the device takes at most 256 work-items in dimension 0; "
+        "--tile-group-M 512: 512 work-items in dimension 0, but the device takes at most 256; "
         "--tile-group-M 256 would do",
     ),
     "work-item limit N": (
         ["--tile-group-N", "300", "--limits", "mali-t628"],
-        "--tile-group-N 300: the device takes at most 256 work-items in dimension 1; "
+        "--tile-group-N 300: 300 work-items in dimension 1, but the device takes at most 256; "
         "--tile-group-N 16 would do",
     ),
     "work-group limit": (
         ["--tile-group-M", "32", "--tile-group-N", "16", "--limits", "mali-t628"],
-        "--tile-group-M 32 x --tile-group-N 16: 512 work-items, but a work-group of the device has "
-        "at most 256; --tile-group-M 32 x --tile-group-N 8 would do",
+        "--tile-group-M 32 --tile-group-N 16: 512 work-items, but a work-group has at most 256; "
+        "--tile-group-N 8 would do",
     ),
     "tile too large": (
         ["--tile-size-M", "1000000", "--tile-size-N", "1"],
-        "--tile-size-M 1000000 x --tile-size-N 1 x --tile-size-K 8: more than the 16384 products",
+        "size_m * size_n * size_k = 8000000 must be at most 16384; --tile-size-M 2048 would do",
     ),
     "strict, tile M": (
         ["--strict", "-s", "100", "--tile-size-M", "3", "--tile-group-M", "1"],
-        "--tile-size-M 3: with --strict, --size 100 is not a multiple of 3; --size 384 would do; "
-        "--tile-size-M 2 would do",
+        "--tile-size-M 3: size_m = 3 must divide order = 100 with --strict; --tile-size-M 2 "
+        "--tile-size-N 100 --tile-size-K 5, or --size 384, would do",
     ),
     "strict, group M": (
         ["--strict", "-s", "100"],
-        "--tile-group-M 16: with --strict, --size 100 is not a multiple of 16; --size 128 would do",
+        "--tile-group-M 16: group_m = 16 must divide order = 100 with --strict; --tile-group-M 10 ",
     ),
     "strict, tile x group M": (
         ["--strict", "-s", "100", "--tile-size-M", "10", "--tile-group-M", "20"],
-        "--tile-size-M 10 x --tile-group-M 20: with --strict, --size 100 is not a multiple of 200",
+        "--tile-size-M 10 --tile-group-M 20: size_m * group_m = 200 must divide order = 100",
     ),
-    "strict, tile N": (["--strict", "-s", "64"], "--tile-size-N 128: with --strict, --size 64"),
+    "strict, tile N": (
+        ["--strict", "-s", "64"],
+        "--tile-size-N 128: size_n = 128 must divide order = 64 with --strict; --tile-size-N 64, "
+        "or --size 128, would do",
+    ),
     "strict, group N": (
         ["--strict", "-s", "64", "--tile-size-N", "1", "--tile-group-N", "3"],
-        "--tile-group-N 3: with --strict, --size 64 is not a multiple of 3",
+        "--tile-group-N 3: group_n = 3 must divide order = 64",
     ),
     "strict, tile x group N": (
         ["--strict", "-s", "64", "--tile-size-N", "16", "--tile-group-N", "8"],
-        "--tile-size-N 16 x --tile-group-N 8: with --strict, --size 64 is not a multiple of 128",
+        "--tile-size-N 16 --tile-group-N 8: size_n * group_n = 128 must divide order = 64",
     ),
     "strict, K": (
         ["--strict", "-s", "128", "--tile-size-K", "12"],
-        "--tile-size-K 12: with --strict, --size 128 is not a multiple of 12; --size 384 would do; "
-        "--tile-size-K 8 would do",
+        "--tile-size-K 12: size_k = 12 must divide order = 128 with --strict; --tile-size-K 8, or "
+        "--size 384, would do",
     ),
-    "allocation": (["-s", "1000000000"], "at once: a matrix takes "),
+    "allocation": (["-s", "1000000000"], "--size 1000000000: matrix A takes "),
 }
 
 
@@ -88,7 +92,7 @@ def test_what_is_refused_and_why(run_here, case):
 def test_the_values_that_would_do_do(run_sample):
     args = ["-i", 0, "--strict", "-s"]
     done = run_sample("gemm_intel", *args, 100)
-    size = re.search(r"--size (\d+) would do", done.stderr)[1]
+    size = re.search(r"--size (\d+), would do", done.stderr)[1]
     assert run_sample("gemm_intel", *args, size).returncode == 0
     done = run_sample("gemm_intel", "-s", 1000000)
     assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
@@ -102,7 +106,7 @@ def test_a_limit_of_the_kernel(sample, project):
     path.write_text(text.replace("kernel.get_work_group_info(info, queue.device)", "8"))
     done, _ = sample("-s", 64, root=project)
     assert done.returncode == 2
-    assert "a work-group of this kernel has at most 8; --tile-group-M 8 x" in done.stderr
+    assert "but a work-group has at most 8; --tile-group-M 8 would do" in done.stderr
     done, (item,) = sample("-s", 64, "--auto", "--validation", "-i", 1, root=project)
     assert done.returncode == 0, done.stderr
     assert item.params["group_m"] == 8

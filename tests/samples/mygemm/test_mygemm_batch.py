@@ -131,7 +131,7 @@ def test_what_is_refused(sample, queue):
     words = ["--size", "64", "--batch", "65", "--lda", "100"]
     with pytest.raises(UsageError) as caught:
         gemm.problems(sample.run.options().parse_args(words), limits)
-    message = "matrix A of 64x64x64, 65 products takes 1.59 MiB, but the device allocates at most"
+    message = "64x64x64, 65 products: matrix A takes 1.59 MiB, but the device allocates at most"
     assert message in str(caught.value)
     assert str(caught.value).endswith("a smaller size or --batch, or smaller leading dimensions")
     with pytest.raises(UsageError, match="--batch"):
