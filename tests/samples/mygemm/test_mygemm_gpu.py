@@ -164,7 +164,7 @@ MUTANTS_13 = {
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
     "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + TSK; k0 <"),
-    "adds what is before": ("k_first + k_a < begin ?", "0 ?"),
+    "leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
     "mixes up columns": ("(j) % 4 * 4 +", "(j) % 4 * 2 +"),
 }
 
@@ -173,9 +173,11 @@ MUTANTS_13 = {
     "mutant", exhaustive_but(["mixes up lanes", "forgets to wait"], MUTANTS_13)
 )
 def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
-    inputs = matrices(75, 33, 37)
+    aligned = "part" in mutant  # only then the first step is cut
+    inputs = matrices(75, 36, 36) if aligned else matrices(75, 33, 37)
+    gap = 4 if aligned else 3
     try:
-        got = multiply(13, *inputs, change=MUTANTS_13[mutant], **TINY)
+        got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant], **TINY)
     except AssertionError:
         return  # it wrote where it may not
     assert wrong(got, *inputs)
