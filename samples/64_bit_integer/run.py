@@ -35,8 +35,7 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE",
-        help="an image file (default assets/input.bmp)")
+    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
