@@ -63,8 +63,8 @@ def measure(folder, boards, points, plot=None):
     How many boards are at work, and the memory, are drawn over time into the file `plot`, an SVG.
     """
     records.RESULTS = folder
-    found = manifest.Manifest("crowd", folder, "", (), (), frozenset(), frozenset(),
-                              manifest.Tools(), ())
+    nothing = [frozenset()] * 4  # options
+    found = manifest.Manifest("crowd", folder, "", (), (), *nothing, manifest.Tools(), ())
     axes = {"-n": tuple(map(str, range(points)))}
     experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
     with workers.connect() as client:
@@ -92,9 +92,10 @@ def measure(folder, boards, points, plot=None):
 def _watch(ended, seen):
     """Keep (seconds, boards at work, MB of memory) each second until the Event."""
     began, page = time.monotonic(), resource.getpagesize()
-    while not ended.wait(1):
+    while not ended.is_set():
         memory = int(Path("/proc/self/statm").read_text().split()[1]) * page / 1e6
         seen.append((time.monotonic() - began, len(_at_work), memory))
+        ended.wait(1)
 
 
 def _draw(path, boards, seen):
