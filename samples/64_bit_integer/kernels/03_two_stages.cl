@@ -92,11 +92,13 @@ void add_vector(uint4 sixteen, uint *pairs, uint *squares)
 
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, APART of them at
  * most. They are read through a pointer, 16 bytes at a time: vload4 promises no alignment, and some
- * compilers make four loads of it. Four vectors are on their way at a time. */
+ * compilers make four loads of it. With DP4A four vectors are on their way at a time; a Mali would lack
+ * the registers for as many work-items. */
 uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
 {
     const uint stop = end - at > APART * step ? at + APART * step : end;
     uint pairs = 0, squares = 0;
+#ifdef DP4A
     for (; stop - at > 3 * step && at < stop; at += 4 * step) {
         const uint4 a = vectors[at], b = vectors[at + step];
         const uint4 c = vectors[at + 2 * step], d = vectors[at + 3 * step];
@@ -105,6 +107,7 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
         add_vector(c, &pairs, &squares);
         add_vector(d, &pairs, &squares);
     }
+#endif
     for (; at < stop; at += step)
         add_vector(vectors[at], &pairs, &squares);
     return (uint2)(squares, SUM_OF(pairs));
