@@ -4,6 +4,7 @@ points/KEY/ holds the result of a point until the host has stored it: where the 
 point that is running goes on, and the next host of the sweep gets it.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -60,17 +61,18 @@ def run_point(wire, request, asked, kept):
     own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
     target = os.path.join(kept, key)
     shutil.rmtree(target, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=kept) as files:
+    with contextlib.ExitStack() as made:
+        files = asked["files"] and made.enter_context(tempfile.TemporaryDirectory(dir=kept))
 
         def here(text):
-            return text.replace(asked["files"], files) if asked["files"] else text
+            return text.replace(asked["files"], files) if files else text
 
         more = {name: here(value) for name, value in asked["env"].items()}
         env = variables(folder, dict(own, **dict(request["env"], **more)))
         args = [here(word) for word in asked["args"]]
         run_case(wire, dict(asked, args=args, case="point", arrays=False), tree, target, env)
         hand_over(wire, kept, key)
-        if asked["files"]:
+        if files:
             send_files(wire, files, limits.MADE, limits.MADE_KINDS)
 
 
