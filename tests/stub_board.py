@@ -21,7 +21,6 @@ class Bench(Stub):
         self.results = folder / "results"
         for module in (command, records):
             monkeypatch.setattr(module, "RESULTS", self.results)
-        monkeypatch.setattr(command, "EXPERIMENTS", self.results / "experiments")
         monkeypatch.setattr(command, "shown", str)
         monkeypatch.setattr(member.ship, "deploy", self._deploy)
 

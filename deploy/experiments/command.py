@@ -9,7 +9,7 @@ from deploy import samples
 from deploy.errors import BoardError
 from deploy.experiments import file, workers
 from deploy.experiments.member import Member
-from deploy.experiments.records import Runs
+from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
 from deploy.experiments.sweep import Sweep
 from deploy.link import sense
@@ -18,15 +18,13 @@ from deploy.screen import SCREEN
 from tools import command as tools_command
 from tools import replay as tools_replay
 
-EXPERIMENTS = RESULTS / "experiments"
-
 
 def sweep(boards, experiment, scheduler=None, wait_s=300):
     """Run an Experiment on Boards, or on the workers of a scheduler; return its exit status.
 
     `wait_s` is how long to wait where every board is away. Raises UsageError and BoardError.
     """
-    path = EXPERIMENTS / f"{experiment.found.name}-{experiment.name}"
+    path = RESULTS / EXPERIMENTS / f"{experiment.found.name}-{experiment.name}"
     show = Show()
     with closing(Runs(path)) as kept, _attended(boards, scheduler) as (client, attendants):
         task = Sweep(experiment, client, attendants, kept, show, wait_s)

@@ -1,9 +1,15 @@
-"""A search that learns: Optuna's TPE."""
+"""A search that learns: Optuna's TPE.
+
+Its storage is a copy for other programs, such as Optuna's dashboard. It is made anew from the
+records whenever the search continues.
+"""
 
 import numpy as np
 import optuna
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.samplers import TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
 _FAR = 1000.0  # between two values without an order
@@ -13,8 +19,10 @@ _STARTUP = 10  # points before what was learned is used
 class Learner(TPESampler):
     """Suggests the open candidate that is nearest to what TPE would try."""
 
-    def __init__(self, space, open_, following):
-        """Take the Space, an array of what may still be suggested, and a function that draws."""
+    def __init__(self, space, open_, following, file):
+        """Take the Space, an array of what may still be suggested, a function that draws, and the
+        file of Optuna's storage.
+        """
         experiment = space.experiment
         super().__init__(seed=experiment.seed, multivariate=True, n_startup_trials=_STARTUP)
         self._names, self._candidates = space.names, space.candidates
@@ -25,6 +33,14 @@ class Learner(TPESampler):
         directions = ["maximize"] * len(experiment.objectives)
         self._study = optuna.create_study(sampler=self, directions=directions)
         self._suggested, self._trials = None, {}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for old in (file, file.with_name(f"{file.name}.lock")):  # a SIGKILL leaves the lock
+            old.unlink(missing_ok=True)
+        self._shown = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(file))), directions=directions,
+            study_name=f"{experiment.found.name} {experiment.name}",
+        )
+        self._shown.set_user_attr("objectives", list(experiment.objectives))
 
     def next(self):
         """Return the number of the next candidate."""
@@ -35,13 +51,15 @@ class Learner(TPESampler):
     def tell(self, number, values):
         """Take what came of a candidate: values of the objectives, or None."""
         state = TrialState.COMPLETE if values else TrialState.FAIL
+        ended = create_trial(
+            state=state, values=values, params=self._params(number),
+            distributions=self._distributions,
+        )
+        self._shown.add_trial(ended)
         if number in self._trials:
             self._study.tell(self._trials.pop(number), values, state)
         else:
-            self._study.add_trial(create_trial(
-                state=state, values=values, params=self._params(number),
-                distributions=self._distributions,
-            ))
+            self._study.add_trial(ended)
 
     def infer_relative_search_space(self, study, trial):
         """Return all dimensions: they do not depend on each other."""

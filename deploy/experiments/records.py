@@ -16,6 +16,7 @@ from common.stats import number
 from deploy.experiments import journal
 from deploy.runs import RESULTS, name_run
 
+EXPERIMENTS = "experiments"  # a folder in results/
 PER_WATT = "_per_watt"
 
 
@@ -69,6 +70,10 @@ class Records:
     def _paths(self):
         name = f"{self._experiment.name}.jsonl"
         return RESULTS.glob(f"*/{self._run}/{self._experiment.found.name}/{name}")
+
+    def optuna(self):
+        """Return the file of Optuna's storage for this run."""
+        return RESULTS / EXPERIMENTS / f"{self._run}.optuna"
 
     def add(self, board, result):
         """Write the records of a point's engine.Result. They are on the disk after sync()."""

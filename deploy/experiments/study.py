@@ -6,7 +6,7 @@ import numpy as np
 class Study:
     """The candidates of a Space: which have run, and the values of their objectives.
 
-    `done` of `total` have ended.
+    `done` of `total` have ended. `shown` is the file of Optuna's storage, where one learns.
     """
 
     def __init__(self, space, records, seen):
@@ -19,11 +19,12 @@ class Study:
         if experiment.search != "all":
             np.random.default_rng(experiment.seed).shuffle(order[1:])
         self._order = map(int, order)
-        self._learner = None
+        self._learner = self.shown = None
         if experiment.search == "learn":
             from deploy.experiments.learn import Learner  # Optuna takes half a second to import
 
-            self._learner = Learner(space, self._open, self._following)
+            self.shown = records.optuna()
+            self._learner = Learner(space, self._open, self._following, self.shown)
         self.done = 0
         for number, candidate in enumerate(space.candidates):
             point = space.point(candidate)

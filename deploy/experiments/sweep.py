@@ -4,12 +4,14 @@ import time
 from collections import Counter, deque
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 
 from distributed import KilledWorker
 
 from common.errors import UsageError
 from common.text import figures
+from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.experiments import workers
 from deploy.experiments.finals import Finals
@@ -176,6 +178,8 @@ class Sweep:
             total = made.study.total
             there = f"{made.study.done} of them in results/ already"
             self._show.line(f"{made.label}: {total} point{'s' * (total != 1)}, {there}")
+            if made.study.shown and find_spec("optuna_dashboard"):
+                self._show.line(f"the search: optuna-dashboard {shown(made.study.shown)}")
         kind = self.kinds[key]
         kind.records.plans[board] = plan
         self.stored.extend(key for key in left if kind.records.state(key))

@@ -3,7 +3,10 @@
 from math import log2
 from statistics import median
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from stub_board import Bench
 
 from common.errors import UsageError
@@ -59,6 +62,22 @@ def every(of):
     while pair := of.next():
         found.append(pair)
     return found
+
+
+def test_optunas_storage_has_what_the_records_have(opened):
+    text = 'kernel = "1"\nsearch = "learn"\n'
+    first = opened(text)
+    first.end(*first.next(), 3.0)
+    first.end(*first.next(), None, 1)
+    first.shown.with_name(f"{first.shown.name}.lock").touch()  # as a SIGKILL leaves it
+    second = opened(text)
+    second.end(*second.next(), 4.0)
+    storage = JournalStorage(JournalFileBackend(str(second.shown)))
+    (shown,) = optuna.get_all_study_summaries(storage)
+    trials = optuna.load_study(study_name=shown.study_name, storage=storage).trials
+    assert sorted((trial.state.name, trial.values) for trial in trials) == [
+        ("COMPLETE", [3.0]), ("COMPLETE", [4.0]), ("FAIL", None)]
+    assert all(set(trial.params) == {"TS", "WPT"} for trial in trials)
 
 
 def test_each_legal_choice_comes_once_and_the_default_first(opened):
