@@ -280,7 +280,7 @@ def metrics(size, times, unit="GFLOPS"):
     The convention names the unit of the rate where that is not GFLOPS.
     """
     convention = FLOP_CONVENTION if unit == "GFLOPS" else f"{FLOP_CONVENTION}, in {unit}"
-    return {"gflops": times.rate(size.flop() / 1e9)[0], "flop_convention": convention}
+    return {"gflops": times.rate(size.flop() / 1e9).median, "flop_convention": convention}
 
 
 def _longest(size):

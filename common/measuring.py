@@ -110,7 +110,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None
             enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
     more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
-    metrics.update({unit: times.rate(amount)[0], **more})
+    metrics.update({unit: times.rate(amount).median, **more})
     return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
 
 

@@ -33,32 +33,32 @@ class Timing:
         return self.run_s if min(self.run_s) > 0 else self.host_s
 
     def rate(self, amount):
-        """Return (median, lowest, highest) of `amount` per second over the repetitions."""
-        times = self.seconds()
-        return amount / median(times), amount / max(times), amount / min(times)
+        """Return the stats.Spread of `amount` per second over the repetitions.
+
+        The median is the rate of the median time.
+        """
+        times = stats.spread(self.seconds())
+        return stats.rate([amount / times.median], times)
 
     def rate_line(self, unit, amount):
-        """Return one line with the rate of `amount` (in units) per second: median and range."""
-        middle, lowest, highest = self.rate(amount)
-        about = f"median of {len(self.run_s)}, {figures(lowest)} to {figures(highest)}"
-        return f"{unit + ':':<16}{figures(middle)} ({about}{self._clock()})"
+        """Return one line with the rate of `amount` (in units) per second: median and spread."""
+        rate = self.rate(amount)
+        about = f"median of {rate.count}, spread {figures(rate.low)} to {figures(rate.high)}"
+        return f"{unit + ':':<16}{figures(rate.median)} ({about}{self._clock()})"
 
     def statistics(self, amount):
-        """Return the statistics of `amount` per second over the repetitions; range is max - min.
-
-        The median is the rate of the median time, as in every sample.
-        """
-        middle, low, high = self.rate(amount)
+        """Return the statistics of `amount` per second over the repetitions; range is max - min."""
+        rate = self.rate(amount)
         mean = fmean(amount / seconds for seconds in self.seconds())
-        return {"min": low, "max": high, "mean": mean, "median": middle, "range": high - low,
-                "repeats": len(self.seconds())}
+        return {"min": rate.least, "max": rate.most, "mean": mean, "median": rate.median,
+                "range": rate.most - rate.least, "repeats": rate.count}
 
     def statistics_line(self, amount):
         """Return the statistics as text, and the spread relative to the median."""
         values = self.statistics(amount)
         names = ("median", "mean", "min", "max", "range")
         shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
-        spread = stats.spread([amount / seconds for seconds in self.seconds()]).relative
+        spread = self.rate(amount).relative
         return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{self._clock()}"
 
     def _clock(self):

@@ -152,7 +152,7 @@ def shown(found, item):
     its = rates(found, item)
     if its is None:
         return item.status
-    spread_text = f"{figures(its.low)} to {figures(its.high)}, {its.count} times"
+    spread_text = f"spread {figures(its.low)} to {figures(its.high)}, {its.count} times"
     return f"{engine.amount(found, its.median)} ({spread_text})"
 
 

@@ -1,7 +1,5 @@
 """The output of gemm_intel, in the format of the original."""
 
-from statistics import median
-
 from common import device, stats
 from common.text import printable
 
@@ -57,8 +55,8 @@ def summary(times, gflop, verbose):
     """Return the lines that sum up the iterations: rates by the host's clock, as above."""
     if not times.host_s:
         return ["Summary: no iterations, so nothing was run or checked"]
-    middle, best = gflop / median(times.host_s), gflop / min(times.host_s)
-    spread = stats.spread([gflop / seconds for seconds in times.host_s]).relative
-    counts = f"{len(times.host_s)} iterations after {times.warmup} to warm up"
-    line = f"Summary: median {middle:.6g} GFLOPS, best {best:.6g}, spread {spread:.1%}, {counts}"
+    seconds = stats.spread(times.host_s)
+    rate = stats.rate([gflop / seconds.median], seconds)
+    line = (f"Summary: median {rate.median:.6g} GFLOPS, best {rate.most:.6g}, "
+            f"spread {rate.relative:.1%}, {rate.count} iterations after {times.warmup} to warm up")
     return [line, *(times.lines(verbose) if verbose else [])]

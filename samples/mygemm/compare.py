@@ -100,8 +100,9 @@ class Result:
         return self.times and self.rates()[0]
 
     def rates(self):
-        """Return the median, lowest and highest rate in the problem's unit."""
-        return self.times.rate(self.problem.flop() / 1e9)
+        """Return the rate in the problem's unit: median, 10th and 90th percentile."""
+        rate = self.times.rate(self.problem.flop() / 1e9)
+        return rate.median, rate.low, rate.high
 
     def save_checked(self, args, inputs, about):
         """Append what is known so far, so that it is on the disk when another kernel starts.
@@ -292,7 +293,7 @@ def rates_table(results, args):
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
     marks = {r.name: "*" if r is best else "" for r in compared}
     count = len(timed[0].times.host_s)
-    head = [f"median of {count}", "time", timed[0].problem.unit, "lowest", "best"]
+    head = [f"median of {count}", "time", timed[0].problem.unit, "10 %", "90 %"]
     short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]

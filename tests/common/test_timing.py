@@ -20,10 +20,13 @@ def test_the_profiling_block_is_the_sdks():
     ]
 
 
-def test_median_and_range():
+def test_median_and_spread():
     times = Timing([0] * 3, [0] * 3, [2.0, 1.0, 4.0], [9.0] * 3, 1)
-    assert times.rate(8.0) == (4.0, 2.0, 8.0)
-    assert times.rate_line("GFLOPS", 8.0) == "GFLOPS:         4 (median of 3, 2 to 8)"
+    # The 10th percentile of the times is 1.2, the 90th 3.6: neither the shortest nor the longest.
+    rate = times.rate(7.2)
+    assert (rate.median, rate.low, rate.high) == pytest.approx((3.6, 2.0, 6.0))
+    line = "GFLOPS:         3.6 (median of 3, spread 2 to 6)"
+    assert times.rate_line("GFLOPS", 7.2) == line
 
 
 def test_statistics_name_range_and_spread():
@@ -31,8 +34,8 @@ def test_statistics_name_range_and_spread():
     assert times.statistics(20) == {
         "min": 2, "max": 20, "mean": 8.2, "median": 5, "range": 18, "repeats": 5,
     }
-    # Rates of 2, 4, 5, 10, 20: the 10th percentile is 2.8, the 90th 16.
-    line = "median 5, mean 8.2, min 2, max 20, range 18, spread 264.0%, 5 runs"
+    # The 10th percentile of the times is 1.4, the 90th 8: rates of 14.3 and 2.5.
+    line = "median 5, mean 8.2, min 2, max 20, range 18, spread 235.7%, 5 runs"
     assert times.statistics_line(20) == line
     silent = Timing([0], [0], [0.0], [2.0], 0)
     assert silent.statistics_line(20).endswith(
@@ -57,7 +60,7 @@ def test_figures(value, text):
 
 def test_events_without_times_leave_the_hosts_clock():
     times = Timing([0] * 2, [0] * 2, [0.0, 0.0], [1.0, 3.0], 0)
-    assert times.rate(6.0)[0] == 3.0
+    assert times.rate(6.0).median == 3.0
     assert "by the host's clock" in times.rate_line("GFLOPS", 6.0)
 
 

@@ -72,7 +72,7 @@ def test_what_it_prints(sgemm):
         "Queued time", "Wait time", "Run time",
     ]
     assert lines[at + 4].startswith("GFLOPS:")
-    assert "(median of 5, " in lines[at + 4]
+    assert "(median of 5, spread " in lines[at + 4]
     assert lines[at + 5].startswith("PASSED: largest error ")
     assert lines[at + 5].endswith("of its bound")
     assert [r.variant for r in records] == ["dot4"]
