@@ -120,7 +120,7 @@ def main(args):
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
-        print(f"FAILED: {reason}" if reason else "PASSED: both are the host's sums")
+        print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
         status = WRONG_RESULT if reason else status
         cli.save(args, Record(
             "64_bit_integer", name, "failed" if reason else "passed", reason,

@@ -166,7 +166,7 @@ def point(args, queue, limits, about, meta):
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
     print(f"  tolerance     {rule}")
     print("\n".join(f"OUTSIDE: {text}" for text in outside)
-          or f"  outside       nothing seen, with --guards {args.guards}")
+          or f"  outside       no out-of-bounds access found, with --guards {args.guards}")
     print(f"MISMATCH: {check.reason}; {error}" if check.reason else f"MATCH: {error}", flush=True)
     save(args, about, meta, "failed" if reason else "passed", reason, chosen, result, **checked)
     return WRONG_RESULT if reason else PASSED

@@ -146,7 +146,7 @@ def test_without_options_it_runs_a_point_as_the_original_does(point):
     for question in ("computes", "size", "inputs", "machine", "clocks", "times", "GFLOPS",
                      "transfers", "energy", "tolerance", "outside"):
         assert re.search(rf"^  {question} +\S", done.stdout, re.M), question
-    assert "  outside       nothing seen, with --guards bands\n" in done.stdout
+    assert "  outside       no out-of-bounds access found, with --guards bands\n" in done.stdout
 
 
 def test_the_record_answers_every_question(point):
@@ -310,5 +310,5 @@ def test_a_kernel_that_asks_for_its_work_group_gets_it(foreign):
 
 def test_guard_pages_on_request(point):
     done, (item,) = point("-n", 17, "--guards", "pages", *QUICK)
-    assert "  outside       nothing seen, with --guards pages\n" in done.stdout
+    assert "  outside       no out-of-bounds access found, with --guards pages\n" in done.stdout
     assert item.params["guards"] == "pages"
