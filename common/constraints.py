@@ -256,7 +256,8 @@ def choose(space, given, known, name="the kernel"):
     if found is None and is_legal(space, space.defaults, known):
         found = space.defaults
     if found is None:
-        raise Unsupported(f"{name}: no choice of its parameters is legal here; {problems[0]}")
+        raise Unsupported(f"{name}: no combination of its parameters is legal on this device; "
+                          f"{problems[0]}")
     # The defaults of the others may be at fault as well: name a constraint of the given ones.
     named = [p for p in problems if any(f"--{key} " in p for key in given)] or problems
     other = {key: found[key] for key in given if found[key] != given[key]}

@@ -188,7 +188,7 @@ def _pick(items, wanted, what):
     if len({*names}) < len(names):
         names = [f"{name} ({item.version.strip()})" for name, item in zip(names, items)]
     have = ", ".join(f"[{n}] {name}" for n, name in enumerate(names))
-    raise UsageError(f"no {what} '{wanted}', there is: {have}")
+    raise UsageError(f"no {what} '{wanted}': choose from {have}")
 
 
 def open_queue(device):

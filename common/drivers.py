@@ -220,7 +220,7 @@ def _ask(job):
         with tempfile.TemporaryDirectory(prefix="opencl-probe-") as folder:
             return _answer(job, folder)
     except OSError as error:
-        raise OpenCLFailure(f"cannot try the drivers: {error}") from error
+        raise OpenCLFailure(f"cannot test the drivers: {error}") from error
 
 
 def _answer(job, folder):

@@ -34,7 +34,8 @@ def parse(text):
     chosen = {"all": NAMES, "none": ()}.get(text, tuple(text.split(",")))
     if wrong := set(chosen) - set(NAMES):
         have = ", ".join(NAMES)
-        raise argparse.ArgumentTypeError(f"'{min(wrong)}' is none of {have}, all, none")
+        raise argparse.ArgumentTypeError(
+            f"'{min(wrong)}' is not a library: choose from {have}, all, none")
     return tuple(dict.fromkeys(chosen))
 
 

@@ -180,9 +180,9 @@ def _strings(value, what):
 
 def _only(table, known):
     if not isinstance(table, dict):
-        raise UsageError(f"a table is wanted, with {', '.join(sorted(known))}")
+        raise UsageError(f"must be a table with the keys {', '.join(sorted(known))}")
     if unknown := set(table) - known:
-        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
+        raise UsageError(f"unknown key {min(unknown)}: choose from {', '.join(sorted(known))}")
 
 
 # The files, and the digest of those that run.

@@ -28,7 +28,7 @@ def add_options(group):
     add("--caches", choices=flush.CACHES, default="warm",
         help="flushed: overwrite them before each timed run (default %(default)s)")
     add("--duration", type=count(1, MOST_SECONDS), metavar="SECONDS",
-        help="run one kernel back to back for so long, in place of --repeat")
+        help="run one kernel back to back for this time, instead of --repeat")
     add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="hold all clocks at "
         "their maximum, the device's at MHZ if given; restored at the end")
     add("--energy", action="store_true", help="measure the energy of a launch as well")

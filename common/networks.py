@@ -60,7 +60,7 @@ def layers(text):
     """
     network, _, layer = text[1:].partition(".")
     if network not in NETWORKS:
-        raise ArgumentTypeError(f"'{text}' is no network: there is @{', @'.join(NETWORKS)}")
+        raise ArgumentTypeError(f"'{text}' is no network: choose from @{', @'.join(NETWORKS)}")
     sizes = NETWORKS[network]
     if layer and layer not in sizes:
         raise ArgumentTypeError(f"'{text}' is no layer: @{network} has {', '.join(sizes)}")

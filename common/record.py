@@ -62,7 +62,8 @@ def now():
 class Record:
     """What one kernel did in one run of a sample.
 
-    Times are in seconds, rates in 10^9 per second. `params` holds the sample's own parameters,
+    Times are in seconds, rates in 10^9 per second. `gflops` counts integer operations as well, if
+    its `flop_convention` says GOPS. `params` holds the sample's own parameters,
     `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
     `metrics` and `check` are empty where the run ended before. `reason` says why the status is
     neither `passed` nor `built`. `code` is the SHA-256 of the files that ran, or None where it is
@@ -88,9 +89,10 @@ class Record:
         if type(self.schema) is not int or self.schema != SCHEMA:
             raise RecordError(f"schema {self.schema!r} is unknown, this reader knows {SCHEMA}")
         if self.status not in STATUSES:
-            raise RecordError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
+            raise RecordError(f"status {self.status!r} is not one of {', '.join(STATUSES)}")
         if (self.status in GOOD) != (self.reason is None):
-            raise RecordError(f"a reason is for every status except {' and '.join(GOOD)}")
+            raise RecordError(
+                f"a record has a reason exactly if its status is not {' or '.join(GOOD)}")
         for name, wanted in _TYPES.items():
             if not isinstance(getattr(self, name), wanted):
                 raise RecordError(f"{name} has the wrong type")

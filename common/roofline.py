@@ -96,7 +96,7 @@ class Roofline:
         OpenCLFailure where the kernels cannot be built or give a wrong result, or for bytes.
         """
         if self._dtype.kind != "f":
-            raise OpenCLFailure("it is measured for floating-point numbers only")
+            raise OpenCLFailure("it is measured for floating-point types only")
         if self._read is None:
             self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
             self._read = cl.Kernel(self._program("fma", self._read_width), "read_all")

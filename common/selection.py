@@ -37,10 +37,10 @@ def parse(kernels, text):
     for name in _words(kernels, text):
         key = int(name) if name.isascii() and name.isdigit() else name
         if name in ("all", "best"):
-            raise ArgumentTypeError(f"'{name}' stands alone, or not at all")
+            raise ArgumentTypeError(f"'{name}' cannot be combined with other kernels")
         if key not in known:
             have = ", ".join(f"{each.number} {each.name}" for each in kernels)
-            raise ArgumentTypeError(f"'{name}' is no kernel; give all, best, or some of: {have}")
+            raise ArgumentTypeError(f"'{name}' is not a kernel: give all, best, or some of {have}")
         chosen.append(known[key])
     return list(dict.fromkeys(chosen))
 
@@ -65,7 +65,8 @@ def named(args, kernels):
     given = {name: value for name, value in values.items() if value is not None}
     if args.kernel == "best":
         if given and not args.describe:
-            raise UsageError(f"--{min(given)} is of some kernels only: name one with --kernel")
+            raise UsageError(f"--{min(given)} is a parameter of some kernels only: name one with "
+                             "--kernel")
         return []
     for name in given:
         if not any(name in each.space.defaults for each in args.kernel):

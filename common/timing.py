@@ -9,7 +9,7 @@ import pyopencl as cl
 from common import stats
 from common.text import figures
 
-_BY_HOST = "by the host's clock: the driver's shows nothing"
+_BY_HOST = "by the host's clock: the driver's events have no times"
 _QUIET = 0.01  # seconds without work that show that this process is at rest
 _PATIENCE = 0.5  # seconds to wait for that
 

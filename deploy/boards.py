@@ -98,7 +98,7 @@ def _settings(file, name, table):
     known = {f.name for f in fields(Settings)}
     if unknown := set(table) - known:
         have = ", ".join(sorted(known))
-        raise UsageError(f"{where} has the unknown setting {min(unknown)}: there is {have}")
+        raise UsageError(f"{where} has the unknown setting {min(unknown)}: choose from {have}")
     for key, value in table.items():
         is_good, wanted = _CHECKS.get(key, (_is_text, "a string that is not empty"))
         if not is_good(value):

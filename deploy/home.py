@@ -45,7 +45,7 @@ class Case(NamedTuple):
 def run_name(name):
     """Return the name that a board gives to a run, if it can be one. Raises BoardError."""
     if not RUN_NAME.fullmatch(name):
-        raise BoardError(f"the board names a run {shortened(repr(name))}")
+        raise BoardError(f"the board sends an invalid name of a run, {shortened(repr(name))}")
     return name
 
 
@@ -81,10 +81,10 @@ def _announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
         raise ValueError("a file of the run must come")
     path, size = event["path"], event["bytes"]
     if not name.fullmatch(path) or path in seen:
-        raise BoardError(f"it sends {shortened(repr(path))}, a file that no run has")
+        raise BoardError(f"it sends {shortened(repr(path))}, which is not a file of a run")
     largest = next(bound for ending, bound in kinds if path.endswith(ending))
     if type(size) is not int or not 0 <= size <= min(largest, room):
-        raise BoardError(f"it sends {path} with a size that it cannot have: {shortened(str(size))}")
+        raise BoardError(f"it sends {path} with an invalid size: {shortened(str(size))}")
     # A case has four files; the run two of its own.
     if len(seen) > 4 * limits.MOST_CASES + 2:
         raise BoardError(f"it sends more than {len(seen)} files of one run")
@@ -106,7 +106,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
             (_plain(case["sample"]), _plain(case["case"])) for case in plan["cases"]
         )
     if len(names) > limits.MOST_CASES:
-        raise BoardError(f"its plan has {len(names)} cases")
+        raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
     # Which file says how to reach the board is ours to say, not the board's.
     file = board.link.ssh_file
     plan["ssh_config"] = file and str(shown(Path(file)))
@@ -184,7 +184,7 @@ def _lines(file):
 
 def _plain(name):
     if not samples.NAME.fullmatch(name):
-        raise BoardError(f"it names a sample or case {shortened(repr(name))}")
+        raise BoardError(f"it sends an invalid name of a sample or case, {shortened(repr(name))}")
     return name
 
 
@@ -279,7 +279,8 @@ def store(run, folder, complete):
         for parent in list(place.parents)[:3]:
             _sync(parent)
         return place
-    raise BoardError(f"{limits.MOST_ALIKE} runs have its name here")
+    raise BoardError(f"this machine has {limits.MOST_ALIKE} runs of this name already: move some "
+                     "elsewhere")
 
 
 def _same(run, other):

@@ -37,18 +37,18 @@ def every(samples, skip=()):
     """Return the cases of all samples, without those of the names in `skip`. Raises UsageError."""
     cases = [case for sample in samples.values() for case in sample.cases]
     if unknown := set(skip) - {case.name for case in cases}:
-        raise UsageError(f"skip names {min(unknown)!r}: no sample has such a case")
+        raise UsageError(f"skip: no sample has a case {min(unknown)!r}")
     return [case for case in cases if case.name not in skip]
 
 
 def pick(samples, name, case=None):
     """Return the cases of one sample, or its one named case. Raises UsageError."""
     if name not in samples:
-        raise UsageError(f"no sample '{name}', there is: {', '.join(samples)}")
+        raise UsageError(f"no sample '{name}': choose from {', '.join(samples)}")
     cases = [c for c in samples[name].cases if case in (None, c.name)]
     if not cases:
         have = ", ".join(c.name for c in samples[name].cases)
-        raise UsageError(f"sample {name} has no case '{case}', there is: {have}")
+        raise UsageError(f"sample {name} has no case '{case}': choose from {have}")
     return cases
 
 

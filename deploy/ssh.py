@@ -192,7 +192,7 @@ class _Way:
         """Give a server up that sends more than SSH lets it: paramiko keeps all of it."""
         channel = self._channel
         if len(channel.in_buffer) + len(channel.in_stderr_buffer) > limits.UNREAD:
-            raise BoardError(f"{ENDLESS}: its SSH server does not wait until that is read")
+            raise BoardError(f"{ENDLESS}: its SSH server ignores the flow control")
 
 
 class _Packetizer(paramiko.packet.Packetizer):

@@ -24,10 +24,11 @@ def expected(board, only=None):
             if row.record.status == "unsupported":
                 continue  # by this machine: the others of its case say what must come out
             if row.record.status != "passed":
-                raise BoardError(f"{name} {row.case}: {row.record.reason}: nothing is written")
+                raise BoardError(f"{name} {row.case}: {row.record.reason}; nothing was written")
             kept.setdefault(row.case, []).append(row.record)
         if missing := [case.name for case in cases if case.name not in kept]:
-            raise BoardError(f"{name} {missing[0]}: nothing of it runs here: nothing is written")
+            raise BoardError(f"{name} {missing[0]}: none of its kernels runs here; "
+                             "nothing was written")
         digests = {case.name: _digests(case, kept[case.name]) for case in cases}
         files = {"expected.json": json.dumps(digests, indent=2) + "\n"}
         for case, text in known[name].texts.items():

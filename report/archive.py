@@ -73,7 +73,7 @@ def rights(path):
         unknown += [f"{name}.{key}" for key in own if key not in _SAYS]
     if unknown:
         have = f"{' and '.join(OF)}, each with {' and '.join(_SAYS)}"
-        raise UsageError(f"{path}: unknown key {unknown[0]}, there is {have}")
+        raise UsageError(f"{path}: unknown key {unknown[0]}: choose from {have}")
     return {name: {key: table[name].get(key) for key in _SAYS} for name in OF}
 
 
@@ -198,7 +198,7 @@ def _checked(archive):
     infos = archive.infolist()
     names = {info.filename for info in infos}
     if len(infos) > MOST_FILES or sum(info.file_size for info in infos) > LARGEST_RUN:
-        raise UsageError("it holds more than a run can have")
+        raise UsageError("it holds more files or bytes than a run can have")
     if len(names) < len(infos):
         raise UsageError("it holds two files of the same name")
     for info in infos:
@@ -206,7 +206,7 @@ def _checked(archive):
     if "manifest.json" not in names:
         raise UsageError("it has no manifest.json: it is not an archive of `fab export`")
     if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
-        raise UsageError("its manifest.json is larger than that of a run can be")
+        raise UsageError("its manifest.json is too large")
     about = _manifest(b"".join(_inflated(archive, "manifest.json")))
     if names != {"manifest.json", *about["files"]}:
         raise UsageError("its files differ from its manifest")
@@ -215,7 +215,7 @@ def _checked(archive):
         for part in _inflated(archive, name):
             digest.update(part)
         if digest.hexdigest() != expected["sha256"]:
-            raise UsageError(f"{name} is not what was packed: its SHA-256 differs")
+            raise UsageError(f"the SHA-256 of {name} differs from that in the manifest")
     return about
 
 

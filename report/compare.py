@@ -24,7 +24,7 @@ COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "
            ("Why", ""), ("Parameters", ""))
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
-    "Worse (better): the median time is longer (shorter) by more than both spreads together, and "
+    "Worse (better): the median time is longer (shorter) by more than the sum of both spreads, and "
     f"by more than {LEAST:.0%}. A spread is the distance from the 10th to the 90th percentile of "
     f"all launches. With fewer than {FEWEST} launches on a side a point is unsure. A worse status "
     f"than before is worse; from best to worst: {', '.join(SEVERITY)}. A missing point is gone, or "

@@ -63,7 +63,8 @@ def parse(result, argv):
         while own and (not own[0].startswith("-") or own[0][1:2].isdigit()):
             values.append(own.pop(0))
         if not name.strip("-") or not values:
-            raise UsageError("--axis NAME VALUE...: an option of the sample, and its values")
+            raise UsageError("--axis needs an option of the sample and its values: "
+                             "--axis NAME VALUE...")
         axes[name] = tuple(dict.fromkeys(values))
     return Line(result.parse_args(words), tuple(axes.items()), options)
 

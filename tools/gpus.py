@@ -32,7 +32,7 @@ def require(gpus):
     known = [gpu for names, board in boards.items() if board.get("build_only")
              for gpu in names.split(",")]
     if unknown := [gpu for gpu in gpus if gpu not in known]:
-        raise UsageError(f"{unknown[0]}: no such GPU; there are: {', '.join(known)}")
+        raise UsageError(f"{unknown[0]}: no such GPU: choose from {', '.join(known)}")
 
 
 def options(gpu):

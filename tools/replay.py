@@ -68,7 +68,7 @@ def _manifest(old):
 def _options(old, trust, found):
     """Return the options of a record. Raises UsageError where they may do more than choose."""
     if not all(isinstance(word, str) and word.isprintable() for word in old.argv):
-        raise UsageError("the record has options that are no texts")
+        raise UsageError("the record has options that are not printable strings")
     words = tuple(manifest.as_asked(old.argv[1:]))
     point = old.params.get("point")
     if isinstance(point, dict) and isinstance(point.get("options"), list):
@@ -110,7 +110,7 @@ def load(text):
     if not colon or not (line.isascii() and line.isdigit()):
         path, line = text, ""
     if len(line) > 12:
-        raise UsageError(f"{path}: no file has so many lines")
+        raise UsageError(f"{path}: the line number is too large")
     number = int(line or 1)
     with files.opened(path) as file:
         found = itertools.islice(file, max(number - 1, 0), number + (not line))
@@ -163,7 +163,7 @@ def judge(found, old, new):
             was, now = (f"{d['name']} ({d.get('platform')})" for d in (old.device, new.device))
             return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
     if new.code and old.code != new.code:
-        why = "the code has changed since" if old.code else "the record does not say by which code"
+        why = "the code has changed since" if old.code else "the record has no digest of its code"
         return f"not comparable: {why}", UNSUPPORTED
     notes = "".join(
         f"note: recorded with {name} {old.device[name]}, now {new.device[name]}\n"
@@ -190,10 +190,10 @@ def compare(found, old, new):
         return "agree: it passes again; no times to compare", PASSED
     apart = abs(after.median - before.median)
     allowed = (before.high - before.low) + (after.high - after.low)
-    text = f"the medians are {figures(apart)} apart, both spreads together are {figures(allowed)}"
+    text = f"the medians differ by {figures(apart)}, the sum of both spreads is {figures(allowed)}"
     fewest = min(before.count, after.count)
     if fewest < _ENOUGH:
-        return f"inconclusive: {text}, but of {fewest} times only", UNSUPPORTED
+        return f"inconclusive: {text}, but one side has only {fewest} times", UNSUPPORTED
     return (f"agree: {text}", PASSED) if apart <= allowed else (f"differ: {text}", WRONG_RESULT)
 
 

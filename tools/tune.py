@@ -61,7 +61,7 @@ def main(argv):
         raise OpenCLFailure(f"{name}: no combination has figures of the compiler")
     winner, item, _ = built[0]
     if gpus.spilled(item.metrics["compiler"]):
-        print("each combination spills registers")
+        print("every combination spills registers")
     print(f"best: {winner.label}")
     if path := space.store(plan[winner], item.params, args.tuned, gflops=None, slower_than=None):
         print(f"stored in {path}")

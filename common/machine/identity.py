@@ -60,7 +60,7 @@ def parsed_cores(value):
     pairs = [part.split("-") for part in value.split(",")]
     chosen = {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
     if not chosen or not chosen <= os.sched_getaffinity(0):
-        raise ValueError(f"'{value}': there are the cores {cores()}")
+        raise ValueError(f"'{value}': this machine has the cores {cores()}")
     return chosen
 
 

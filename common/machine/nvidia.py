@@ -10,12 +10,12 @@ EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
 def require(label, limits, device, ok, needs):
     """Raise Unsupported unless the compiler takes PTX, and `ok` the compute capability (9, 0)."""
     if EXTENSION not in limits.extensions:
-        raise Unsupported(f"{label} needs inline PTX, by NVIDIA's compiler: the device has no "
+        raise Unsupported(f"{label} needs inline PTX of NVIDIA's compiler: the device has no "
                           f"{EXTENSION}")
     has = device.compute_capability_major_nv, device.compute_capability_minor_nv
     if not ok(has):
         text = ".".join(map(str, has))
-        raise Unsupported(f"{label} needs compute capability {needs}, it is {text}")
+        raise Unsupported(f"{label} needs compute capability {needs}: the device has {text}")
 
 
 def groups(problem, params, device):

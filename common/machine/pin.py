@@ -77,4 +77,4 @@ def _chosen(clock, hz, there):
     if len(there) < 2 or (len(there) == 2 and there[0] <= hz <= there[1]):
         return hz
     have = ", ".join(mhz(f) for f in there)
-    raise UsageError(f"--pin: {clock.name} does not run at {mhz(hz)}, there is {have}")
+    raise UsageError(f"--pin: {clock.name} does not run at {mhz(hz)}: choose from {have}")

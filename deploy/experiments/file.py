@@ -58,7 +58,7 @@ def apart(words):
 def _experiment(name, table, words, more):
     known = {"description", "sample", *Experiment.__dataclass_fields__} - {"name", "found"}
     if unknown := set(table) - known:
-        raise UsageError(f"unknown key {min(unknown)}, there is {', '.join(sorted(known))}")
+        raise UsageError(f"unknown key {min(unknown)}: choose from {', '.join(sorted(known))}")
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))

@@ -27,7 +27,7 @@ def main():
         parser.error("give a command to run, as in: run mali-g52 -- uname -m")
     if args.board and args.board not in BOARDS:
         have = ", ".join(BOARDS)
-        return _complain(f"{args.board}: no such board; there are: {have}", WRONG_USAGE)
+        return _complain(f"{args.board}: no such board: choose from {have}", WRONG_USAGE)
     board = Emulated(args.board or "arm64", args.state)
     try:
         if args.do == "start":

@@ -33,7 +33,7 @@ def main(argv=None):
     args = _options().parse_args(argv)
     chosen = [t for t in TARGETS if args.only is None or t.name in args.only.split(",")]
     if not chosen:
-        print(f"no such target, there is: {', '.join(t.name for t in TARGETS)}", file=sys.stderr)
+        print(f"no such target: choose from {', '.join(t.name for t in TARGETS)}", file=sys.stderr)
         return 2
     whole = sum(target.share for target in chosen)
     deadline = time.monotonic() + 60 * args.minutes

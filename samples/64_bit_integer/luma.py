@@ -37,7 +37,7 @@ def get(path, size, data, seed):
     """
     if size is None:
         if data is not None:
-            raise UsageError("--data is for an image made with --size")
+            raise UsageError("--data needs --size: it fills a generated image")
         image, name = read(path or DEFAULT), path or "assets/input.bmp"
     else:
         if path is not None:
@@ -78,9 +78,9 @@ def read(path):
     except (UsageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
-        raise UsageError(f"{path} is refused, it unpacks to too much: {error}") from error
+        raise UsageError(f"{path} is too large when decompressed: {error}") from error
     except Image.UnidentifiedImageError as error:
-        raise UsageError(f"{path} is not an image that Pillow knows") from error
+        raise UsageError(f"{path} is not in an image format that Pillow supports") from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # a broken file can raise almost anything in a decoder

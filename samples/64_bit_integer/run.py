@@ -62,7 +62,7 @@ def main(args):
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
     expected = sums.exact(image)
-    tried = "not tried" if args.build_only else "they work, says the probe kernel"
+    tried = "not tested" if args.build_only else "work, tested by a probe kernel"
     print(f"\n{source}\n64-bit atomics: {lacking or tried}")
     if not args.build_only:
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)

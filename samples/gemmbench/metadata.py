@@ -134,7 +134,7 @@ def find(folder, patterns):
     except (OSError, ValueError) as error:
         raise UsageError(f"--kernels {printable(str(folder))} is not a folder") from error
     if not have:
-        about = "has no .json file: a kernel is two files, NAME.cl and NAME.json"
+        about = "has no .json file: a kernel has two files, NAME.cl and NAME.json"
         raise UsageError(f"--kernels {printable(str(folder))} {about}")
     found, faults = {}, {}
     for pattern in patterns:
@@ -146,7 +146,7 @@ def find(folder, patterns):
         elif not paths:
             shown = ", ".join(Path(file).stem for file in have[:4])
             shown += f", and {len(have) - 4} more" if len(have) > 4 else ""
-            raise UsageError(printable(f"no kernel '{pattern}' in {folder}, there is: {shown}"))
+            raise UsageError(printable(f"no kernel '{pattern}' in {folder}: choose from {shown}"))
         for path in paths:
             try:
                 found[path] = load(path)
@@ -167,7 +167,7 @@ def load(path):
 
     for key in keys:
         if key not in _REQUIRED + _OPTIONAL:
-            refuse(key, f"is unknown, there is {', '.join(_REQUIRED + _OPTIONAL)}")
+            refuse(key, f"is unknown: choose from {', '.join(_REQUIRED + _OPTIONAL)}")
     for key in _REQUIRED:
         if key not in keys:
             refuse(key, "is missing")
@@ -191,7 +191,7 @@ def load(path):
     if Path(file).name != file:
         refuse("file", "must be the name of a file in the same folder")
     if not os.path.isfile(path.with_name(file)):
-        refuse("file", f"there is no file {file} beside it")
+        refuse("file", f"names {file}, which is not in the same folder")
     return Metadata(path, path.with_name(file), **keys)
 
 
@@ -199,7 +199,7 @@ def _json(text):
     def unique(pairs):
         names = [name for name, _ in pairs]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"{twice[0]} stands there twice")
+            raise ValueError(f"{twice[0]} is given twice")
         return dict(pairs)
 
     keys = json.loads(text, object_pairs_hook=unique)
@@ -224,7 +224,7 @@ def build(context, meta):
     try:
         kernel = cl.Kernel(built, "gemm")
     except cl.Error as error:
-        raise OpenCLFailure(f"{meta.source.name} has no kernel that is called gemm") from error
+        raise OpenCLFailure(f"{meta.source.name} has no kernel named gemm") from error
     wanted = _ARGUMENTS[meta.shape]
     if kernel.num_args != wanted.count(",") + 1:
         text = f"gemm has {kernel.num_args} arguments, but with shape {meta.shape}"
@@ -240,7 +240,7 @@ def set_arguments(kernel, meta, *arguments):
         if error.code != cl.status_code.INVALID_ARG_SIZE:
             raise
         text = f"{meta.path.name}: type {meta.type}, but gemm in {meta.source.name}"
-        raise UsageError(f"{text} takes other scalars") from error
+        raise UsageError(f"{text} takes alpha and beta of another type") from error
 
 
 def global_size(meta, size):

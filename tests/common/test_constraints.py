@@ -64,7 +64,7 @@ def test_a_value_that_nothing_makes_legal_is_refused_with_one_that_would_do():
 
 
 def test_a_device_without_any_legal_choice_is_unsupported():
-    with pytest.raises(Unsupported, match="no choice of its parameters is legal here"):
+    with pytest.raises(Unsupported, match="no combination of its parameters is legal"):
         constraints.choose(TILES, {}, LARGE | {"local_mem_size": 100})
 
 

@@ -85,11 +85,11 @@ class TestChoose:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"platform": "intel"}, r"no platform 'intel', there is: \[0\] Portable"),
+            ({"platform": "intel"}, r"no platform 'intel': choose from \[0\] Portable"),
             ({"platform": "2"}, "no platform '2'"),
             ({"platform": ""}, "no platform ''"),
             ({"device": "0"}, "-d 0 needs -p"),
-            ({"device": "adreno"}, r"no device 'adreno', there is: \[0\] pthread"),
+            ({"device": "adreno"}, r"no device 'adreno': choose from \[0\] pthread"),
             ({"platform": "0", "type_name": "gpu"}, "no device of type gpu on Portable"),
         ],
     )

@@ -64,8 +64,8 @@ def test_every_line_is_flushed_and_strict_json(tmp_path):
         ({"schema": True}, "schema True is unknown"),
         ({"sample": 3}, "sample has the wrong type"),
         ({"argv": "x"}, "argv has the wrong type"),
-        ({"status": "good"}, "status 'good' is none of"),
-        ({"reason": "odd"}, "a reason is for every status except passed and built"),
+        ({"status": "good"}, "status 'good' is not one of"),
+        ({"reason": "odd"}, "a record has a reason exactly if its status is not passed or built"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_file_and_line(tmp_path, change, message):

@@ -40,7 +40,7 @@ def test_kernels_by_number_name_and_label():
         assert [kernel.number for kernel in selection.parse(KERNELS, text)] == numbers
     assert selection.parse(KERNELS, "best") == "best"
     with pytest.raises(
-        ArgumentTypeError, match="'x' is no kernel; give all, best, or some of: 1 n"
+        ArgumentTypeError, match="'x' is not a kernel: give all, best, or some of 1 n"
     ):
         selection.parse(KERNELS, "1,x")
     for text in ("3-9", "2-1", "1-", "-2", "1-2-3"):
@@ -65,6 +65,6 @@ def test_parameters_are_given_to_the_kernels_that_have_them():
     ]
     with pytest.raises(UsageError, match="--WPT is no parameter of 01_naive, which has --TS"):
         named("--kernel", "1", "--WPT", "2")
-    with pytest.raises(UsageError, match="--TS is of some kernels only: name one with --kernel"):
+    with pytest.raises(UsageError, match="--TS is a parameter of some kernels only"):
         named("--TS", "4")
     assert "(default 1: 32, 2: 16)" in parser.format_help()

@@ -39,7 +39,7 @@ def test_statistics_name_range_and_spread():
     assert times.statistics_line(20) == line
     silent = Timing([0], [0], [0.0], [2.0], 0)
     assert silent.statistics_line(20).endswith(
-        "1 runs, by the host's clock: the driver's shows nothing"
+        "1 runs, by the host's clock: the driver's events have no times"
     )
 
 

@@ -121,7 +121,7 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
     ("text", "message"),
     [
         ("x", r"samples/s/sample\.toml: Expected "),
-        (GOOD.replace("description", "descrption"), "unknown key descrption, there is cases"),
+        (GOOD.replace("description", "descrption"), "unknown key descrption: choose from cases"),
         (GOOD.replace("timeout = 5\n", ""), "lacks timeout"),
         (GOOD.replace("[cases.one]", "[cases.'a/b']"), "'a/b' is not a name"),
         (GOOD.replace("args = []", "args = 3"), "args of case one must be a list of strings"),
@@ -139,8 +139,8 @@ GOOD = 'description = "d"\nfiles = ["run.py"]\n[cases.one]\nargs = []\ntimeout =
             r"samples/s/sample\.toml: line 5 has more than 4096",
         ),
         (GOOD.replace("= 5", f"= {'5' * 4000}"), "from 1 up to 1000000"),
-        ("[cases]\none = 5\n", "a table is wanted, with args"),
-        ("options = 5\n[cases]\n", "a table is wanted, with own, seconds, values"),
+        ("[cases]\none = 5\n", "must be a table with the keys args"),
+        ("options = 5\n[cases]\n", "must be a table with the keys own, seconds, values"),
         ("cases = 5\n", r"samples/s/sample\.toml: "),
     ],
 )
@@ -198,9 +198,9 @@ def test_every_sample_is_complete():
 
 
 def test_names_of_samples_and_cases_that_are_not_there():
-    with pytest.raises(UsageError, match=r"^no sample 'sgem', there is: "):
+    with pytest.raises(UsageError, match=r"^no sample 'sgem': choose from "):
         samples.pick(samples.load(), "sgem")
-    with pytest.raises(UsageError, match=r"^sample sgemm has no case 'gold', there is: documented"):
+    with pytest.raises(UsageError, match=r"^sample sgemm has no case 'gold': choose from docum"):
         samples.pick(samples.load(), "sgemm", "gold")
 
 

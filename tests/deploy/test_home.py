@@ -117,7 +117,7 @@ def test_a_name_has_so_many_runs_and_no_more(waiting, board, results, monkeypatc
         folder = waiting(c={"jsonl": Record("s", f"k{number}", "passed").to_line() + "\n"})
         (row,) = runs.collect(board)
     assert row.record.status == "error"
-    assert "2 runs have its name here. It stays on the board" in row.record.reason
+    assert "has 2 runs of this name already: move some elsewhere. It" in row.record.reason
     assert (folder / "s" / "c.jsonl").exists()
     assert len(list(results.iterdir())) == 2
 
@@ -230,7 +230,7 @@ def test_a_summary_holds_no_more_than_it_shows():
      "s/c.log\n", f"{'s' * 101}/c.log", "unfinished", ".incoming/c.log", "s/plan.json"],
 )
 def test_a_file_that_no_run_has(path):
-    with pytest.raises(BoardError, match="a file that no run has"):
+    with pytest.raises(BoardError, match="which is not a file of a run"):
         home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
 
 
@@ -240,7 +240,7 @@ def test_a_file_that_no_run_has(path):
 )
 def test_a_file_that_no_tool_asks_for(path):
     asked = 100, set(), limits.MADE, limits.MADE_KINDS
-    with pytest.raises(BoardError, match="a file that no run has"):
+    with pytest.raises(BoardError, match="which is not a file of a run"):
         home._announced({"event": "file", "path": path, "bytes": 1}, *asked)
     good = {"event": "file", "path": "pocl/AB/0-k/gemm.so", "bytes": 1}
     assert home._announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
@@ -248,5 +248,5 @@ def test_a_file_that_no_tool_asks_for(path):
 
 @pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
 def test_a_run_with_a_name_that_is_none(name):
-    with pytest.raises(BoardError, match="names a run"):
+    with pytest.raises(BoardError, match="invalid name of a run"):
         home.run_name(name)

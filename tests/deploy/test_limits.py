@@ -121,19 +121,19 @@ FLOODS = {
     "a run without end": (
         "say('run', run=RUN, complete=True)\n"
         "for n in itertools.count(): send('s/c%d.npz' % n, bytes(2**24))",
-        "it sends s/c4.npz with a size that it cannot have: 16777216",
+        "it sends s/c4.npz with an invalid size: 16777216",
     ),
     "a file that is too large": (
         "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes=2**60)",
-        "it sends plan.json with a size that it cannot have: 1152921504606846976",
+        "it sends plan.json with an invalid size: 1152921504606846976",
     ),
     "a file of less than nothing": (
         "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes=-1)",
-        "it sends plan.json with a size that it cannot have: -1",
+        "it sends plan.json with an invalid size: -1",
     ),
     "a file of a size in words": (
         "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes='x' * 999)",
-        "it sends plan.json with a size that it cannot have: xxx",
+        "it sends plan.json with an invalid size: xxx",
     ),
     "a file that breaks off": (
         "say('run', run=RUN, complete=True)\nsay('file', b'{', path='plan.json', bytes=9)",
@@ -200,8 +200,9 @@ def test_a_run_that_makes_no_sense_does_not_block_those_behind_it(fake, tmp_path
         "say('done')"
     ))
     assert [row.record.reason for row in rows] == [
-        "run 20250101T000000.000Z: it names a sample or case '../c'. It stays on the board",
-        "run 20250102T000000.000Z: its plan has 1001 cases. It stays on the board",
+        "run 20250101T000000.000Z: it sends an invalid name of a sample or case, '../c'. "
+        "It stays on the board",
+        "run 20250102T000000.000Z: its plan has 1001 cases, more than 1000. It stays on the board",
         "not run: the run was interrupted",
     ]
     assert [path.name for path in (tmp_path / "results" / "test").iterdir()] == [RUN]

@@ -81,7 +81,7 @@ def test_a_server_that_does_not_wait_until_what_it_sends_is_read(measured, serve
     serve(talk)
     done = measured("doctor", "--host", "odroid")
     assert done.status == 3
-    why = "it sends without end: its SSH server does not wait until that is read"
+    why = "it sends without end: its SSH server ignores the flow control"
     assert done.err == f"fab: error: odroid: {why}\n"
     assert done.seconds < 20
 

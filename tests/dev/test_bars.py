@@ -64,7 +64,7 @@ def test_a_gpu_without_bars_is_named(capsys):
 
 
 @pytest.mark.parametrize(("words", "status", "said"), [
-    (["mali-g99"], 2, "mali-g99: no such GPU; there are: mali-t760"),
+    (["mali-g99"], 2, "mali-g99: no such GPU: choose from mali-t760"),
     (["--gpu"], 2, "unrecognized arguments: --gpu"),
     (["--help"], 0, "The exit status is 1"),
 ])

@@ -290,5 +290,5 @@ def test_a_board_that_there_is_not(do, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["emulate", do, "mali-g53"])
     assert main() == 2
     said = capsys.readouterr().err
-    assert said.startswith("emulate: error: mali-g53: no such board; there are: arm64, armhf, arm")
+    assert said.startswith("emulate: error: mali-g53: no such board: choose from arm64, armhf, arm")
     assert said.count("\n") == 1

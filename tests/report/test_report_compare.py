@@ -191,7 +191,7 @@ def test_the_exit_status_tells_of_a_regression(tmp_path, capsys):
     assert (done.returncode, done.stderr) == (1, "")
     assert "1 worse\nworse: odroid: sgemm speed dot4: 21 ms, was 11 ms (+90.9 %)\n" in done.stdout
     text = page.read_text()
-    assert "more than both spreads together" in text
+    assert "more than the sum of both spreads" in text
     assert text.index("worse than the baseline") < text.index('id="comparison"')
     assert report(new, "--baseline", new, "--fail-on-regression", "-o", page).returncode == 0
     # The other way round it is an improvement.

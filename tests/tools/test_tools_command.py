@@ -57,8 +57,8 @@ def test_the_running_point_ends_with_its_tool(stub, number, status, line, tmp_pa
     [
         (("--limit", "0"), "'0' is not a number above 0"),
         (("--limit", "nan"), "'nan' is not a number above 0"),
-        (("--axis",), "--axis NAME VALUE...: an option of the sample"),
-        (("--axis", "--size"), "--axis NAME VALUE...: an option of the sample"),
+        (("--axis",), "--axis needs an option of the sample"),
+        (("--axis", "--size"), "--axis needs an option of the sample"),
         (("--axis", "--size", "4", "--", "--size", "5"), "--size is given twice: as an axis"),
         (("--", "--json", "x"), "--json cannot be used after --"),
         (("--", "--output=x"), "--output=x cannot be used after --"),

@@ -40,11 +40,11 @@ def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
     assert status == 0
     assert re.search(r"^  recorded  40 GFLOPS \(34.48 to 40, 5 times\), 2", out, re.M)
     assert re.search(r"^  now       50 GFLOPS \(43.1 to 50, 5 times\)$", out, re.M)
-    assert "\nagree: the medians are 10 apart, both spreads together are 12.41\n" in out
+    assert "\nagree: the medians differ by 10, the sum of both spreads is 12.41\n" in out
     monkeypatch.setenv("STUB_FACTOR", "1.5")  # 60, and 51.7 to 60: 20 apart, 13.8 allowed
     status, out, _ = stub("replay", stub.journal)
     assert status == 1
-    assert "\ndiffer: the medians are 20 apart, both spreads together are 13.79\n" in out
+    assert "\ndiffer: the medians differ by 20, the sum of both spreads is 13.79\n" in out
 
 
 def test_few_times_are_inconclusive(stub):
@@ -52,7 +52,7 @@ def test_few_times_are_inconclusive(stub):
     status, out, _ = stub("replay", stub.journal)
     assert status == 77
     assert "\ninconclusive: the medians are 0 apart, " in out
-    assert "but of 2 times only" in out
+    assert "but one side has only 2 times" in out
 
 
 def test_runs_without_times_agree(stub):
@@ -105,7 +105,7 @@ def test_other_code_is_not_judged(recorded_point, stub):
     recorded_point(code=None)
     status, out, _ = stub("replay", stub.journal)
     assert status == 77
-    assert "\nnot comparable: the record does not say by which code\n" in out
+    assert "\nnot comparable: the record has no digest of its code\n" in out
 
 
 def test_the_device_is_that_of_the_record(recorded_point, stub, monkeypatch):
@@ -176,7 +176,7 @@ def test_the_record_of_a_run_by_hand(recorded_point, stub, tmp_path):
         ("{}", "has several records: name one, such as "),
         ("{}:4", "has no line 4"),
         ("{}:0", "has no line 0"),
-        ("{}:" + "9" * 4400, "no file has so many lines"),
+        ("{}:" + "9" * 4400, "the line number is too large"),
         ("{}:2", "the record is of the sample 'nonesuch', which is not here"),
         ("{}:3", "journal.jsonl:3: not a JSON object"),
         ("/", "cannot read /: it is a folder, not a file"),

@@ -4,21 +4,21 @@
  *             +---------+
  *           K |  B  |   |              A: M x K    B: K x N    C: M x N
  *             |     v   |
- *      K      +---------+              A work-item makes one element of C. It runs along a row
- *   +-----+   +---------+              of A and down a column of B.
+ *      K      +---------+              A work-item computes one element. It reads a row of A
+ *   +-----+   +---------+              and a column of B.
  *   |     |   |         |
  * M | A-> |   |  o   C  |
  *   |     |   |         |
  *   +-----+   +---------+
  *
- * NDRange: (N, M) work-items, rounded up to whole work-groups of TS x TS; what lies outside of C
- * returns at once. Nothing must divide anything.
+ * NDRange: (N, M) work-items, rounded up to whole work-groups of TS x TS; work-items outside of C
+ * return at once. M, N and K may be any number from 1 up.
  *
- * The idea: none yet, this is the formula. Neighbours in dimension 0 have neighbouring columns j, so
- * their reads of B and their writes to C are neighbours in memory, and those of A are the same.
+ * The idea: none yet, this is the formula. Neighbours in dimension 0 have neighbouring columns j: they
+ * read neighbouring elements of B, write neighbouring elements of C, and read the same element of A.
  *
  * The cost: 2 loads from global memory for each multiplication and addition, 2 * M * N * K in all.
- * Everything that follows is about loading less often. */
+ * The kernels that follow load less often. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -34,10 +34,10 @@
 #define TS 32 /* side of a work-group */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
-/* The size of the group is stated: else NVIDIA's compiler prepares for 256 work-items at most. */
+/* The size of the group is stated: otherwise NVIDIA's compiler assumes at most 256 work-items. */
 __kernel __attribute__((reqd_work_group_size(TS, TS, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
@@ -53,7 +53,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     for (int k = 0; k < K; k++)
         sum += A[i * (size_t)lda + k] * B[k * (size_t)ldb + j];
 
-    /* Where beta is 0, C is not read: it may hold anything, a NaN as well. */
+    /* If beta is 0, C is not read: it may contain anything, even NaN. */
     __global REAL *c = &C[i * (size_t)ldc + j];
     *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
 }

@@ -2,7 +2,7 @@
  *
  *                     N
  *               +---+----+---+
- *            TS |   |    |   |         A work-group makes a tile of TS x TS elements of C. It needs
+ *            TS |   |    |   |         A work-group computes TS x TS elements of C. It needs
  *               +---+----+---+         TS rows of A and TS columns of B, and takes them in steps
  *           K   |   | B  |   |         of k: one tile of A and one of B at a time, in local memory.
  *               +---+----+---+
@@ -17,8 +17,8 @@
  * NDRange: (N, M) work-items in work-groups of TS x TS, one for each element of C. Each loads one
  * element of either tile. TS must divide M, N and K: the host pads the matrices with zeros.
  *
- * The idea: an element of A is wanted by TS work-items of the group, and so is one of B. It is
- * loaded once, kept in local memory, and read from there TS times.
+ * The idea: TS work-items of the group need the same element of A, and TS the same element of B. It
+ * is loaded once into local memory and read there TS times.
  *
  * The cost it removes: global loads fall from 2 * M * N * K to 2 * M * N * K / TS. */
 
@@ -36,10 +36,10 @@
 #define TS 32 /* side of a tile */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
-/* The size of the group is stated: else NVIDIA's compiler prepares for 256 work-items at most. */
+/* The size of the group is stated: otherwise NVIDIA's compiler assumes at most 256 work-items. */
 __kernel __attribute__((reqd_work_group_size(TS, TS, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,

@@ -1,13 +1,13 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
- *        tile of B                     Tiles as in 02. A work-item makes WPT elements of a column of
- *       +-----------+                  the tile of C, TS / WPT rows apart. Here TS = 6, WPT = 3:
+ *        tile of B                     Tiles as in 02. A work-item computes WPT elements of a column
+ *       +-----------+                  of the tile, TS / WPT rows apart. Here TS = 6, WPT = 3:
  *       |   b       |
  *       +-----------+                     row of the tile   0  1  2  3  4  5
  *                                         work-item's row   0  1  0  1  0  1
  *  +--+ +-----------+
- *  |a | |   o       |                  Rows of neighbouring work-items are neighbours, so that the
- *  |  | |   .       |                  loads of the tiles go row by row, each of them coalesced.
+ *  |a | |   o       |                  Neighbouring work-items have neighbouring rows, so that the
+ *  |  | |   .       |                  tiles are loaded row by row, with coalesced loads.
  *  |a | |   o       |
  *  |  | |   .       |
  *  +--+ +-----------+
@@ -15,8 +15,8 @@
  * NDRange: (N, M / WPT) work-items in work-groups of TS x TS/WPT. WPT must divide TS. TS must divide
  * M, N and K: the host pads the matrices with zeros.
  *
- * The idea: in 02 each multiplication reads two elements from local memory, and that is now what
- * limits it. An element b of B that a work-item has read is good for all rows of its column.
+ * The idea: in 02 each multiplication reads two elements from local memory, and these reads limit the
+ * rate. A work-item uses an element b of B for all rows of its column.
  *
  * The cost it removes: local reads fall from 2 to 1 + 1 / WPT for each multiplication. */
 
@@ -37,7 +37,7 @@
 #define WPT 8 /* elements of C for each work-item */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 

@@ -1,22 +1,22 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
- *        tile of B                     Tiles as in 02. A work-item makes WIDTH neighbours in a row
+ *        tile of B                     Tiles as in 02. A work-item computes WIDTH neighbours in a row
  *       +-----------+                  of C, as one vector. Here WIDTH = 4.
  *       |   [bbbb]  |
- *       +-----------+                  Vectors of A are loaded into local memory as wide as those of
- *  +--+ +-----------+                  B, but used element by element: each a is multiplied with a
+ *       +-----------+                  A is loaded into local memory in vectors as wide as those of
+ *  +--+ +-----------+                  B, but used element by element: each a is multiplied by a
  *  |a | |   [oooo]  |                  vector of B.
  *  +--+ +-----------+
  *
  * NDRange: (N / WIDTH, M) work-items in work-groups of TS/WIDTH x TS. WIDTH (1, 2, 4, 8, 16) must
  * divide TS, lda, ldb and ldc, and rows must start on whole vectors; TS must divide M, N and K: the
- * host copies and pads the matrices where that is not so.
+ * host copies and pads the matrices if necessary.
  *
  * The idea: memory is read in lines, and an instruction that asks for WIDTH elements costs about as
  * much as one that asks for one.
  *
  * The cost it removes: instructions. Loads and stores of global and local memory fall to 1 / WIDTH,
- * but for the reads of single elements of A. */
+ * except for the reads of single elements of A. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -35,7 +35,7 @@
 #define WIDTH 4 /* elements of a vector */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b

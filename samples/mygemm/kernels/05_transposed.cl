@@ -1,28 +1,28 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  * A is given transposed, as K x M: element (i, k) of A is at [k * lda + i].
  *
- *                tile of B             A work-group makes TS x TS elements of C, as in 03, but its
- *               +-----------+          tiles of A and B are only TSDK deep.
+ *                tile of B             A work-group computes TS x TS elements of C, as in 03, but
+ *               +-----------+          its tiles of A and B are only TSDK deep.
  *          TSDK |           |
- *               +-----------+          A is transposed by a kernel that runs before: both tiles are
- *        TSDK   +-----------+          now loaded along rows of memory, whatever TSDK is. On its
- *       +----+  |           |          way into local memory the tile of A is turned back: the
- *  tile |    |  |           |          work-items that load neighbours write them one below the
- *  of A |    |  |     C     | TS       other, TSDK + PAD elements apart.
+ *               +-----------+          Another kernel transposes A first: both tiles are now
+ *        TSDK   +-----------+          loaded along rows of memory, for any TSDK. On its way into
+ *       +----+  |           |          local memory the tile of A is transposed back: work-items
+ *  tile |    |  |           |          that load neighbours write them one below the other,
+ *  of A |    |  |     C     | TS       TSDK + PAD elements apart.
  *       |    |  |           |
  *       +----+  +-----------+
  *
  * NDRange: (N, M / WPT) work-items in work-groups of TS x TS/WPT. WPT must divide TS, and TS / WPT
  * must divide TSDK. TS must divide M and N, and TSDK K: the host pads the matrices with zeros.
  *
- * The idea: the depth of the tiles has nothing to do with the size of what a work-group makes. Less
- * depth needs less local memory, so that more work-groups fit on a compute unit side by side and
- * hide each other's waiting.
+ * The idea: the depth of the tiles of A and B is independent of the size of the tile of C. Shallow
+ * tiles need less local memory, so that more work-groups fit on a compute unit and hide each other's
+ * latency.
  *
- * The cost it removes: local memory, from 2 * TS * TS to about 2 * TS * TSDK elements. What it adds
- * is the transposition, M * K reads and writes, and a danger: if rows of the tile of A were TSDK = 16
- * elements long, the writes one below the other would all go to one or two banks of local memory,
- * one after the other. PAD = 2 elements more spread them over the banks. */
+ * The cost it removes: local memory, from 2 * TS * TS to about 2 * TS * TSDK elements. It adds
+ * the transposition, M * K reads and writes, and a danger: if rows of the tile of A were TSDK = 16
+ * elements long, the writes of a column would all go to one or two banks of local memory, one after
+ * the other. PAD = 2 more elements per row spread them over the banks. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -47,7 +47,7 @@
 #define PAD 2 /* unused elements at the end of a row of the tile of A */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 

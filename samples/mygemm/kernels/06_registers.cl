@@ -1,12 +1,12 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  * A is given transposed, as K x M: element (i, k) of A is at [k * lda + i].
  *
- *                   tile of B          A work-group makes TSM x TSN elements of C from tiles that are
- *               +---------------+      TSK deep. A work-item makes WPTM x WPTN of them, TSM / WPTM
- *           TSK | b   b   b   b |      rows and TSN / WPTN columns apart: here 2 x 4.
+ *                   tile of B          A work-group computes TSM x TSN elements of C from tiles that
+ *               +---------------+      are TSK deep. A work-item computes WPTM x WPTN of them, TSM /
+ *           TSK | b   b   b   b |      WPTM rows and TSN / WPTN columns apart: here 2 x 4.
  *               +---------------+
  *        TSK    +---------------+      At each k it reads WPTM elements a and WPTN elements b into
- *       +----+  | o   o   o   o |      registers and multiplies each a with each b.
+ *       +----+  | o   o   o   o |      registers and multiplies each a by each b.
  *  tile | a  |  |               |
  *  of A |    |  |               | TSM
  *       | a  |  | o   o   o   o |
@@ -17,11 +17,11 @@
  * TSM, WPTN TSN, and the number of work-items of a group TSK * TSM and TSK * TSN. TSM must divide
  * M, TSN N and TSK K: the host pads the matrices with zeros.
  *
- * The idea: 03 re-uses what it read in one dimension; blocking in both re-uses a and b alike.
+ * The idea: 03 reuses only elements of B; blocking in both dimensions reuses a and b.
  *
  * The cost it removes: local reads for each multiplication fall from 1 + 1 / WPT to 1 / WPTM +
  * 1 / WPTN, from 1.13 to 0.25. Global loads fall as well: the tile of C is 128 x 128 instead of
- * 32 x 32. What it takes is registers: WPTM * WPTN sums for each work-item. */
+ * 32 x 32. It needs registers: WPTM * WPTN sums for each work-item. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -52,7 +52,7 @@
 #define PAD 2 /* unused elements at the end of a row of the tile of A, against bank conflicts */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -76,7 +76,7 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
             sums[m][n] = 0;
 
     for (int k0 = 0; k0 < K; k0 += TSK) {
-        /* The work-items take the elements of the tiles in turn: neighbours load neighbours. */
+        /* Neighbouring work-items load neighbouring elements of the tiles. */
         for (int e = item; e < TSK * TSM; e += ITEMS) {
             const int k = e / TSM, row = e % TSM;
             a_tile[row][k] = A[(k0 + k) * (size_t)lda + i0 + row];

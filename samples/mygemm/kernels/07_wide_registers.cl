@@ -2,13 +2,13 @@
  * A is given transposed, as K x M: element (i, k) of A is at [k * lda + i].
  *
  *                      tile of B           Tiles as in 06, in vectors of WIDTH elements. A work-item
- *            +-----------------------+     makes WPTM x WPTN elements of C: in a row, WPTN / WIDTH
+ *            +-----------------------+     computes WPTM x WPTN elements: in a row, WPTN / WIDTH
  *        TSK | [bbbb]      [bbbb]    |     vectors, TSN * WIDTH / WPTN columns apart.
  *            +-----------------------+
  *     TSK    +-----------------------+     The tile of A is kept as it is given, k after k: rows of
  *    +---+   | [oooo]      [oooo]    |     M neighbours, stored wide and read element by element.
  *    |a  |   |                       |     All work-items with the same y read the same a, which a
- *    |   |   |                       |     GPU's local memory gives to all of them at once.
+ *    |   |   |                       |     GPU's local memory broadcasts to all of them.
  *    |a  |   | [oooo]      [oooo]    | TSM
  *    +---+   +-----------------------+
  *                       TSN
@@ -18,7 +18,7 @@
  * WIDTH both TSK * TSM and TSK * TSN. TSM must divide M, TSN N, TSK K, and WIDTH the leading
  * dimensions; rows must start on whole vectors: the host copies and pads the matrices.
  *
- * The idea: 04 and 06 together.
+ * The idea: the vectors of 04 in the registers of 06.
  *
  * The cost it removes: instructions. Global loads and stores, writes to local memory and reads of b
  * fall to 1 / WIDTH. */
@@ -52,7 +52,7 @@
 #define WIDTH 4 /* elements of a vector */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -96,8 +96,8 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
         }
         barrier(CLK_LOCAL_MEM_FENCE); /* the others' elements are read below */
 
-        /* Unrolled in full: a compiler that runs the work-items of a group one after the other, as
-         * PoCL's does, would else change between them at each k, their sums kept in memory. */
+        /* Fully unrolled: a compiler that runs the work-items of a group one after the other, as
+         * PoCL's does, would otherwise switch between them at each k and keep their sums in memory. */
 #pragma unroll
         for (int k = 0; k < TSK; k++) {
             __local const REAL *a_row = (__local const REAL *)a_tile[k];

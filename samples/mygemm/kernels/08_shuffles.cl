@@ -9,16 +9,16 @@
  *   gets by 4 shuffles        a0..a3 in each, from the first       Each lane of WPTM neighbours reads
  *                             four, and from the last four         one of them, and passes it on.
  *
- * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. What must divide
- * what: as in 07, and WPTM, a power of 2, must divide TSN / WPTN and the lanes of a sub-group. WPTM
- * neighbours in dimension 0 must be neighbouring lanes. OpenCL does not promise that they are: the
- * probe below shows it.
+ * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. The
+ * constraints are those of 07, and WPTM, a power of 2, must divide TSN / WPTN and the number of lanes
+ * of a sub-group. WPTM neighbours in dimension 0 must be neighbouring lanes. OpenCL does not
+ * guarantee this: the probe below tests it.
  *
- * The idea: a register of a neighbour is nearer than local memory.
+ * The idea: a neighbour's register is nearer than local memory.
  *
- * The cost it removes: local reads of A fall from WPTM to 1 for each k; WPTM shuffles come to it. That
- * gains nothing where a read of local memory serves all lanes that want the same element at once, as
- * here, and shuffles go through the same unit: on an H200 this kernel has half the speed of 07. A and
+ * The cost it removes: local reads of A fall from WPTM to 1 for each k, but WPTM shuffles are added.
+ * This gains nothing if one read of local memory serves all lanes that need the same element, as
+ * here, and shuffles use the same unit: on an H200 this kernel has half the speed of 07. A and
  * B are __global const and restrict, which lets NVIDIA's compiler read them through its read-only
  * cache.
  *
@@ -57,7 +57,7 @@
 #define WIDTH 4 /* elements of a vector */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -73,9 +73,9 @@
 #define VEC JOIN(REAL, WIDTH)
 #endif
 
-/* lane(): this work-item's number in its sub-group. shuffle(value, from): what the lane `from` gives. */
+/* lane(): this work-item's number in its sub-group. shuffle(value, from): the value of lane `from`. */
 #if SHUFFLE == 3
-/* NVIDIA's driver has no extension for it, its compiler takes inline PTX. */
+/* NVIDIA's driver has no extension for it, but its compiler accepts inline PTX. */
 uint lane(void)
 {
     return (get_local_id(1) * COLUMNS + get_local_id(0)) % 32;
@@ -148,8 +148,8 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
         }
         barrier(CLK_LOCAL_MEM_FENCE); /* the others' elements are read below */
 
-        /* Unrolled in full: a compiler that runs the work-items of a group one after the other, as
-         * PoCL's does, would else change between them at each k, their sums kept in memory. */
+        /* Fully unrolled: a compiler that runs the work-items of a group one after the other, as
+         * PoCL's does, would otherwise switch between them at each k and keep their sums in memory. */
 #pragma unroll
         for (int k = 0; k < TSK; k++) {
             __local const REAL *a_row = (__local const REAL *)a_tile[k];

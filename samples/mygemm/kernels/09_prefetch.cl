@@ -9,14 +9,14 @@
  *                                                          - multiplies with the present tiles,
  *                                                          - puts what has come into the others.
  *
- * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. What must divide
- * what, and how the host prepares the matrices: as in 07.
+ * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. The
+ * constraints, and the host's copies of the matrices, are those of 07.
  *
- * The idea: a load from global memory takes hundreds of cycles, but nobody has to wait for it before
- * its value is used. Between the two lies the work of a whole tile.
+ * The idea: a load from global memory takes hundreds of cycles, but a work-item waits only when it
+ * uses the value. In between it computes a whole tile.
  *
- * The cost it removes: waiting for global memory in each step, and one of the two barriers: what is
- * written is never what others still read. It takes twice the local memory, and registers. */
+ * The cost it removes: waiting for global memory in each step, and one of the two barriers: no
+ * work-item writes what others still read. It needs twice the local memory, and registers. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -47,7 +47,7 @@
 #define WIDTH 4 /* elements of a vector */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -120,8 +120,8 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
         if (more)
             fetch(a_next, b_next, A + i0, lda, B + j0, ldb, k0 + TSK, item);
 
-        /* Unrolled in full: a compiler that runs the work-items of a group one after the other, as
-         * PoCL's does, would else change between them at each k, their sums kept in memory. */
+        /* Fully unrolled: a compiler that runs the work-items of a group one after the other, as
+         * PoCL's does, would otherwise switch between them at each k and keep their sums in memory. */
 #pragma unroll
         for (int k = 0; k < TSK; k++) {
             __local const REAL *a_row = (__local const REAL *)&a_tile[now][k * VECS_M];

@@ -3,23 +3,23 @@
  *                   N
  *             +----+----+--:            Tiles, vectors and two stages as in 09. At the right and the
  *             |    |    |  :            lower edge of C a tile hangs over, and at the end of K the
- *           K +----+----+--:            tiles of A and B do. What lies outside is not loaded: the tile
- *             |    |    |  :            gets zeros there, which add nothing to any sum. It is not
- *             :....:....:..:            stored either.
+ *           K +----+----+--:            tiles of A and B do. Elements outside are not loaded: the
+ *             |    |    |  :            tile has zeros there, which add nothing to any sum. They are
+ *             :....:....:..:            not stored either.
  *      K
- *   +---+---: +----+----+--:            A is read as it is, along its rows. A vector of A is turned on
- *   |   |   : | C  |    |  :            its way into local memory: its WIDTH elements go one below the
- * M +---+---: +----+----+--:            other, into the rows of TSM + PAD elements that 07 is given.
+ *   +---+---: +----+----+--:            A is read as it is, along its rows, and transposed on its way
+ *   |   |   : | C  |    |  :            into local memory: the WIDTH elements of a vector go one below
+ * M +---+---: +----+----+--:            the other, into rows of TSM + PAD elements, as in 07.
  *   |   |   : |    |    |  :
  *   :...:...: :....:....:..:
  *
  * NDRange: for each tile of C, whole ones or not, a work-group of TSN/WPTN x TSM/WPTM work-items.
  * WPTM must divide TSM, WPTN TSN, WIDTH (1, 2, 4, 8, 16) WPTN and TSK, and the number of work-items of
- * a group times WIDTH both TSK * TSM and TSK * TSN. Nothing must divide M, N or K. A, B and C must
- * start on a whole vector; where a leading dimension is no multiple of WIDTH, elements go one by one.
+ * a group times WIDTH both TSK * TSM and TSK * TSN. M, N and K may be any number. A, B and C must
+ * start on a whole vector; if a leading dimension is not a multiple of WIDTH, elements are accessed
+ * one by one.
  *
- * The idea: the edges are few. Test for them where something is loaded or stored, and the products
- * between need no test at all.
+ * The idea: edges are rare. If loads and stores test for them, the products in between need no test.
  *
  * The cost it removes: the copies. 02 to 09 need padded matrices, and 05 to 09 a transposed A: up to
  * four further kernels that read and write M * K, K * N and M * N elements. */
@@ -56,7 +56,7 @@
 #define PAD 2 /* unused elements at the end of a row of the tile of A, against bank conflicts */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -110,7 +110,7 @@ void fetch(VEC *a, VEC *b, __global const REAL *A, const int lda, const int rows
     }
 }
 
-/* Put them into the tiles, the vectors of A turned. */
+/* Store them in the tiles, the vectors of A transposed. */
 void put(__local REAL (*a_tile)[TSM + PAD], __local VEC *b_tile, const VEC *a, const VEC *b,
          const int item)
 {
@@ -177,8 +177,8 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
         if (more)
             fetch(a_next, b_next, A, lda, M - i0, B, ldb, N - j0, K, k0 + TSK, item);
 
-        /* Unrolled in full: a compiler that runs the work-items of a group one after the other, as
-         * PoCL's does, would else change between them at each k, their sums kept in memory. */
+        /* Fully unrolled: a compiler that runs the work-items of a group one after the other, as
+         * PoCL's does, would otherwise switch between them at each k and keep their sums in memory. */
 #pragma unroll
         for (int k = 0; k < TSK; k++) {
             VEC b[WPTN / WIDTH];

@@ -1,6 +1,6 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
- *              RX                       A work-item makes a block of RY rows and RX columns of C. In a
+ *              RX                       A work-item computes RY rows and RX columns of C. In each
  *          +--------+                   step it loads RK vectors of RX elements of B, and RY vectors of
  *       RK | [bbbb] |                   RK elements of A, and multiplies them from registers.
  *          | [bbbb] |
@@ -16,7 +16,7 @@
  * the host copies and pads the matrices.
  *
  * The idea: no local memory and no barrier. Neighbours want the same elements at about the same
- * time, so a cache can do what 02 does by hand. The way of clBLAS.
+ * time, so a cache can do what 02 does explicitly. clBLAS does the same.
  *
  * The cost it removes: barriers, and copies from global to local memory. A CPU has no local memory
  * anyway; a GPU re-reads from a cache that is slower than its local memory. */
@@ -41,7 +41,7 @@
 #define RK 4 /* elements of a vector of A */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b

@@ -1,7 +1,7 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
- * For CPUs. A work-group is a single work-item: it makes a block of C, on a core of its own, and
- * copies what it needs of A and B into panels, in the order in which it will be read.
+ * For CPUs. A work-group is a single work-item: it computes a block of C on one core, and copies
+ * the parts of A and B that it needs into panels, in the order in which they are read.
  *
  *                               NC columns
  *                       NR      NR      NR      NR
@@ -16,20 +16,20 @@
  *     |          |   |       |       |       |       |
  *
  * NDRange: work-groups of (1, 1), any number of them. Dimension 0 goes over the columns of C,
- * dimension 1 over its rows; each group takes an even share. Small products of a batch have one. WIDTH must divide NR and KC, and NR
- * must divide NC. M, N and K may be any number from 1 up: where a panel sticks out of its matrix
- * it is filled up, and what comes of that is not written.
+ * dimension 1 over its rows; each group takes an equal share. Small products of a batch have one
+ * group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any number from 1 up:
+ * panels are filled up beyond the matrices, and the results outside of C are not written.
  *
- * The idea: what is used again soonest lies nearest (BLIS: F. Van Zee and R. van de Geijn, 2015).
- * The innermost loop, the micro-kernel, reads MR elements of A and NR of B and multiplies each with
- * each; C is not touched before kc such steps are done. A panel of A then meets the next panel of
- * B, and the block of B the next panel of A. A CPU has no memory of a work-group's own: what
- * OpenCL calls local memory is memory like any other, and stays in the caches if it is small.
+ * The idea: data that is reused soonest is nearest (BLIS: F. Van Zee and R. van de Geijn, 2015).
+ * The innermost loop, the micro-kernel, reads MR elements of A and NR of B and multiplies each by
+ * each; C is not accessed before kc such steps. The panel of A is then multiplied by the next panel
+ * of B, and the block of B by the next panel of A. A CPU has no special local memory: it is ordinary
+ * memory, and stays in the caches if it is small.
  *
  * The cost it removes: read from B itself, the rows of a panel are ldb elements apart, each in a
  * page of its own and, where ldb is a power of two, all in the same few lines of the cache. An
- * element is copied once and then read for every panel of A. The group copies for itself: other
- * launches, only to copy, would leave the panels in the caches of other cores, or in none. */
+ * element is copied once and then read for every panel of A. Each group makes its own copies: a
+ * separate launch would leave the panels in the caches of other cores, or in none. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -57,7 +57,7 @@
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -76,7 +76,7 @@
 
 
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
- * outside of a matrix does no harm; of address spaces a CPU has but one. Older compilers, such as
+ * outside of a matrix does no harm; a CPU has only one address space. Older compilers, such as
  * clang 9, refuse the pointer. */
 #if defined(PREFETCH) && __clang_major__ >= 14
 #define PREFETCH_READ(p) __builtin_prefetch((const void *)(size_t)(p), 0)
@@ -86,9 +86,8 @@
 #define PREFETCH_WRITE(p)
 #endif
 
-/* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B lie in a cache as
- * they are, and are not packed. Of either the micro-kernel gets the first element, and how far apart
- * two rows are. */
+/* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B fit in a
+ * cache and are not packed. The micro-kernel gets the first element and the row stride of each. */
 #ifdef IN_PLACE
 #define SPACE __global
 #define PANEL_A A + i * (size_t)lda, lda
@@ -101,7 +100,7 @@
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + (k))
 #endif
 
-/* Divide `total` into `parts`, as even as whole units allow; return the size of the largest. */
+/* Divide `total` into `parts`, as evenly as whole units allow; return the size of the largest. */
 int share(int total, int parts, int unit)
 {
     return (total + parts * unit - 1) / (parts * unit) * unit;
@@ -118,8 +117,8 @@ VEC load(__global const REAL *from, int count)
     return VLOAD(0, filled);
 }
 
-/* Copy kc rows of B, `columns` wide, into panels, row by row: to go down a panel would be a step
- * into another page each time. With NR = 2, for the sake of the picture:
+/* Copy kc rows of B, `columns` wide, into panels, row by row: down a panel, each step would be in
+ * another page. With NR = 2 for this picture:
  *
  *     0  1 | 2  3
  *     4  5 | 6  7    is stored as panel 0: 0 1 4 5 8 9, and panel 1: 2 3 6 7 10 11
@@ -138,7 +137,7 @@ void pack_B(int kc, int columns, __global const REAL *B, int ldb,
 }
 
 /* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
- * those of a column need not lie together. What is missing below `rows` is the last row again. */
+ * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. */
 void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*panel)[STRIDE / WIDTH])
 {
     for (int i = 0; i < MR; i++) {
@@ -148,8 +147,8 @@ void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*pan
     }
 }
 
-/* Fetch a share of the next product's matrix, while tiles from row i on are made of this one: each
- * begins in a page of its own, and a CPU does not guess which. Matrices have `size` bytes. */
+/* Fetch a share of the next product's matrix while tiles from row i on are computed: each matrix
+ * begins in its own page, and a CPU does not guess which. Matrices have `size` bytes. */
 void fetch_next(size_t matrix, size_t size, int i, int M)
 {
     const size_t next = matrix + size, end = next + size * (i + MR) / M;
@@ -157,10 +156,10 @@ void fetch_next(size_t matrix, size_t size, int i, int M)
         PREFETCH_READ(line);
 }
 
-/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are unrolled
- * in full, so that each c is a register, and k takes two steps at a time: its own additions and
- * jumps compete with fma for the CPU's ports. sums is memory where a compiler calls this function
- * instead of putting it in line. `soon` is a row of A that will be packed next. */
+/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are fully
+ * unrolled, so that each c is a register. The loop over k takes two steps at a time: its additions
+ * and jumps compete with fma for the CPU's ports. sums is in memory if a compiler calls this function
+ * instead of inlining it. `soon` is a row of A that will be packed next. */
 void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
                   __global const REAL *soon, VEC sums[MR][VECTORS])
 {
@@ -240,7 +239,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
     const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
 
-    /* Blocks of even size: with K = KC + 1, the second would else go through C for a single k. */
+    /* Blocks of equal size: with K = KC + 1, the second would otherwise update C for a single k. */
     const int depth = share(K, (K + KC - 1) / KC, WIDTH);
     const int breadth = share(width, (width + NC - 1) / NC, NR);
 
@@ -248,7 +247,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
         const int jb1 = min(j1, jb + breadth);
         for (int k0 = 0; k0 < K; k0 += depth) {
             const int kc = min(depth, K - k0);
-            const REAL scale = k0 == 0 ? beta : 1; /* from the second block on, C has sums of ours */
+            const REAL scale = k0 == 0 ? beta : 1; /* from the second block on, C has partial sums */
 #ifndef IN_PLACE
             pack_B(kc, jb1 - jb, B + k0 * (size_t)ldb + jb, ldb, b_panels);
 #endif

@@ -78,7 +78,7 @@
 #define WIDTH_N 1
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be cut, not the last one */

@@ -49,7 +49,7 @@
 #define UNROLL 8 /* rows of B that are read side by side */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b

@@ -46,7 +46,7 @@
 #define ROWS 4 /* and along a column */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -55,8 +55,8 @@
 #define PIECES (N0 / 4) /* vectors in a row of the tile */
 #define ELEMENT(v, k) ((k) == 0 ? (v).s0 : (k) == 1 ? (v).s1 : (k) == 2 ? (v).s2 : (v).s3)
 
-/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
- * each work-item, where it has 8 for those of larger groups. */
+/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
+ * vector registers instead of 8. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,

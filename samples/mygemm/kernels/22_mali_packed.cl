@@ -20,8 +20,9 @@
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / UNROLL) * UNROLL,
  * ceil(M / M0)), pack_b (ceil(N / (LANES * N0)) * LANES * N0 / 4, ceil(K / UNROLL) * UNROLL) in groups
- * of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. Nothing must divide
- * anything else: work-items outside of C return at once, and at its edges only what exists is written.
+ * of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There are no
+ * other constraints: work-items outside of C return at once; at its edges only elements of C are
+ * written.
  *
  * The idea: one pointer for all. Where the rows of a tile are lda elements apart, each has an address
  * of its own to compute and keep. In a panel, what comes next follows what came before, and the
@@ -58,7 +59,7 @@
 #define ROWS 4 /* and along a column */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -111,7 +112,7 @@ __kernel void pack_b(ARGUMENTS)
         (VEC)(columns[0], columns[1], columns[2], columns[3]);
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on. Where
+/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
  * beta is 0, C is not read. */
 void update(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
@@ -126,8 +127,8 @@ void update(__global REAL *c, const VEC sum, const int left, const REAL alpha, c
         c[3] = beta == 0 ? product.s3 : product.s3 + beta * c[3];
 }
 
-/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
- * each work-item, where it has 8 for those of larger groups. */
+/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
+ * vector registers instead of 8. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS)
 {
     OF_BATCH(work); OF_BATCH(C);

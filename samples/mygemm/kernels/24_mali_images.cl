@@ -14,12 +14,12 @@
  * 4 must divide M0 and N0, and UNROLL must be a power of two. Both images are CL_RGBA, CL_FLOAT and
  * at least ceil(K / UNROLL) * UNROLL high; `a_image` is at least ceil(M / M0) * M0 / 4 pixels wide,
  * `b_image` ceil(N / (LANES * N0)) * LANES * N0 / 4. They must be within CL_DEVICE_IMAGE2D_MAX_WIDTH
- * and _HEIGHT. What the matrices do not have is 0 there.
+ * and _HEIGHT. Elements outside of the matrices are 0.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a and pack_b (the pixels of their
- * image) in groups of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. Nothing
- * must divide anything else: work-items outside of C return at once, and at its edges only what
- * exists is written.
+ * image) in groups of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There
+ * are no other constraints: work-items outside of C return at once, and at its edges only elements
+ * of C are written.
  *
  * The idea: no address at all. All reads of the loop are pixels, by two coordinates that the texture
  * unit makes an address of. It has nothing to wait for but that one unit, which on a Mali since the
@@ -50,7 +50,7 @@
 #define PANEL (LANES * N0) /* columns of C for a work-group */
 #define UP(n, unit) (((n) + (unit) - 1) & ~((unit) - 1)) /* unit is a power of two */
 
-/* All kernels of this file have the same arguments; `access` is what they do with the images. */
+/* All kernels of this file have the same arguments; `access` is that of the images. */
 #define ARGUMENTS(access)                                                                        \
     const int M, const int N, const int K, const float alpha, __global const float *restrict A,  \
         const int lda, __global const float *restrict B, const int ldb, const float beta,        \
@@ -85,7 +85,7 @@ __kernel void pack_b(ARGUMENTS(__write_only))
     write_imagef(b_image, (int2)(x, k), (float4)(columns[0], columns[1], columns[2], columns[3]));
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on. Where
+/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
  * beta is 0, C is not read. */
 void update(__global float *c, const float4 sum, const int left, const float alpha, const float beta)
 {
@@ -100,8 +100,8 @@ void update(__global float *c, const float4 sum, const int left, const float alp
         c[3] = beta == 0 ? product.s3 : product.s3 + beta * c[3];
 }
 
-/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
- * each work-item, where it has 8 for those of larger groups. */
+/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
+ * vector registers instead of 8. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS(__read_only))
 {
     const int i = get_global_id(1) * M0;

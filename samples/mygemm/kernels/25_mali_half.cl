@@ -16,11 +16,11 @@
  * UNROLL must be a power of two, at least 2, and divide CHAIN. The images are CL_RGBA,
  * CL_UNSIGNED_INT32, and at least ceil(K / UNROLL) * UNROLL / 2 pixels high; `a_image` is at least
  * ceil(M / 4) pixels wide, `b_image` ceil(N / 4). They must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and
- * _HEIGHT. What the matrices do not have is 0 there.
+ * _HEIGHT. Elements outside of the matrices are 0.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a and pack_b (the pixels of their
- * image) in groups of any size; gemm (ceil(N / 4), ceil(M / 4)) in groups of LANES x ROWS. Nothing
- * must divide anything else.
+ * image) in groups of any size; gemm (ceil(N / 4), ceil(M / 4)) in groups of LANES x ROWS. There
+ * are no other constraints.
  *
  * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
  * instruction. But a sum in half precision has 11 bits and ends at 65504. So only CHAIN products in
@@ -55,7 +55,7 @@
 #define TO_PART convert_float4
 #endif
 
-/* All kernels of this file have the same arguments; `access` is what they do with the images. */
+/* All kernels of this file have the same arguments; `access` is that of the images. */
 #define ARGUMENTS(access)                                                                      \
     const int M, const int N, const int K, const half alpha, __global const half *restrict A,  \
         const int lda, __global const half *restrict B, const int ldb, const half beta,        \
@@ -94,7 +94,7 @@ __kernel void pack_b(ARGUMENTS(__write_only))
     write_imageui(b_image, (int2)(x, q), pixel(B + k * (size_t)ldb + j, 1, columns, ldb, k + 1 < K));
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on. Where
+/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
  * beta is 0, C is not read. */
 void update(__global half *c, const float4 sum, const int left, const float alpha, const float beta)
 {
@@ -129,8 +129,8 @@ void update(__global half *c, const float4 sum, const int left, const float alph
         }                                                                              \
     }
 
-/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
- * each work-item, where it has 8 for those of larger groups. */
+/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
+ * vector registers instead of 8. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS(__read_only))
 {
     const int x = get_global_id(0), y = get_global_id(1);

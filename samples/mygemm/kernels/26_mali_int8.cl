@@ -15,7 +15,7 @@
  * 4 must divide M0, and UNROLL must be a power of two. `work` holds A with M rounded up to M0 and K to
  * 4 * UNROLL, a byte for each element, and lies on a multiple of 16 bytes. `b_image` is CL_RGBA,
  * CL_UNSIGNED_INT32, at least ceil(N / 4) pixels wide and ceil(K / (4 * UNROLL)) * UNROLL high: both
- * must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT. What the matrices do not have is 0 in both.
+ * must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT. Elements outside of the matrices are 0.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / (4 * UNROLL)) * UNROLL,
  * ceil(M / 4)), pack_b (the pixels of `b_image`) in groups of any size; gemm (ceil(N / 4),
@@ -47,7 +47,7 @@
 #define UP(n, unit) (((n) + (unit) - 1) & ~((unit) - 1)) /* unit is a power of two */
 #define DEPTH(K) (UP(K, 4 * UNROLL) / 4) /* uints for a row of A and a column of B */
 
-/* All kernels of this file have the same arguments; `access` is what they do with the image. */
+/* All kernels of this file have the same arguments; `access` is that of the image. */
 #define ARGUMENTS(access)                                                                      \
     const int M, const int N, const int K, const int alpha, __global const char *restrict A,   \
         const int lda, __global const char *restrict B, const int ldb, const int beta,         \
@@ -104,7 +104,7 @@ __kernel void pack_b(ARGUMENTS(__write_only))
     write_imageui(b_image, (int2)(x, q), (uint4)(columns[0], columns[1], columns[2], columns[3]));
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on. Where
+/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
  * beta is 0, C is not read. */
 void update(__global int *c, const int4 sum, const int left, const int alpha, const int beta)
 {
@@ -126,8 +126,8 @@ void update(__global int *c, const int4 sum, const int left, const int alpha, co
     sum.s2 = add_dot(row, columns.s2, sum.s2);      \
     sum.s3 = add_dot(row, columns.s3, sum.s3)
 
-/* The size of the group is stated: a Mali of the Midgard generation then has 16 vector registers for
- * each work-item, where it has 8 for those of larger groups. */
+/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
+ * vector registers instead of 8. */
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS(__read_only))
 {
     const int i = get_global_id(1) * M0, x = get_global_id(0);

@@ -38,7 +38,7 @@
 #define ITEMS 256 /* of a work-group */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define VECS (ITEMS / ADDERS)   /* vectors that a work-group adds up */

@@ -8,7 +8,7 @@
 #define STAGES 4 /* groups of copies: one is waited for, the others are under way */
 #endif
 #ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, go on to this product's: batch.cl */
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #if PART_BITS == 16
 #define TYPES "m16n8k16.row.col.f32.f16.f16.f32"

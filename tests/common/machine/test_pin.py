@@ -226,7 +226,7 @@ def test_what_cannot_be_pinned_is_said(tree, tmp_path):
     bare.mkdir()
     for arguments, message in (
         (("gpu", None, bare), "has no clock that can be set"),
-        (("gpu", 5e8, tree), "does not run at 500 MHz, there is 200 MHz, 400 MHz, 800 MHz"),
+        (("gpu", 5e8, tree), "does not run at 500 MHz: choose from 200 MHz, 400 MHz, 800 MHz"),
         (("cpu", 5e9, tree), "policy0 does not run at 5000 MHz"),
         (("acc", 5e8, tree), "has no acc clock"),
     ):

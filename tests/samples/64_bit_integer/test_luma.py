@@ -186,8 +186,8 @@ def make_bad(folder):
 
 
 BAD = {
-    "short.bmp": "cannot read", "header.bmp": "", "empty.bmp": "not an image that Pillow knows",
-    "text.bmp": "not an image that Pillow knows", "bomb.bmp": "it unpacks to too much",
+    "short.bmp": "cannot read", "header.bmp": "", "empty.bmp": "not in an image format",
+    "text.bmp": "not in an image format", "bomb.bmp": "is too large when decompressed",
     "missing.bmp": "No such file", "folder.bmp": "it is a folder,", "wide.bmp": "", "rle.bmp": "",
     "negative.bmp": "", "deep.png": "more than 8 bits per channel",
 }

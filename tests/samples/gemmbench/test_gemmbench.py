@@ -289,7 +289,7 @@ def test_transposed_a(foreign):
     ("source", "status", "message"),
     [
         (PLAIN.replace("float sum = 0;", "float sum = 0"), 3, "gemm.cl does not build: line 6"),
-        (PLAIN.replace("void gemm", "void mm"), 3, "gemm.cl has no kernel that is called gemm"),
+        (PLAIN.replace("void gemm", "void mm"), 3, "gemm.cl has no kernel named gemm"),
         (PLAIN.replace(", uint n)", ", uint n, uint m)"), 3, "gemm has 7 arguments, but"),
         (PLAIN.replace("kernel", "kernel __attribute__((reqd_work_group_size(4, 4, 1)))"), 2,
          "gemm is compiled for work-groups of 4x4 only"),

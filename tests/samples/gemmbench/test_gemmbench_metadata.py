@@ -58,7 +58,7 @@ def test_the_origin_of_a_kernel(load):
         ({"author": 3}, "author must be a text, not 3"),
         ({"licence": "a\nb"}, "licence must be a text without control characters"),
         ({"generator": ""}, "generator must be a text"),
-        ({"dk": 32}, "dk is unknown, there is name, file, type, transA, transB, dj, di, opts"),
+        ({"dk": 32}, "dk is unknown: choose from name, file, type, transA, transB, dj, di, opts"),
         ({"TYPE": "S"}, "TYPE is unknown"),
         ({"di": None}, "di is missing"),
         ({"name": 3}, "name must be a text, not 3"),
@@ -75,7 +75,7 @@ def test_the_origin_of_a_kernel(load):
         ({"opts": ["-DX"]}, "opts must be a text"),
         ({"shape": "square"}, 'shape must be N or MNK, not "square"'),
         ({"arithmetic": "S"}, "arithmetic is for kernels of type H only"),
-        ({"file": "other.cl"}, "file there is no file other.cl beside it"),
+        ({"file": "other.cl"}, "file names other.cl, which is not in the same folder"),
         ({"file": "../k.cl"}, "file must be the name of a file in the same folder"),
         ({"file": "."}, "file must be the name"),
         ({"file": "k.cl/"}, "file must be the name"),
@@ -92,7 +92,7 @@ def test_wrong_metadata(load, changes, message):
         ("", r"k\.json: Expecting"),
         ("{", r"k\.json: Expecting"),
         ("[1]", "k.json: not a JSON object with the keys name, file"),
-        ('{"dj": 1, "dj": 2}', "k.json: dj stands there twice"),
+        ('{"dj": 1, "dj": 2}', "k.json: dj is given twice"),
         ("[" * 100000, r"k\.json: its values are nested too deeply"),
         ("\x00", r"k\.json: Expecting"),
     ],
@@ -130,7 +130,7 @@ def test_kernels_are_found_by_pattern():
     ]
     assert len(names("all")) == len(list(folder.glob("*.json"))) == len(names("all", "SGEMM_*"))
     assert names(str(folder / "CGEMM_NN_1x1.json")) == ["CGEMM_NN_1x1"]
-    with pytest.raises(UsageError, match=r"no kernel 'x' in .*, there is: CGEMM.* and \d+ more"):
+    with pytest.raises(UsageError, match=r"no kernel 'x' in .*: choose from CGEMM.* and \d+ more"):
         names("x")
 
 
@@ -186,7 +186,7 @@ def test_what_is_no_file_is_not_waited_for(load, tmp_path, kind, suffix):
     make = {"fifo": os.mkfifo, "loop": lambda p: p.symlink_to(p), "folder": os.mkdir,
             "device": lambda p: p.symlink_to("/dev/zero")}
     make[kind](path)
-    source = "k.json: file there is no file k.cl beside it"
+    source = "k.json: file names k.cl, which is not in the same folder"
     with pytest.raises(UsageError, match="cannot read .*k.json" if suffix == ".json" else source):
         metadata.find(tmp_path, ["k"])
 

@@ -61,7 +61,7 @@ def test_a_kernel_that_crashes_is_an_error_in_one_line(point, tmp_path):
     ("changes", "message"),
     [
         ({"opts": "-DX -bogus"}, "opts: this driver does not take '-DX -bogus'"),
-        ({"type": "D"}, "type D, but gemm in SGEMM_k.cl takes other scalars"),
+        ({"type": "D"}, "type D, but gemm in SGEMM_k.cl takes alpha and beta of another type"),
     ],
 )
 def test_what_the_driver_refuses_of_the_metadata_is_named(point, tmp_path, changes, message):

@@ -291,16 +291,16 @@ def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
 
 
 REFUSED = {
-    "kernel": (["--kernel", "99"], "'99' is no kernel; give all, best, or some of: 1 naive, 2"),
-    "best and more": (["--kernel", "best,1"], "'best' stands alone, or not at all"),
+    "kernel": (["--kernel", "99"], "'99' is not a kernel: give all, best, or some of 1 naive, 2"),
+    "best and more": (["--kernel", "best,1"], "'best' cannot be combined with other kernels"),
     "foreign": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has"),
-    "best": (["--TS", "4"], "--TS is of some kernels only: name one with --kernel"),
+    "best": (["--TS", "4"], "--TS is a parameter of some kernels only: name one with --kernel"),
     "range": (["--size", "5:1:1"], "'5:1:1' is an empty range: 5 is above 1"),
     "range of 2": (["--size", "5:9"], "'5:9' is not a range of sizes: give from:to:step"),
     "size": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),
     "lda": (["--kernel", "1", "--size", "8", "--lda", "7"], "--lda 7: a row of 8x8x8 has 8 elem"),
-    "libraries": (["--libraries", "mkl"], "'mkl' is none of numpy, clblast, cublas, all, none"),
-    "peers": (["--peers", "mkl"], "'mkl' is none of numpy, clblast, cublas, all, none"),
+    "libraries": (["--libraries", "mkl"], "'mkl' is not a library: choose from numpy, clblast"),
+    "peers": (["--peers", "mkl"], "'mkl' is not a library: choose from numpy, clblast"),
     "blas": (["--blas", "libm.so.6"], "--blas libm.so.6: it has no cblas_sgemm"),
     "exact": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha and --beta"),
     "memory": (["--size", "1000000"], "but the device allocates at most"),

@@ -182,7 +182,7 @@ def test_all_are_those_of_the_precision(recorded):
     assert [(item.variant, item.status) for item in items] == [("26_mali_int8", "passed")]
     assert items[0].params["data"] == "integer"
     assert "no numpy: it does not multiply int8" in done.stdout
-    assert "no ceiling: it is measured for floating-point numbers only" in done.stdout
+    assert "no ceiling: it is measured for floating-point types only" in done.stdout
 
 
 def test_kernels_without_images_do_not_ask_for_them(sample, queue):

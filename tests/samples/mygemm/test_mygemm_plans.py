@@ -227,8 +227,8 @@ def test_15_shares_the_last_tiles(sample):
 @pytest.mark.parametrize("number", [14, 15])
 def test_where_matrix_units_are_not_supported(sample, run_sample, number):
     for more, reason in (
-        ({"extensions": frozenset()}, "needs inline PTX, by NVIDIA's compiler"),
-        ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "it is 7.5"),
+        ({"extensions": frozenset()}, "needs inline PTX of NVIDIA's compiler"),
+        ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "device has 7.5"),
         ({"dtype": DOUBLE}, "this kernel is for --precision single"),
     ):
         with pytest.raises(Unsupported, match=reason):
