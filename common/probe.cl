@@ -1,5 +1,5 @@
-// What the samples use of a driver, each in a kernel so small that a compiler that works takes no
-// time for it. The results are whole numbers: they are exact, or wrong.
+// The features of a driver that the samples use, in kernels that a working compiler builds at once.
+// The results are whole numbers: they are exact, or wrong.
 //
 // NDRange: one dimension of whole work-groups of SIDE work-items.
 //
@@ -26,8 +26,8 @@ kernel void fma_double(global const double *a, global double *out)
 }
 #endif
 
-// Each work-group reverses its part of `a`. One step of the loop takes what another work-item wrote
-// into local memory, so that a missing barrier shows.
+// Each work-group reverses its part of `a`. One step of the loop reads what another work-item wrote
+// to local memory, so that a missing barrier shows.
 kernel void reverse(global const float *a, global float *out)
 {
     local float tile[SIDE];
@@ -52,7 +52,7 @@ kernel void add_up(global ulong *sum)
 }
 #endif
 
-/* Reads one element; volatile keeps the compiler from leaving it out. */
+/* Reads one element; volatile keeps the compiler from removing the read. */
 __kernel void look(__global const volatile int *x, int at, __global int *y)
 {
     *y = x[at];

@@ -35,8 +35,8 @@
 #define VEC JOIN(REAL, WIDTH)
 #endif
 
-/* 10 * WIDTH * 2 * rounds operations in each work-item: 10 chains of which none waits for another.
- * Each comes to y / (1 - x), so `sums`, a vector for each work-item, is 10 times that. Chains are
+/* 10 * WIDTH * 2 * rounds operations in each work-item: 10 independent chains. Each
+ * converges to y / (1 - x), so `sums`, a vector for each work-item, is 10 times that. Chains are
  * single variables: some compilers keep an array in memory. */
 __kernel void multiply_add(const int rounds, const REAL x, const REAL y, __global VEC *sums)
 {
@@ -59,7 +59,7 @@ __kernel void multiply_add(const int rounds, const REAL x, const REAL y, __globa
 
 /* Read `each` vectors (a multiple of 8) in each work-item, `passes` times over: as one stretch if
  * `contiguous` is 1 (CPUs), else side by side with all others (GPUs). `x` is 1, but the compiler does
- * not know: it must not leave out a pass. `sums` gets a vector for each work-item. */
+ * not know that, so it cannot remove a pass. `sums` gets a vector for each work-item. */
 __kernel void read_all(const int each, const int contiguous, const int passes, const REAL x,
                        __global const VEC *restrict from, __global VEC *sums)
 {

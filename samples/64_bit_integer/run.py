@@ -48,7 +48,7 @@ def options():
 
 
 def main(args):
-    # Open the device, and find out what works. With --limits it counts as a smaller device.
+    # Open the device, and find out what works. --limits applies the limits of a smaller one.
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
@@ -58,7 +58,7 @@ def main(args):
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
 
-    # Get the image, and the sums that it must give.
+    # Get the image and its exact sums.
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
     expected = sums.exact(image)
@@ -94,7 +94,7 @@ def main(args):
             cli.built(args, about, {**params, **shape.params()}, {name: kernel})
             continue
 
-        # Make room for the sums: two numbers; without atomics, two for each work-group.
+        # Create the buffer of the sums: two numbers; without atomics, two for each work-group.
         args.progress.at(name, "running")
         rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
         result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
@@ -105,7 +105,7 @@ def main(args):
             result.write(0)  # before the launch, so outside of its time
             return cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
 
-        # Run once and check both sums; only what is right is timed.
+        # Run once and check both sums; a wrong kernel is not timed.
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = sums.Sums(image.size, *map(int, result.read().sum(axis=0)))
@@ -128,7 +128,7 @@ def main(args):
             {**cli.environment(args.sysfs), **measured.machine},
             measured.timing, measured.metrics, found.values(expected, image),
         ), found.array())
-    if args.kernel == "all" and passes and args.caches == "warm":  # which a whole pass leaves
+    if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
     return status

@@ -1,6 +1,6 @@
 /* C = alpha * A * B + beta * C with A and C column-major. B is column-major as well ("NN": neither is
- * transposed) or, with -DNT, row-major ("NT": as a column-major matrix, what is stored is B
- * transposed):
+ * transposed) or, with -DNT, row-major ("NT": seen as column-major, B is
+ * stored transposed):
  *
  *           NN        N                    NT        N
  *                +---------+                    +---------+    A: M x K    B: K x N    C: M x N
@@ -14,28 +14,27 @@
  *     +------+   +---------+         +------+   +---------+
  *        k                              k
  *
- * In NN the sum over k runs along a row of A, with lda elements between neighbours, and down a column
- * of B, where they are neighbours in memory. In NT, for one k, the elements that are needed of A lie
- * next to each other, and so do those of B: a column of A times a row of B adds to every element of
- * the tile.
+ * In NN the sum over k runs along a row of A, whose elements are lda apart, and down a column of B,
+ * whose elements are contiguous. In NT the elements for one k are contiguous in A and in B: a column
+ * of A times a row of B adds to every element of the tile.
  *
  * NDRange: (M / TILE_SIZE_M, N / TILE_SIZE_N) work-items in work-groups of TILE_GROUP_M x
- * TILE_GROUP_N. Each work-item makes a tile of TILE_SIZE_M x TILE_SIZE_N elements of C, and the
+ * TILE_GROUP_N. Each work-item computes a tile of TILE_SIZE_M x TILE_SIZE_N elements of C, and the
  * work-group a block of TILE_GROUP_M * TILE_SIZE_M rows and TILE_GROUP_N * TILE_SIZE_N columns.
  * The tile is strided. With TILE_GROUP_M = 4 and TILE_SIZE_M = 2 the rows of a block belong to
  *
  *     row           0  1  2  3  4  5  6  7
  *     work-item     0  1  2  3  0  1  2  3      not 0 0 1 1 2 2 3 3
  *
- * so what the work-items of dimension 0 read from A and write to C at the same step are neighbours
- * in memory. The code is scalar. A compiler for CPUs may put the work-items of dimension 0 into the
- * lanes of its vectors, and the strided tile makes each of their accesses one plain vector load or
- * store; a tile of neighbouring rows would need a gather. On a GPU the same accesses coalesce. A
- * compiler that keeps work-items apart can take its lanes from the loop over i instead: with
+ * so in each step the work-items of dimension 0 read neighbouring elements of A and write
+ * neighbouring elements of C. The code is scalar. A compiler for CPUs may put the work-items of
+ * dimension 0 into the lanes of its vectors, and the strided tile makes each of their accesses one
+ * plain vector load or store; a tile of neighbouring rows would need a gather. On a GPU the same accesses coalesce. A
+ * compiler that runs work-items one by one can vectorise the loop over i instead: with
  * TILE_GROUP_M = 1 the rows of one tile are neighbours.
  *
- * Must divide: TILE_GROUP_M * TILE_SIZE_M the rows M, TILE_GROUP_N * TILE_SIZE_N the columns N, and
- * TILE_SIZE_K the depth K; NT goes in steps of 1. Nothing is tested here: the host pads the matrices.
+ * TILE_GROUP_M * TILE_SIZE_M must divide M, TILE_GROUP_N * TILE_SIZE_N must divide N, and TILE_SIZE_K
+ * must divide K; in NT it is 1. The kernel tests nothing: the host pads the matrices.
  */
 
 #ifdef cl_khr_fp64
@@ -88,10 +87,10 @@ void gemm(int K, T alpha, __global const T *restrict A, ulong lda,
             sums[j][i] = 0;
 
     /* TILE_SIZE_K columns of A at a time: they stay in registers while j runs over the columns of
-     * the tile, and a sum is fetched and put back once for TILE_SIZE_K products. The loops over j
+     * the tile, and a sum is loaded and stored once for TILE_SIZE_K products. The loops over j
      * and l are unrolled, so that no sum is indexed by a variable and each can live in a register;
-     * the loop over i is left to the compiler as a loop that it may vectorise. With steps of 1, a
-     * tile that is too large for the registers fetches and puts back each sum for every product. */
+     * the loop over i remains a loop that the compiler may vectorise. With steps of 1, a tile that
+     * does not fit in the registers loads and stores each sum for every product. */
     for (int k = 0; k < K; k += TILE_SIZE_K) {
 #pragma unroll
         for (int j = 0; j < TILE_SIZE_N; j++) {

@@ -1,9 +1,9 @@
-"""GEMM, C := alpha*A*B + beta*C, where a CPU's compiler makes SIMD lanes out of work-items.
+"""GEMM, C := alpha*A*B + beta*C, for CPU compilers that vectorise over work-items.
 
 python samples/gemm_intel/run.py                          order 3968, as Intel's sample
 python samples/gemm_intel/run.py -s 1000 --validation     any order; the result is checked
 python samples/gemm_intel/run.py -a double --kernel nt    B row-major, in double precision
-python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group of one: no lanes
+python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group of one: no vectors
 """
 
 import sys
@@ -74,10 +74,11 @@ def main(args):
     args.progress.single()
     tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
 
-    # Draw the inputs as lines in memory: the columns of A, B and C; for nt, the rows of B.
+    # Draw the inputs as lines that are contiguous in memory: the columns of A, B and C; for nt, the
+    # rows of B.
     alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data, nn)
 
-    # Build the kernel for the tiles: only then its own limit is known.
+    # Build the kernel for the tiles. Its own limit is known only then.
     args.progress.at(f"gemm_{args.kernel}", "building")
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
@@ -97,7 +98,7 @@ def main(args):
     for matrix, values in zip(matrices, stored):
         matrix.write(values)
 
-    # Make the result that they must give.
+    # Compute the reference result on the host.
     inputs = operands.turned(lines, nn)
     validation = args.validation or args.check_only or args.duration
     if validation:
@@ -114,7 +115,7 @@ def main(args):
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
-    # Run once. Check that the kernel kept to its buffers and, with --validation, every element.
+    # Run once. Check that all writes were to the buffers and, with --validation, every element.
     args.progress.at(f"gemm_{args.kernel}", "running")
     check = reason = None
     if args.repeat or args.check_only:
@@ -127,7 +128,7 @@ def main(args):
         if not all(matrix.intact() for matrix in matrices):
             reason = "the kernel wrote outside of its buffers"
 
-    # Warm up, then time what is right. Each iteration starts from the same C.
+    # Warm up, then time a right kernel. Each iteration starts from the same C.
     def iterations(watch):
         for _ in range(args.warmup):
             enqueue().wait()
@@ -146,12 +147,12 @@ def main(args):
         found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations,
                                   flop_convention=gemm.FLOP_CONVENTION)
 
-    # Sum up what was measured and what was found, and record it.
+    # Summarise and record the results.
     if found.metrics or not (args.repeat or args.check_only):
         lines = [*texts.summary(found.times, gflop, args.verbose), *found.energy]
         print("\n".join(found.lines(args.verbose) if args.duration else lines))
     if (args.duration or args.energy) and found.metrics and not args.ended:
-        C.write(stored[2])  # many launches went by: once more from the same C
+        C.write(stored[2])  # after many launches: once more from the same C
         enqueue().wait()
     last = first if args.ended else C.read()
     if found.metrics and first.tobytes() != last.tobytes():

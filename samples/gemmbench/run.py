@@ -61,7 +61,7 @@ def main(args):
     others = [meta for meta in kernels if meta.path.parent != metadata.KERNELS]
     args.code_files = [path for meta in others for path in (meta.path, meta.source)]
 
-    # Open the device. With --limits it counts as a smaller one.
+    # Open the device. --limits applies the limits of a smaller one.
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
@@ -111,7 +111,7 @@ def point(args, queue, limits, about, meta):
         save(args, about, meta, "built", None, **report(meta.name, kernel))
         return PASSED
 
-    # Set the arguments. On the device guards lie around each matrix.
+    # Set the arguments. On the device each matrix is between guards.
     operands = matrices.Operands(queue, meta, size, drawn)
     A, B, C = operands.A, operands.B, operands.C
     orders = size[:1] if meta.shape == "n" else (*size, A.ld, B.ld, C.ld)
@@ -132,8 +132,8 @@ def point(args, queue, limits, about, meta):
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
-    # Run once and compare with the reference. Then run it again with other numbers around the
-    # matrices, none of which may go into the result.
+    # Run once and compare with the reference. Then run again with other values around the
+    # matrices, which must not change the result.
     args.progress.at(meta.name, "running")
     upload_s = operands.fill()
     enqueue().wait()
@@ -142,11 +142,11 @@ def point(args, queue, limits, about, meta):
     check = gemm.check(result, *matrices.result_and_bound(drawn, meta, size, args.data, args.eps))
     if check.reason and (left := matrices.unwritten(result, drawn.C)):
         check = replace(check, reason=f"{check.reason}; {left}: are di and dj of {meta.path.name} "
-                        "the rows and columns that a work-item makes?")
+                        "the rows and columns that a work-item computes?")
     reason = "; ".join(filter(None, [check.reason, *outside])) or None
     checked = {"check": check.values((drawn.A, drawn.B, drawn.C), result)}
 
-    # Warm up and time what is right, with an eye on the clocks.
+    # Warm up and time a right kernel, and watch the clocks.
     if not (reason or args.check_only):
         operands.fill()
         timing.settle()
@@ -162,7 +162,7 @@ def point(args, queue, limits, about, meta):
             metrics={**found.metrics, "statistics": rates},
         )
 
-    # Say and record what was found.
+    # Print and record the results.
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
     print(f"  tolerance     {rule}")
     print("\n".join(f"OUTSIDE: {text}" for text in outside)
@@ -190,7 +190,7 @@ def timed(function, *args):
 
 
 def measured(args, found, gflop, copies):
-    """Return the lines on what was measured, and on the machine meanwhile."""
+    """Return the lines on the measurements, and on the machine during them."""
     times, before = found.times, found.machine["before"]
     pin = "not pinned" + ", see --pin" * bool(before["clocks_hz"])
     if args.pin:

@@ -44,7 +44,7 @@ TRANSPOSED = define(
     per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
 )
 
-# 06 to 10: a work-item makes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
+# 06 to 10: a work-item computes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
 _BLOCK = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8}
 _WIDE_BLOCK = {**_BLOCK, "WIDTH": 4}
@@ -259,7 +259,7 @@ ROW_SUMS = define(
     start=_sums_start, groups=_sums_groups,
 )
 
-# 21 to 26: for Mali. A work-item makes M0 x N0 elements of C, or 4 where a parameter is missing. 22
+# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C, or 4 where a parameter is missing. 22
 # to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _TILE, _VECTORS = {"M0": 4, "N0": 4, "UNROLL": 4}, ("M0 % 4 == 0", "N0 % 4 == 0")

@@ -1,4 +1,4 @@
-"""myGEMM: numbered kernels, each with one more idea; checked, timed, and compared.
+"""myGEMM: numbered kernels, each adding one idea; checked, timed, and compared.
 
 python samples/mygemm/run.py                                      order 1024, the best kernel here
 python samples/mygemm/run.py --kernel all                         all kernels, the naive one first
@@ -42,7 +42,7 @@ def options():
 
 
 def main(args):
-    # Open the device. With --limits it counts as a smaller one.
+    # Open the device. --limits applies the limits of a smaller one.
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
@@ -83,7 +83,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         compare.build_only(args, queue, limits, about, results, picked)
         return results
 
-    # Make the inputs, and what they must give.
+    # Make the inputs and the expected results.
     drawn = args.data, args.seed, args.alpha, args.beta
     nearest = device.rounds_to_nearest(queue.device, problem.dtype)
     expected = Expected(*problem[:2], *drawn, nearest, problem.batch)
@@ -104,7 +104,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
             result.contender = Contender(result.name, launcher, events=True, bare=bare)
         result.save_checked(args, expected.inputs, about)
 
-    # Warm up and time what is right, in rounds, with the libraries that are here; then the ceiling.
+    # Warm up and time the right kernels, in rounds with the libraries; then measure the ceiling.
     missing, peak = {}, None
     if not args.check_only:
         missing = compare.beside(args, results, expected, stream, blas)
@@ -139,10 +139,10 @@ def check(built, alpha, stream, expected):
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
-    # Where the kernel wants whole tiles, or A transposed, these are copies, and steps make them.
+    # If the kernel needs whole tiles, or A transposed, these are copies, which `steps` makes.
     A, B, C, before, after = steps.copies(built, stream, beta)
 
-    # Set the arguments. The kernel is this stream's own, since they belong to it.
+    # Set the arguments. They belong to the kernel, so each stream has a kernel of its own.
     (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
     arguments = [
         *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),

@@ -48,7 +48,7 @@ def main(args):
     alpha, beta = np.float32(args.alpha), np.float32(args.beta)
     gemm.require_exact(args.data, args.size, alpha, [beta])
 
-    # Open the device. With --limits it counts as a smaller one.
+    # Open the device. --limits applies the limits of a smaller one.
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     about = device.describe(chosen, limits)
@@ -75,7 +75,7 @@ def main(args):
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
         return cli.built(args, about, params, kernels)
 
-    # Make the result that the kernels must give.
+    # Compute the reference result on the host.
     print("Making the float64 result on the host", flush=True)
     expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
     bound *= args.data != "integer"
@@ -89,7 +89,7 @@ def main(args):
         for buffer, matrix in zip(buffers, inputs):
             buffer.write(matrix)
 
-        # Set the arguments, and the NDRange: a work-item per tile of C, in whole work-groups.
+        # Set the arguments, and the NDRange: one work-item per tile of C, in whole work-groups.
         kernel = cl.Kernel(program, f"sgemm_{name}")
         a, b, c = (buffer.device for buffer in buffers)
         kernel.set_args(*map(np.int32, args.size), alpha, a, b, beta, c)
@@ -114,7 +114,7 @@ def main(args):
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
         found = measuring.Measured()
-        if not (check.reason or args.check_only):  # what is wrong is not timed
+        if not (check.reason or args.check_only):  # a wrong kernel is not timed
             print(measuring.plan(args), flush=True)
             found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
                                       between=between, flop_convention=gemm.FLOP_CONVENTION)

@@ -6,7 +6,7 @@
  *                 K |   | B       |              A: M x K    B: K x N    C: M x N
  *                   |   |         |
  *          K        +---v---------+              The sum over k runs along a row of A,
- *     +---------+   +-------------+              where neighbours are neighbours in memory,
+ *     +---------+   +-------------+              whose elements are contiguous in memory,
  *     |         |   |             |              and down a column of B, where they are
  *   M |---------> A |---o         | C            N floats apart.
  *     |         |   |             |
@@ -22,13 +22,13 @@
  *   sgemm_row4     1 x 4 elements: B is read along its rows
  *   sgemm_tile4x4  4 x 4 elements: each vector of B is used four times
  *
- * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups in which the last two kernels
- * will be launched. A compiler that knows them may give a work-item more registers: a Mali-T860 has
- * 16 for each in groups of 64, but 8 where a group may be larger.
+ * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups of the last two kernels. A compiler
+ * that knows them may give a work-item more registers: a Mali-T860 has 16 for each in groups of 64,
+ * but 8 if a group may be larger.
  *
  * FEW_REGISTERS, if defined, keeps a compiler from loading all eight vectors of a step of
- * sgemm_tile4x4 at once: with them and the four sums a Mali-T860 runs out of its 16 registers. The
- * second half of B's vectors is loaded when the first half has been used.
+ * sgemm_tile4x4 at once: they and the four sums do not fit in the 16 registers of a Mali-T860. The
+ * second half of B's vectors is loaded after the first half has been used.
  */
 
 #ifdef GROUP_X
@@ -43,9 +43,9 @@
 #define HALFWAY()
 #endif
 
-/* Where 4 divides N and K, each row begins on a multiple of 16 bytes, and FLOAT4 can read a vector in
- * one load. vload4 works at any multiple of 4 bytes, so some compilers make four loads of it. Intel's
- * for CPUs, which has an extension of its own, does better with vload4: it makes longer vectors, out of
+/* If 4 divides N and K, each row begins at a multiple of 16 bytes, and FLOAT4 can read a vector in
+ * one load. vload4 works at any multiple of 4 bytes, so some compilers split it into four loads.
+ * Intel's compiler for CPUs (cl_intel_vec_len_hint) does better with vload4: it vectorises over
  * work-items. */
 #define FLOAT4(p) (*(__global const float4 *)(p))
 #ifdef cl_intel_vec_len_hint
@@ -55,7 +55,7 @@
 #endif
 
 /* The last rows and columns, where no whole vector fits: `rows` x `columns` elements of C.
- * Not static: OpenCL C 1.1, which older boards have, does not know the word. */
+ * Not static: OpenCL C 1.1, on older boards, has no static functions. */
 void edge(int rows, int columns, int N, int K, float alpha, __global const float *A,
           __global const float *B, float beta, __global float *C)
 {
@@ -71,7 +71,7 @@ void edge(int rows, int columns, int N, int K, float alpha, __global const float
 
 /* One element of C per work-item, as a dot product of float4 vectors. Four products in one
  * instruction fill the 128-bit registers of a Mali-T600. But only A is read with one load: the four
- * floats of B lie in four rows, and so in four cache lines. */
+ * floats of B are in four rows, and so in four cache lines. */
 __kernel void sgemm_dot4(int M, int N, int K, float alpha, __global const float *restrict A,
                          __global const float *restrict B, float beta, __global float *restrict C)
 {
@@ -116,7 +116,7 @@ void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict
     }
 
     float4 sum = (float4)(0.0f);
-    if (ALIGNED(N, K)) { /* A and B advance: no address is multiplied anew in the loop */
+    if (ALIGNED(N, K)) { /* A and B advance: the loop multiplies no addresses */
         for (int k = 0; k < K; k += 4, A += 4) {
             const float4 a = FLOAT4(A);
             sum += a.x * FLOAT4(B), B += N;

@@ -1,7 +1,7 @@
 /* The sum of an image's pixels and the sum of their squares, as the SDK's sample makes them.
  *
  *   pixels   | p0 p1 .. p7 | p8 .. p15 | ...      one byte each, row after row, `count` of them
- *            work-item 0    work-item 1  ...      8 pixels each, the last one what is left over
+ *            work-item 0    work-item 1  ...      8 pixels each, the last one fewer
  *                  \             |
  *                   +--- atom_add --> sums[0]     sum of p * p
  *                   +--- atom_add --> sums[1]     sum of p
@@ -11,8 +11,8 @@
  * reads one vector only.
  *
  * The idea: vectors of 128 bits, the width of a Mali-T600's registers, and integers of 64 bits.
- * 255 * 255 = 65025 fits 16 bits, so eight squares fit one ushort8. What it costs: two atomic
- * additions per 8 pixels, all of them to the same 16 bytes, so the work-items wait for each other. */
+ * 255 * 255 = 65025 fits 16 bits, so eight squares fit one ushort8. The cost: two atomic additions
+ * per 8 pixels, all to the same 16 bytes, so the work-items wait for each other. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 __kernel void long_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,
@@ -27,7 +27,7 @@ __kernel void long_vectors(__global const uchar *restrict pixels, uint count, ui
     if (count - first >= 8) {
         p = convert_ushort8(vload8(0, pixels + first));
     } else {
-        /* The last pixels, fewer than a vector: one by one, the lanes left over stay 0. */
+        /* The last pixels, fewer than a vector, one by one; the other lanes stay 0. */
         ushort lanes[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         for (uint i = 0; i < count - first; i++)
             lanes[i] = pixels[first + i];

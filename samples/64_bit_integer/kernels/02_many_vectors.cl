@@ -4,21 +4,21 @@
  *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     64 pixels each, row after row
  *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
  *                                                          read neighbours at the same time
- *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
- *                                                          own, which its prefetcher can follow
+ *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core reads its own range,
+ *                                                          which suits its prefetcher
  *
  * NDRange: one dimension, any number of work-items; for work_group in work-groups of 1, 2, 4, ...
  * WORK_GROUP. `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels
- * from 1 to 2^32 - 1; the first work-item adds up the rest, which is no whole vector. `pixels` must
- * lie on a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
+ * from 1 to 2^32 - 1; the first work-item adds up the rest, which is less than a vector. `pixels`
+ * must begin at a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *
- *   many_vectors   An addition in a register costs next to nothing, an atomic one an access to memory.
- *                  So a work-item first adds up all of its vectors by itself, in 16-bit lanes while
- *                  they can hold the sums and in 64-bit integers beyond. It costs two atomic additions
- *                  per work-item, and a GPU wants thousands of those.
- *   work_group     Local memory is near, and the work-items of a group can wait for each other. They
- *                  add up their sums there, as a tree, and one pair of atomic additions is left for
- *                  each work-group:
+ *   many_vectors   An addition in a register is cheap, an atomic addition accesses memory. So a
+ *                  work-item first adds up all of its vectors, in 16-bit lanes as long as they can
+ *                  hold the sums, then in 64-bit integers. The cost is two atomic additions per
+ *                  work-item, and a GPU needs thousands of work-items.
+ *   work_group     Local memory is fast, and the work-items of a group can wait for each other. They
+ *                  add up their sums there, as a tree, which leaves one pair of atomic additions
+ *                  for each work-group:
  *
  *                    scratch     | a | b | c | d | e | f | g | h |
  *                                |a+e|b+f|c+g|d+h|              half as many work-items each time
@@ -47,9 +47,9 @@ uint sum_of_lanes(uint16 v)
 
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, STRETCH of them
  * at most. A lane holds four pixels. They are added up as two halves of 16 bits at once, and squared
- * one by one: then a compiler knows that the factors are small, and x86 has a fast instruction for
- * that. The vectors are read through a pointer and not by vload16 on uchar, which some compilers turn
- * into 16 loads of a byte. */
+ * one by one: so a compiler knows that the factors are small, and can use a fast instruction of x86.
+ * The vectors are read through a pointer and not by vload16 of uchar, which some compilers split into
+ * 16 loads of a byte. */
 uint2 sum_stretch(__global const uint16 *vectors, uint at, uint step, uint end)
 {
     const uint stop = min(end, at + STRETCH * step);
@@ -112,7 +112,7 @@ __kernel void work_group(__global const uchar *restrict pixels, uint count, uint
     const uint local_item = get_local_id(0);
     scratch[local_item] = sum_of_work_item(pixels, count, contiguous);
     for (uint half_size = get_local_size(0) / 2; half_size > 0; half_size /= 2) {
-        /* What is read below was written by another work-item. */
+        /* Values read below were written by another work-item. */
         barrier(CLK_LOCAL_MEM_FENCE);
         if (local_item < half_size)
             scratch[local_item] += scratch[local_item + half_size];

@@ -16,11 +16,11 @@
  * The lanes of the sum are WIDTH columns of C. A vector of A holds WIDTH neighbours in k; each of
  * its elements is multiplied by a vector of B, so no lanes need adding at the end.
  *
- * UNROLL   vectors of A per step: with 2, half as many tests and jumps, and loads that need not
+ * UNROLL   vectors of A per step: with 2, half as many tests and jumps, and loads that do not
  *          wait for each other.
  * DK       if defined, the work-items of a group meet at a barrier after every DK vectors of k. The
- *          result does not need it. It keeps them from drifting apart, so that a vector of B which
- *          one of them has brought into the cache is still there for the others. The number of
+ *          result does not need it. It keeps them together, so that a vector of B which one of
+ *          them has loaded is still in the cache for the others. The number of
  *          chunks depends on n alone, so all work-items reach the same barriers.
  * HALF     if defined, the matrices are of half; alpha, beta and the sums are float. cl_khr_fp16 is
  *          not needed.

@@ -3,15 +3,15 @@
  * C = alpha * A * B^T + beta * C, row-major, B stored transposed ("NT"). NDRange: (n / WIDTH) x n; a
  * work-item makes 1 row by WIDTH columns of C, and WIDTH must divide n.
  *
- * The loop over k runs in whole chunks of DK vectors, and nothing ends it at n. Where the chunk does
- * not divide n, the last one goes on beyond the row: into the next row of A and of B, and behind the
- * last row into whatever lies there.
+ * The loop over k runs in whole chunks of DK vectors and does not stop at n. If the chunk does not
+ * divide n, the last one continues beyond the row: into the next row of A and of B, and after the
+ * last row into other memory.
  *
  *     row i of A      |<------- n ------->|<- the next row ->
  *     chunks          |<------ whole chunks ------->|         n = 96: 32 products too many
  *
  * With DK = 2, as in the unrolled kernels, the chunk is 8 floats. All orders of the paper are
- * multiples of 8, so there the mistake did not show.
+ * multiples of 8, so the mistake did not show.
  */
 
 #ifdef cl_khr_fp64

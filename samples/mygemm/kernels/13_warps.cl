@@ -1,9 +1,9 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
- *       TSN            8 x 4 lanes           WPTN         A work-group makes a tile of C, each of
- *   +----+----+       +--+--+--+--+     +------+------+   its warps a part of that, and each of the
- *   |warp|warp|       |  |  |  |  |     |4 x 4 |4 x 4 |   32 lanes of a warp, pieces of 4 x 4 all
- *   |    |    |       +--+--+--+--+     +------+------+   over the part: WPTM x WPTN elements.
+ *       TSN            8 x 4 lanes           WPTN         A work-group computes a tile of C, each
+ *   +----+----+       +--+--+--+--+     +------+------+   of its warps a part of it, each of the 32
+ *   |warp|warp|       |  |  |  |  |     |4 x 4 |4 x 4 |   lanes of a warp pieces of 4 x 4 all over
+ *   |    |    |       +--+--+--+--+     +------+------+   the part: WPTM x WPTN elements in all.
  *   +----+----+ TSM   |  |  |  |  |            .
  *   |    |    |       +--+--+--+--+     WPTM   .          At each k a lane reads WPTM elements of A
  *   |    |    |            ...          +------+------+   and WPTN of B, four at a time. The same
@@ -11,18 +11,18 @@
  *    tile of C        a warp's part     +------+------+   a warp reads 8 vectors of A and 4 of B
  *                                       what a lane has   that follow each other, no bank twice.
  *
- * A is turned on its way into local memory, as in 10. There are two tiles of A and of B, as in 09.
- * Tiles of C are made in the order
+ * A is transposed on its way into local memory, as in 10. There are two tiles of A and of B, as in
+ * 09. Tiles of C are computed in the order
  *
  *     0  3  6  9       down BAND rows of tiles (here 3) before the next column begins: work-groups
  *     1  4  7  10      that run at the same time read few rows of A and few columns of B, and those
  *     2  5  8  11      stay in the cache.
  *
- * Two ways lead to more work-items where a C has few tiles. With SLICES above 1 a work-group has so
- * many times the work-items: each slice takes other steps of TSK from K, to tiles of its own, and
- * at the end they add up their sums. With SPLITS above 1 so many work-groups share a tile of C:
- * each takes a part of K and stores its sums, which add.cl adds up, always in the same order. All
- * tiles may be shared, or only the last ones, that would leave most of the device without work.
+ * If C has few tiles, two parameters give more work-items. A work-group has SLICES times as many
+ * work-items: each slice takes other steps of TSK from K, with tiles of its own, and at the end they
+ * add up their sums. SPLITS work-groups share a tile of C: each takes a part of K and stores its
+ * sums, which add.cl adds up, always in the same order. All tiles may be shared, or only the last
+ * ones, which would otherwise leave most of the device idle.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
@@ -30,11 +30,11 @@
  * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. WIDTH_A may be 4 where
  * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc.
  *
- * The idea: shapes after what the device is short of. A GPU may start 128 multiplications in a
- * clock and read 32 elements of local memory: the more elements a lane makes, and the more square
- * its part is, the fewer it reads, as long as the sums stay in registers.
+ * The idea: shapes that save what limits the device. A GPU may start 128 multiplications in a clock
+ * and read 32 elements of local memory: the more elements a lane computes, and the more square its
+ * part is, the fewer it reads per product, as long as the sums stay in registers.
  *
- * The cost it removes: local reads, again. For each k a lane issues (WPTM + WPTN) / 4 of them for
+ * The cost it removes: more local reads. For each k a lane issues (WPTM + WPTN) / 4 of them for
  * WPTM * WPTN multiplications: with 16 and 8, 6 for 128, where 10 has 10 for 64. */
 
 #ifdef cl_khr_fp64
@@ -66,7 +66,7 @@
 #define SLICES 1 /* work-items that share the k's of an element of C */
 #endif
 #ifndef BAND
-#define BAND 8 /* rows of tiles that are made together */
+#define BAND 8 /* rows of tiles that are computed together */
 #endif
 #ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of a tile of C */
@@ -81,7 +81,7 @@
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
-#define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be cut, not the last one */
+#define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be shorter, not the last one */
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
@@ -105,9 +105,9 @@
 
 /* Element n of vector f that a work-item fetches. Of A: its row in the tile, and the k of the first
  * one. Of B: its column, and where in a row of the tile column j is kept. Single elements follow
- * from work-item to work-item, so that a warp reads what lies side by side. For the same reason
+ * from work-item to work-item, so that a warp reads contiguous elements. For the same reason
  * columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores them, its neighbours
- * theirs between them. */
+ * store those between them. */
 #if WIDTH_A == 4
 #define ROW(f, n) ((item + (f)*ITEMS) / VECS_K)
 #define K_A (item % VECS_K * 4)
@@ -122,11 +122,11 @@
 #define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
 #endif
 
-/* Load a vector of A, or one of B, from k on. What does not exist is not skipped by a branch, but
- * replaced by what does, and that by 0: a compiler may move a load under a branch down to where its
- * value is used, and then nothing hides its time. With FRONT only the first step of a work-group has
- * such k's, those before `begin`, and gemm() replaces them: so no later step compares anything. With
- * single elements that was slower on an H200; there it is the last step, from `end` on. */
+/* Load a vector of A, or one of B, from k on. An element that does not exist is not skipped by a
+ * branch: another is loaded and replaced by 0. A compiler may move a load under a branch down to where
+ * its value is used, and then nothing hides its latency. With FRONT only the first step of a
+ * work-group has such k's, those before `begin`, and gemm() replaces them, so that later steps compare
+ * nothing. With single elements this was slower on an H200; there it is the last step, from `end`. */
 VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
 {
 #if FRONT
@@ -157,7 +157,7 @@ VEC load_b(__global const REAL *B, const int ldb, const int k, const int begin, 
 #endif
 }
 
-/* Put this work-item's vectors into the tiles, those of A turned: elements below each other. */
+/* Store this work-item's vectors in the tiles, those of A transposed. */
 void put(__local VEC *tiles, const VEC *a, const VEC *b, const int item)
 {
     __local REAL *as = (__local REAL *)tiles, *bs = (__local REAL *)&tiles[TSK * VECS_M];
@@ -245,14 +245,14 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
 
-    /* The lane's first vectors in the rows of the tiles. Lanes n and n ^ 1 want the same one of A,
-     * lanes n and n ^ 2 of B: so a GPU by NVIDIA serves twice as many lanes at a time. */
+    /* The lane's first vectors in the rows of the tiles. Lanes n and n ^ 1 need the same one of A,
+     * lanes n and n ^ 2 of B: so an NVIDIA GPU serves twice as many lanes at a time. */
     const int lane = item % LANES, warp = item / LANES;
     const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane / 2 % LANES_M;
     const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane % 2 + lane / (2 * LANES_M) * 2;
 
     /* What it fetches: rows of A and, of rows of B, columns. Those that do not exist are replaced
-     * by the last one. What comes of them is not stored. */
+     * by the last one; their results are not stored. */
     __global const REAL *rows[FETCH_A][4 / WIDTH_A];
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++)
@@ -296,12 +296,12 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     put(now, a_next, b_next, item);
 
     for (int k0 = k_first; k0 < end; k0 += STEP) {
-        FETCH(a_next, b_next, FRONT ? min(k0 + STEP, k_last) : k0 + STEP) /* the last in vain */
+        FETCH(a_next, b_next, FRONT ? min(k0 + STEP, k_last) : k0 + STEP) /* the last one is unused */
         /* All have put what is read below, and used what is overwritten below. */
         barrier(CLK_LOCAL_MEM_FENCE);
         __local const VEC *a_tile = now + at_m, *b_tile = now + TSK * VECS_M + at_n;
 
-        /* Unrolled in full, so that the compiler can read the vectors of the next k while it
+        /* Fully unrolled, so that the compiler can read the vectors of the next k while it
          * multiplies those of this one. */
 #pragma unroll
         for (int k = 0; k < TSK; k++) {
@@ -330,7 +330,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     }
 
 #if SLICES > 1
-    /* The first slice adds up the sums, a row of them at a time, in the place of the tiles. */
+    /* The first slice adds up the sums, a row of them at a time, in the memory of the tiles. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */

@@ -1,4 +1,4 @@
-/* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j]; made by
+/* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j], with
  * matrix units, which multiply numbers of half the bits.
  *
  *   float32     |s|exponent|    23 bits of fraction    |
@@ -6,12 +6,12 @@
  *   two float16      2^e * (     big      +  small / 2^11 )      11 bits each
  *
  *   A * B  =  big * big  +  (small * big + big * small) / 2^11  +  small * small / 2^22
- *            one product            two products              not made: below 2^-22 of the first
+ *            one product            two products              omitted: below 2^-22 of the first
  *
  * A float16 has 5 bits of exponent, a float32 8. So each row of A and each column of B, a "line"
  * below, is scaled by the power of 2 that brings its largest element to 2^14 .. 2^15, and C is
- * scaled back. Both are exact. split() does it, and leaves the parts in the order in which gemm()
- * wants them, with zeros where a tile hangs over:
+ * scaled back. Both are exact. split() does it, and stores the parts in the order in which gemm()
+ * reads them, with zeros where a tile hangs over:
  *
  *   work    | panels of A | panels of B | e of each row of A | e of each column of B |
  *
@@ -23,9 +23,9 @@
  *           +---------------+          +--------------+            +----------------+
  *
  * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
- * them on their way into local memory, and scales each slab by powers of 2 of its own. A line is then
- * split once for each tile that wants it, and not once for all. But one launch is enough, and nothing
- * is written to be read again: that is faster where A, B or C is small, or C has few tiles. Sums over
+ * them on their way into local memory, and scales each slab by its own powers of 2. A line is then
+ * split once for each tile that needs it, instead of once. But one launch is enough, and no parts are
+ * written to global memory: that is faster if A, B or C is small, or C has few tiles. Sums over
  * slabs are not scaled, so they overflow where those of any float32 kernel do.
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
@@ -33,19 +33,19 @@
  * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
  * work-items 8 * TSM and 8 * TSN.
  *
- * The idea: three products by a unit that is many times as fast.
+ * The idea: three products on a unit that is many times as fast as one product elsewhere.
  *
- * The error: big and small keep 22 or 23 bits of 24. The unit truncates sums where it should round
- * them, which adds up over K: it sums up two steps of 16, ordinary additions the rest. An element
- * below 2^-28 of the largest one of its line loses bits. That is accepted as long as it costs no
- * more than a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line with
- * smaller elements (beside 0), or with Inf or NaN, does not fit, nor does any if K < 8: its tiles
- * are made by plain multiplications. With PART_BITS 32 parts are tf32, which has 11 bits and the
+ * The error: big and small keep 22 or 23 bits of 24. The unit truncates sums instead of rounding
+ * them, and these errors add up over K: so it sums up two steps of 16, ordinary additions the rest.
+ * An element below 2^-28 of the largest one of its line loses bits. That is accepted as long as it
+ * costs no more than a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line
+ * with smaller elements other than 0, or with Inf or NaN, does not fit; none fits if K < 8. Its tiles
+ * are computed by float32 multiplications. With PART_BITS 32 parts are tf32, which has 11 bits and the
  * exponent of float32: lines fit down to 2^-100, but the unit takes twice as long.
  *
- * The cost it removes: multiplications. What is left is to feed the unit: cp.async copies panels
- * meanwhile, ldmatrix hands a warp four matrices at a time, and nothing is converted or turned.
- * K may be shared, as in 13. Where all tiles are, each part of a line has an exponent of its own.
+ * The cost it removes: multiplications. The unit must only be fed: cp.async copies panels in the
+ * background, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
+ * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
  * ldmatrix, mma, shuffles and conversions as functions; PART_BITS, of a part in memory; and STAGES,
@@ -59,14 +59,14 @@
 #define WARP_N 64 /* columns of C for a warp */
 #endif
 #ifndef BAND
-#define BAND 8 /* rows of tiles that are made together, as in 13 */
+#define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #endif
 
 #define ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)
 #define PIECES_M (WARP_M / 16) /* pieces of 16 x 8 elements of C, of which each lane holds 4 */
 #define PIECES_N (WARP_N / 8)
 #if SPLITS == 1 && WARP_N > 32
-#define LAST(slab) K /* else NVIDIA's compiler, short of registers, spills some */
+#define LAST(slab) K /* otherwise NVIDIA's compiler runs out of registers and spills */
 #else
 #define LAST(slab) min((slab)*SLAB, K)
 #endif
@@ -93,8 +93,8 @@
 #define TIMES_SCALES(m, n)
 #endif
 
-/* Sum up by plain multiplications what a lane has of a tile, from row i and column j on. Beyond the
- * edge of C the last row and column are read. */
+/* Compute a lane's elements of a tile by float32 multiplications, from row i and column j on.
+ * Beyond the edge of C the last row and column are read. */
 void plain_sums(float4 sums[PIECES_M][PIECES_N], const int M, const int N, const int K,
                 __global const float *A, const int lda, __global const float *B, const int ldb,
                 const int i, const int j)
@@ -198,20 +198,20 @@ void gemm(const int M, const int N, const int K, const float alpha,
     OF_BATCH(work);
     const layout at = layout_of(M, N, K, work, PARTS > 1 ? split : 0);
 
-    /* A line that does not fit leaves the tile to plain multiplications, and no slab after. */
+    /* If a line does not fit, float32 multiplications compute the tile, and no slab follows. */
     if (item == 0)
         unfit = 0;
     barrier(CLK_LOCAL_MEM_FENCE); /* it is 0 before any work-item sets it */
     for (int n = item; n < TSM + TSN; n += ITEMS)
         if ((n < TSM ? at.e_a[i0 + n] : at.e_b[j0 + n - TSM]) == UNFIT)
             unfit = 1;
-    barrier(CLK_LOCAL_MEM_FENCE); /* all have set it that do */
+    barrier(CLK_LOCAL_MEM_FENCE); /* every work-item that sets it has done so */
     const int fits = !unfit, slabs = fits ? end - begin : 0;
     if (!fits)
         plain_sums(sums, M, N, LAST(end) - begin * SLAB, A + begin * SLAB, lda,
                    B + begin * SLAB * (size_t)ldb, ldb, i, j);
 
-    /* All stages but one are under way at any time. */
+    /* At any time all stages but one are being copied. */
     const size_t step_a = at.lines_a * (size_t)8, step_b = at.lines_b * (size_t)8;
     __global const uint4 *a = at.a + begin * step_a + i0 * (size_t)8 + item;
     __global const uint4 *b = at.b + begin * step_b + j0 * (size_t)8 + item;
@@ -223,8 +223,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
     }
 #endif
 
-    /* The rows that this lane names to ldmatrix. A: two strips of one chunk, two of the next. B:
-     * two chunks of the big part, two of the small one. */
+    /* The rows whose addresses this lane gives to ldmatrix. A: two strips of one chunk, two of the
+     * next. B: two chunks of the big part, two of the small one. */
     const int row_a = warp_m * 8 + lane / 8 % 2 * STRIP + lane / 16 * 8 + lane % 8;
     const int row_b = (TSM + warp_n) * 8 + lane / 16 * PART + lane % 16;
     int now = DIRECT, next = STAGES - 1 - DIRECT;
@@ -249,7 +249,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
             copy_slab(stages + next * STAGE + item, a + ahead * step_a, b + ahead * step_b);
         COMMIT;
 #endif
-        /* A slab in which a line does not fit is left to plain multiplications. */
+        /* If a line of a slab does not fit, float32 multiplications compute the slab. */
 #if DIRECT
         if (slab >= 0 && unfit[now] == slab) {
             const int at = SLAB_AT(slab) * SLAB;

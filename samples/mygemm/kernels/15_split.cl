@@ -1,22 +1,22 @@
-/* Parts of float32 numbers for 15_warpgroups.cl, before which it stands behind nvidia.cl: big and
- * small ones of 16 bits, as in 14, in the order in which warpgroups take them.
+/* Parts of float32 numbers for 15_warpgroups.cl; compiled between nvidia.cl and that file. Big and
+ * small parts of 16 bits, as in 14, in the order in which warpgroups read them.
  *
  *   work    | panels of A | panels of B | e of each row of A | scale of each column of B and KC |
  *   panel   | k = 0 .. 31 of all lines | k = 32 .. 63 of all lines | ...       slabs
  *   slab    | line 0 | line 1 | ...                                            128 bytes each
  *   line    | big, chunks 0 .. 3 of 8 k's | small, chunks 0 .. 3 |             16 bytes each
  *
- * Chunk c of line l lies at c ^ l % 8, where the matrix units look for it without bank conflicts.
+ * Chunk c of line l lies at c ^ l % 8, where the matrix units read it without bank conflicts.
  * Panels have zeros where a tile of C hangs over.
  *
  * NDRange: one dimension. A work-group of 256 has 256 / ROW_ITEMS rows of A, or 256 / COLUMN_ITEMS
- * columns of B and KC k's. A row has one exponent. A column has another one in each KC: so B is read
- * once, and neighbours read neighbours.
+ * columns of B and KC k's. A row has one exponent, a column one for each KC: so B is read once, and
+ * neighbours read neighbours.
  *
  * The matrix unit truncates. On an H200 a sum of KC products of one sign comes out too small by about
  * 1.5 * LOST times 2^-23 of it, and one of products of both signs by half of that. The scales of B
- * make up for LOST, but not where all of a column have 11 bits, as small whole numbers do: their sums
- * are exact, and stay so. */
+ * compensate LOST, except for columns whose elements all have at most 11 bits, such as small whole
+ * numbers: their sums are exact. */
 
 #ifndef KC
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
@@ -46,7 +46,7 @@
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST (KC * 3 / 128) /* of 2^23: what a sum is made larger by, see above */
+#define LOST (KC * 3 / 128) /* units of 2^-23 by which a sum is increased, see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -164,7 +164,7 @@ void split(const int M, const int N, const int K, const float alpha,
     __global const float *from = of_a ? A + line * (size_t)lda : B + line;
     __global uint4 *to = (of_a ? at.a : at.b) + line * (size_t)LINE;
     const int depth = line < (of_a ? M : N) ? K : 0, aligned = of_a && lda % 4 == 0;
-    /* Where nothing is missing, all loads are under way at once. */
+    /* If no element is missing, all loads are in flight at once. */
     const int count = of_a ? KEPT_A : KEPT_B;
     const int whole = depth >= 8 * (first + (count - 1) * sharers + 1);
     float4 kept[2 * KEPT], x[2];
@@ -204,7 +204,7 @@ void split(const int M, const int N, const int K, const float alpha,
     barrier(CLK_LOCAL_MEM_FENCE); /* the range of the line, which the first one found */
     range = ranges[in_group];
 
-    /* How far is it from the largest element to the smallest? The exponent of Inf, NaN is 128. All
+    /* The range from the largest element to the smallest. The exponent of Inf, NaN is 128. All
      * below 2^-126 count as the smallest that there is. */
     const uint smallest = 0 - range.s1;
     const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;

@@ -1,5 +1,5 @@
-/* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j]; made of
- * float16 parts as in 14, by the matrix units of NVIDIA's Hopper, which take them out of local
+/* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j], from
+ * float16 parts as in 14, with the matrix units of NVIDIA's Hopper, which read them from local
  * memory.
  *
  *   a work-group            local memory: a ring of STAGES             warpgroups 1 and 2
@@ -11,23 +11,23 @@
  *
  *   slab    32 k's of 128 rows of A, and of 128 columns of B: see 15_split.cl
  *
- * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each makes one
+ * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each computes one
  * tile of C after the other, of 128 x 128, whole or not.
  *
- * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers while the warpgroup goes on, and
- * reads both out of local memory. A warpgroup that does nothing else keeps the ring full: one
- * work-item of it starts copies of 16 KiB. Who waits, waits at the barrier of one stage: the others
- * go on. Registers go to those who need them, for 64 rows x 128 columns of sums.
+ * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers in the background, and reads both
+ * from local memory. One warpgroup only keeps the ring full: one of its work-items starts copies of
+ * 16 KiB. A warpgroup waits at the barrier of one stage; the others continue. The copying warpgroup
+ * gives registers to the other two, for 64 rows x 128 columns of sums each.
  *
- * The error: as in 14. The unit truncates, so it sums up no more than KC products; ordinary additions
- * sum up the rest. Each of its sums gets the scale of its column in these KC, and the row its own at
- * the end. Where a range is too wide, the scale is NaN, or the exponent UNFIT. What is not finite in
- * the end is made once more by plain multiplications: so are lines with Inf or NaN, columns with
- * elements beyond 2^95, and everything if K < 8.
+ * The error: as in 14. The unit truncates, so it sums up at most KC products; ordinary additions sum
+ * up the rest. Each of its sums is scaled for its column in these KC, and at the end for its row. If
+ * a range is too wide, the scale is NaN, or the exponent UNFIT. Elements that are not finite at the
+ * end are computed again by float32 multiplications: those of lines with Inf or NaN, of columns with
+ * elements beyond 2^95, and all if K < 8.
  *
  * The cost it removes: 14's reads of local memory into registers, ldmatrix, and its barriers.
  *
- * K may be shared, as in 13: the last tiles, which would not give work to all work-groups.
+ * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups.
  *
  * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and 15_split.cl
  * before it. */
@@ -36,14 +36,14 @@
 #define STAGES 4 /* slabs in local memory */
 #endif
 #ifndef BAND
-#define BAND 8 /* rows of tiles that are made together, as in 13 */
+#define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #endif
 
 #define STAGE ((TSM + TSN) * LINE) /* uint4 of a slab of a tile */
 #define SLOTS (STAGES + 1)         /* for scales, each of TSN */
 #define DEPTH (KC / SLAB)          /* slabs of a sum */
 
-/* What a work-group makes at a time: a tile of C, or a part of it. */
+/* What a work-group computes at a time: a tile of C, or a part of it. */
 typedef struct {
     int i0, j0;     /* its first row and column of C */
     int begin, end; /* its slabs */
@@ -100,7 +100,7 @@ void fill(__local uint4 *stage, __local float *slot, __local ulong *full, const 
               16 * TSN * LINE, full);
 }
 
-/* Sum up by plain multiplications what a work-item has of a tile, from row i and column j on.
+/* Compute a work-item's elements of a tile by float32 multiplications, from row i and column j on.
  * Beyond the edge of C the last row and column are read. */
 void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
                 const int lda, __global const float *B, const int ldb, const int i, const int j)
@@ -161,7 +161,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
         }
         show_barriers();
     }
-    barrier(CLK_LOCAL_MEM_FENCE); /* nobody uses the others before they are made */
+    barrier(CLK_LOCAL_MEM_FENCE); /* no work-item uses the barriers before they exist */
 
     /* All run through the same jobs and slabs, each at its own pace. */
     int stage = 0, slot = 0;
@@ -204,7 +204,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
                 const matrix a = MATRIX(ring, stage * STAGE + half_of_tile * 64 * LINE);
                 const matrix b = MATRIX(ring, stage * STAGE + TSM * LINE);
                 const int add = slab > begin;
-                BEGIN_PRODUCTS; /* 2 is 16 k's further, 4 is the small part */
+                BEGIN_PRODUCTS; /* 2: 16 k's further; 4: the small part */
                 MULTIPLY(low, a, b + 4, add);
                 MULTIPLY(low, a + 4, b, 1);
                 MULTIPLY(high, a, b, add);
@@ -230,7 +230,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
             }
         }
 
-        /* What did not fit is NaN, and Inf what is beyond the range of float32. */
+        /* Elements that did not fit are NaN, those beyond the range of float32 Inf. */
         int fits = e[0] != UNFIT && e[1] != UNFIT;
 #pragma unroll
         for (int s = 0; s < 64; s++)

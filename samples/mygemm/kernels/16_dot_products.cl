@@ -14,15 +14,14 @@
  *     +------------------+   +---+     at the end, always in the same order.
  *
  * NDRange: work-groups of (LANES, 1). Dimension 0 has one for each column of C, dimension 1 any
- * number of them: each takes an even share of the rows. LANES must be a power of two. M, N and K may
+ * number of them: each takes an equal share of the rows. LANES must be a power of two. M, N and K may
  * be any number from 1 up.
  *
- * The idea: a matrix by a vector uses each element of A once, so nothing that the other kernels do to
- * use it again helps. The memory sets the pace, and all that counts is to read A once, in long runs,
- * with much on its way at a time.
+ * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
+ * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
  *
- * The cost it removes: tiles. A tile of C that is one column wide leaves most of a work-group without
- * work, and packing A for a single use is a second journey through memory. */
+ * The cost it removes: tiles. With a tile of C one column wide, most of a work-group is idle, and
+ * packing A for a single use reads and writes it once more. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -97,7 +96,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     B += j;
 
     for (int i = i0; i < i1; i += ROWS) {
-        __global const REAL *rows[ROWS]; /* what is missing at the end is the last row again */
+        __global const REAL *rows[ROWS]; /* rows beyond the end repeat the last one */
         VEC sums[ROWS];
         REAL rest[ROWS];
 #pragma unroll

@@ -15,13 +15,13 @@
  * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 one for
  * each row of C. WIDTH * LANES must divide NC. M, N and K may be any number from 1 up.
  *
- * The idea: B is read once, and along its rows, where dot products would go down its columns. A CPU
+ * The idea: B is read once and along its rows; dot products would read its columns. A CPU
  * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
  * that a sum is loaded and stored once for UNROLL products. A GPU keeps a sum in a register of each
- * work-item. It needs more work-items than C has columns, and takes them from K: the slices.
+ * work-item. It needs more work-items than C has columns: the slices of K.
  *
- * The cost it removes: steps from page to page. A column of B has each of its elements in a row of
- * its own. */
+ * The cost it removes: a new page for each element. The elements of a column of B are in different
+ * rows. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -1,7 +1,7 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
  *              N0
- *          +--------+                  A work-item makes a tile of M0 x N0 elements of C. In a step
+ *          +--------+                  A work-item computes M0 x N0 elements of C. In each step
  *        4 | [bbbb] |                  it loads a vector of 4 elements of each of its M0 rows of A,
  *          | [bbbb] |                  and for each of 4 k's the N0 elements of that row of B.
  *     4    +--------+
@@ -10,18 +10,18 @@
  *  |[aaaa]| |[oooo]| M0                row of B lie LANES vectors apart, so that neighbours always
  *  +------+ +------+                   read neighbours.
  *
- * NDRange: (N / N0, M / M0) work-items in work-groups of LANES x ROWS, rounded up to whole ones; what
- * lies outside of C returns at once. LANES * N0 must divide N, M0 M, 4 K, and 4 N0 and the leading
+ * NDRange: (N / N0, M / M0) work-items in work-groups of LANES x ROWS, rounded up to whole ones;
+ * work-items outside of C return at once. LANES * N0 must divide N, M0 M, 4 K, and 4 N0 and the leading
  * dimensions: the host copies and pads the matrices.
  *
- * The idea: what a Mali is made of. It has no local memory of its own, that is main memory like all
- * the rest; so a copy there and the barriers after it cost time and bring nothing, and kernels 2 to
- * 10 lose by what they gain elsewhere. It has few registers, 64 of 32 bits for a work-item, and runs
- * twice as many work-items where 32 are enough: a tile of 8 x 8 does not fit. And each load is a
- * message to a unit that takes one in a clock, however wide it is: so all are 16 bytes wide.
+ * The idea: fit the hardware of a Mali. Its local memory is main memory, so a copy there and the
+ * barriers after it only cost time: what kernels 2 to 10 gain elsewhere slows them down here. It has
+ * few registers, 64 of 32 bits for a work-item, and runs twice as many work-items if 32 are enough:
+ * a tile of 8 x 8 does not fit. Each load is a message to a unit that accepts one in a clock, of any
+ * width: so all are 16 bytes wide.
  *
- * The cost it removes: messages. 11 with tiles of 4 x 4 has the same loads, but works out an address
- * by a multiplication for each. Here pointers go on by what is constant in the loop. */
+ * The cost it removes: address arithmetic. 11 with tiles of 4 x 4 has the same loads, but computes
+ * each address with a multiplication. Here pointers advance by constants of the loop. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -78,8 +78,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
             sums[m][n] = 0;
 
     for (int k0 = 0; k0 < K; k0 += 4) {
-        /* The vectors are read through pointers: vload4 promises no alignment, and some compilers
-         * make four loads of it. */
+        /* The vectors are read through pointers: vload4 assumes no alignment, and some compilers
+         * split it into four loads. */
         VEC a[M0];
 #pragma unroll
         for (int m = 0; m < M0; m++)

@@ -1,8 +1,8 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
  *                 LANES * N0
- *             +----------------+        A and B are copied first, into the order in which they will be
- *           K |>>>>>>>>>>>>>>>>|        read: A in panels of M0 rows, column after column, B in panels
+ *             +----------------+        A and B are copied first, in the order in which they are read:
+ *           K |>>>>>>>>>>>>>>>>|        A in panels of M0 rows, column after column, B in panels
  *             |>>>>>>>>>>>>>>>>|        of LANES * N0 columns, row after row.
  *             +----------------+
  *       K     +----+----+--            A: M0 = 4, K = 3         B: LANES * N0 = 4, K = 2
@@ -16,7 +16,7 @@
  * apart. 4 must divide M0 and N0, and UNROLL must be a power of two.
  *
  * `work` holds A with M rounded up to M0 and K to UNROLL, then B with K rounded up to UNROLL and N to
- * LANES * N0; what the matrices do not have is 0. It lies on a multiple of 4 elements.
+ * LANES * N0; elements outside of the matrices are 0. It begins at a multiple of 4 elements.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / UNROLL) * UNROLL,
  * ceil(M / M0)), pack_b (ceil(N / (LANES * N0)) * LANES * N0 / 4, ceil(K / UNROLL) * UNROLL) in groups
@@ -24,14 +24,14 @@
  * other constraints: work-items outside of C return at once; at its edges only elements of C are
  * written.
  *
- * The idea: one pointer for all. Where the rows of a tile are lda elements apart, each has an address
- * of its own to compute and keep. In a panel, what comes next follows what came before, and the
- * distances are constants.
+ * The idea: one pointer for all. If the rows of a tile are lda elements apart, each needs an address
+ * of its own. In a panel, elements are contiguous in the order of their use, and distances are
+ * constants.
  *
- * The cost it removes: registers, and the integer arithmetic of addresses. With 32 registers in the
- * place of 60, a Mali of the Bifrost or Valhall generation runs twice as many work-items, to hide the
- * time that memory takes. A vector of A is four rows of one column here, so that the next four k's
- * need not be kept. The copies cost M * K + K * N elements, next to nothing beside M * N * K. */
+ * The cost it removes: registers, and the integer arithmetic of addresses. With 32 registers instead
+ * of 60, a Mali of the Bifrost or Valhall generation runs twice as many work-items, which hide the
+ * latency of memory. A vector of A is four rows of one column here, so that the next four k's need no
+ * registers. The copies move M * K + K * N elements, few compared with M * N * K. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -21,13 +21,13 @@
  * ceil(M / M0)) in groups of LANES x ROWS. There are no other constraints: work-items outside of C
  * return at once, and at its edges only elements of C are written.
  *
- * The idea: a GPU has a second way to its memory. Images go through the texture unit, which has a
- * cache of its own, computes the address from two coordinates, and on a Mali takes 2 to 8 pixels
- * while the load/store unit takes one vector. With A from the one and B from the other, both work.
+ * The idea: a GPU has a second path to memory. Images are read through the texture unit, which has
+ * its own cache, computes the address from two coordinates, and on a Mali reads 2 to 8 pixels while
+ * the load/store unit reads one vector. With A through one and B through the other, both are busy.
  *
- * The cost it removes: half of the messages to the load/store unit, which were as many as the
- * arithmetic had time for or more. It has no use on CPUs: they have no such unit, and what an image
- * is for on other devices is a function call there. */
+ * The cost it removes: half of the messages to the load/store unit, which took as long as the
+ * arithmetic or longer. CPUs gain nothing: they have no texture unit, and each read of an image is a
+ * function call. */
 
 #ifndef M0
 #define M0 4 /* rows of C for each work-item */

@@ -21,13 +21,13 @@
  * are no other constraints: work-items outside of C return at once, and at its edges only elements
  * of C are written.
  *
- * The idea: no address at all. All reads of the loop are pixels, by two coordinates that the texture
- * unit makes an address of. It has nothing to wait for but that one unit, which on a Mali since the
- * Valhall generation takes 4 to 8 pixels while the load/store unit would take one vector.
+ * The idea: no addresses. All reads of the loop are pixels, and the texture unit computes their
+ * addresses from two coordinates. The loop waits for that unit only, which on a Mali since the Valhall
+ * generation reads 4 to 8 pixels while the load/store unit reads one vector.
  *
  * The cost it removes: the load/store unit's share. With tiles of 4 x 4, two messages feed 16
  * multiplications and additions: then a Valhall waits for its arithmetic, not for loads. A Bifrost
- * takes two pixels at a time only, and gains as much by tiles of 4 x 8 in 23. */
+ * reads only two pixels at a time, and gains as much from tiles of 4 x 8 in 23. */
 
 #ifndef M0
 #define M0 4 /* rows of C for each work-item */

@@ -23,10 +23,9 @@
  * are no other constraints.
  *
  * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
- * instruction. But a sum in half precision has 11 bits and ends at 65504. So only CHAIN products in
- * a row are added up in half precision, and what comes of them in float32: two kinds of sums, for
- * which a tile of 4 x 4 leaves registers. With CHAIN 0 all is float32: exact products, at half the
- * speed.
+ * instruction. But a sum in half precision has 11 bits and is at most 65504. So only CHAIN products
+ * are added up in half precision, and these sums in float32. A tile of 4 x 4 leaves registers for
+ * both. With CHAIN 0 all is float32: exact products, at half the speed.
  *
  * The cost it removes: half of the memory, half of the messages, as a pixel serves two k's, and half
  * of the instructions. */

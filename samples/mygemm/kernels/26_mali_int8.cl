@@ -1,4 +1,4 @@
-/* C = alpha * A * B + beta * C for integers, A and B of 8 bits and all else of 32, row-major: element
+/* C = alpha * A * B + beta * C for integers, A and B of 8 bits, all others of 32, row-major: element
  * (i, j) of a matrix is at [i * ld + j].
  *
  *                 LANES pixels
@@ -8,9 +8,9 @@
  *              +----+----+----+----+     A is packed in panels of M0 rows: for every four k's, a uint
  *      K / 4   +----+----+----+----+     of each row.
  *     +----+   |oooo|    |    |    |
- *  M0 |vvvv|   |oooo|    |    |    |     A work-item makes a tile of M0 x 4 elements of C. For every
+ *  M0 |vvvv|   |oooo|    |    |    |     A work-item computes M0 x 4 elements of C. For every
  *     |vvvv|   |oooo|    |    |    |     four k's it reads M0 / 4 vectors of its panel of A and one
- *     +----+   +----+----+----+----+     pixel of B, and makes 4 * M0 dot products of them.
+ *     +----+   +----+----+----+----+     pixel of B, and computes 4 * M0 dot products of them.
  *
  * 4 must divide M0, and UNROLL must be a power of two. `work` holds A with M rounded up to M0 and K to
  * 4 * UNROLL, a byte for each element, and lies on a multiple of 16 bytes. `b_image` is CL_RGBA,
@@ -22,13 +22,13 @@
  * ceil(M / M0)) in groups of LANES x ROWS. Nothing must divide anything else. C is exact while it is
  * within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product is at most 2^14.
  *
- * The idea: small numbers, four at a time. A neural network's weights may be bytes, and a GPU since
- * Mali's Valhall generation has an instruction that multiplies two vectors of four bytes element by
- * element and adds the four products up, in the time of a single multiplication.
+ * The idea: small numbers, four at a time. The weights of a neural network may be bytes, and a Mali
+ * since the Valhall generation has an instruction that multiplies two vectors of four bytes element
+ * by element and adds up the four products, in the time of a single multiplication.
  *
- * The cost it removes: memory, a quarter of float32's, and arithmetic where that instruction exists:
- * cl_khr_integer_dot_product names it. Elsewhere plain OpenCL C says the same, and a compiler may do
- * well with it, or, as on Bifrost, take longer than for floats. */
+ * The cost it removes: memory, a quarter of float32's, and arithmetic if that instruction exists
+ * (cl_khr_integer_dot_product). Without it the same is written in plain OpenCL C; this may be fast, or,
+ * as on Bifrost, slower than float32. */
 
 #ifndef M0
 #define M0 4 /* rows of C for each work-item */

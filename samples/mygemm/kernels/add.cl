@@ -1,13 +1,14 @@
-/* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share: for
- * kernels 13 and 14, after them.
+/* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share:
+ * launched after kernels 13 to 15.
  *
  *   parts | part 0 of each of the last tiles, TSM x TSN elements, row-major | part 1 | ...
  *
- * `shared` tiles, the last ones in the order in which 13 makes them, have SPLITS parts each. They
- * are added up in an order that only SPLITS decides: the same result in each run, bit for bit.
+ * `shared` tiles, the last ones in the order of 13, have SPLITS parts each. The order in which
+ * they are added up depends only on SPLITS: every run gives the same bits.
  *
  * NDRange: one dimension, ADDERS work-items for each 4 elements that follow each other in a row of
- * a part, in work-groups of ITEMS. One takes each ADDERS-th part; then halves add up with halves. */
+ * a part, in work-groups of ITEMS. Each adds up every ADDERS-th part; then halves are added to
+ * halves. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -26,7 +27,7 @@
 #define TSN 64 /* columns of a tile of C */
 #endif
 #ifndef BAND
-#define BAND 8 /* rows of tiles that are made together */
+#define BAND 8 /* rows of tiles that are computed together */
 #endif
 #ifndef SPLITS
 #define SPLITS 2 /* parts of a tile */
@@ -67,7 +68,7 @@ void add(const int M, const int N, const REAL alpha, const REAL beta, __global R
             sums[item] = sum = sum + sums[item + half_size * VECS];
     }
 
-    /* Where in C it belongs: the tile, and within it. */
+    /* Its place in C: the tile, and the element in it. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     const int tile = tiles_m * tiles_n - shared + (int)(at / TILE), v = at % TILE;
     const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);

@@ -1,9 +1,9 @@
-/* Instructions of NVIDIA's Hopper GPUs as functions, for 15_warpgroups.cl, before which it stands
- * behind nvidia.cl. A warpgroup is 128 work-items, four warps that follow each other.
+/* Instructions of NVIDIA's Hopper GPUs as functions, for 15_warpgroups.cl; it is compiled between
+ * nvidia.cl and that file. A warpgroup is 128 work-items, four warps that follow each other.
  *
- * NVIDIA's OpenCL compiles for sm_90. The matrix unit of a warpgroup is a part of sm_90a, for which
- * no build option asks. So its instructions stand behind //@, in a comment of PTX. The program's
- * binary is PTX as well: common/ptx.py opens the comments there and names the right target. */
+ * NVIDIA's OpenCL compiles for sm_90. The matrix unit of a warpgroup is a part of sm_90a, which no
+ * build option selects. So its instructions follow //@, in a comment of PTX. The program's binary is
+ * PTX as well: common/ptx.py turns these comments into instructions and sets the target. */
 
 /* A barrier in local memory. A phase of it ends with the last of `count` arrivals and the last of
  * the bytes that are expected; the next phase begins. Phases are counted modulo 2. */
@@ -12,7 +12,7 @@ void init_barrier(__local ulong *barrier, uint count)
     __asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(PLACE(barrier)), "r"(count)
                    : "memory");
 }
-/* Show barriers that were made to the others, and to the unit that copies. */
+/* Make new barriers visible to the other work-items and to the unit that copies. */
 void show_barriers(void)
 {
     __asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::
@@ -28,7 +28,7 @@ void arrive_expecting(__local ulong *barrier, uint bytes)
                    "r"(bytes)
                    : "memory");
 }
-/* Wait for the end of a phase. That before the first one has ended already. */
+/* Wait for the end of a phase. The phase before the first one has ended already. */
 void await(__local ulong *barrier, uint phase)
 {
     __asm volatile("{\n.reg .pred over;\nagain:\n"
@@ -38,7 +38,7 @@ void await(__local ulong *barrier, uint phase)
                    : "memory");
 }
 
-/* Start to copy `bytes` to local memory. The barrier gets them. */
+/* Start to copy `bytes` to local memory. They arrive at the barrier. */
 void copy_bulk(__local void *to, __global const void *from, uint bytes, __local ulong *barrier)
 {
     __asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -47,7 +47,7 @@ void copy_bulk(__local void *to, __global const void *from, uint bytes, __local 
                    : "memory");
 }
 
-/* What the unit is told of a matrix in local memory, of rows of 128 bytes. In row r, chunk c of 16
+/* The unit's descriptor of a matrix in local memory, with rows of 128 bytes. In row r, chunk c of 16
  * bytes lies at c ^ r % 8, which avoids bank conflicts. Row 0 begins at ring[at], 1024 bytes or a
  * multiple from the ring's begin. One more is 16 bytes further along the rows. */
 typedef ulong matrix;
@@ -70,8 +70,8 @@ typedef ulong matrix;
                    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, " \
                    "%61, %62, %63}, %64, %65, p, 1, 1, 0, 0; }" \
                    : ALL(sums) : "l"(a), "l"(b), "r"(add))
-/* Before the first product of a group; and after its last one, which leaves only this group under
- * way: what the groups before it read is free. */
+/* Before the first product of a group; and after its last one, which leaves only this group in
+ * flight: the groups before it have read their inputs. */
 #define BEGIN_PRODUCTS __asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory")
 #define END_PRODUCTS \
     __asm volatile("//@ wgmma.commit_group.sync.aligned;\n//@ wgmma.wait_group.sync.aligned 1;" :: \
@@ -82,4 +82,4 @@ typedef ulong matrix;
 /* A warpgroup that gives registers away, and one that takes them: 384 work-items begin with 168. */
 #define FEWER_REGISTERS __asm volatile("//@ setmaxnreg.dec.sync.aligned.u32 24;")
 #define MORE_REGISTERS __asm volatile("//@ setmaxnreg.inc.sync.aligned.u32 240;")
-#define EMULATED_COPY(call) /* of who waits, where nothing copies meanwhile */
+#define EMULATED_COPY(call) /* by the work-item that waits, if nothing copies in the background */

@@ -1,11 +1,11 @@
-/* Instructions of NVIDIA's GPUs as functions, for 14_matrix_units.cl, before which it stands. A
- * work-item is a lane of a warp of 32. */
+/* Instructions of NVIDIA's GPUs as functions; compiled before 14_matrix_units.cl. A work-item
+ * is a lane of a warp of 32. */
 
 #ifndef PART_BITS
 #define PART_BITS 16 /* of a part of a number: 16 for float16, 32 for tf32 */
 #endif
 #ifndef STAGES
-#define STAGES 4 /* groups of copies: one is waited for, the others are under way */
+#define STAGES 4 /* groups of copies: a WAIT is for one, the others are in flight */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
@@ -15,10 +15,10 @@
 #else
 #define TYPES "m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
-#define EMULATED /* variables of what stands in for this file where such a GPU is missing */
+#define EMULATED /* variables of the emulation of this file, for tests without such a GPU */
 
-#define PLACE(p) ((uint)(ulong)(p)) /* in local memory, as instructions know it */
-/* Start to copy 16 bytes. COMMIT ends a group of copies; WAIT leaves STAGES - 2 of them on way. */
+#define PLACE(p) ((uint)(ulong)(p)) /* the address in local memory, as in the instructions */
+/* Start to copy 16 bytes. COMMIT ends a group of copies; WAIT leaves STAGES - 2 of them in flight. */
 void copy(__local uint4 *to, __global const uint4 *from)
 {
     __asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(PLACE(to)), "l"(from)

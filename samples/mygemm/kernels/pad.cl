@@ -2,7 +2,7 @@
  *
  *      P x Q                R x S
  *   +---------+          +---------+--+       `from` is a matrix of P x Q elements, `to` one of R x S,
- *   |         |          |         | 0|       both row-major. What `from` does not have is 0. Nothing
+ *   |         |          |         | 0|       both row-major. Elements that `from` lacks are 0. Nothing
  *   |  from   |  ---->   |         | 0|       is written outside of R x S, whatever ld_to is.
  *   |         |          +---------+--+
  *   +---------+          | 0 0 0 0 0 0|

@@ -1,5 +1,5 @@
-/* How 14_matrix_units.cl, before which it stands, splits a float32 into two parts; and split(), which
- * does so for A and B ahead of gemm(). What the parts are, and where they lie, is told there. */
+/* For 14_matrix_units.cl: splits a float32 into two parts; and split(), which splits A and B in a
+ * launch before gemm(). That file, compiled after this one, describes the parts and their order. */
 
 #ifndef TSM
 #define TSM 64 /* rows of a tile of C */
@@ -90,7 +90,7 @@ uint2 widened(uint2 range, const float4 *x)
 }
 
 /* Return the e for which a line of that range is scaled by 2^-e, and whether it fits. The exponent
- * of Inf and NaN is 128. All below -126 count as the smallest that there is. */
+ * of Inf and NaN is 128. Exponents below -126 count as the smallest. */
 int2 exponent_of(const uint2 range, const int K)
 {
     const int most = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
@@ -152,7 +152,7 @@ void split(const int M, const int N, const int K, const float alpha,
     const int aligned = of_a && lda % 4 == 0;
     float4 x[KEPT][CHUNK / 4], y[CHUNK / 4];
 
-    /* The first chunks are kept, and all on their way at once. The others are loaded twice. */
+    /* The first chunks are kept, with all loads in flight at once. The others are loaded twice. */
     uint2 range = 0;
 #pragma unroll
     for (int n = 0; n < KEPT; n++) {

@@ -2,14 +2,14 @@
  *
  *      P x Q                R x S
  *   +----------+          +-------+--+       `from` is a matrix of P x Q elements, `to` one of R x S
- *   | 1  2  3  |          | 1  4  | 0|       with R >= Q and S >= P, both row-major. What `from` does
- *   | 4  5  6  |  ---->   | 2  5  | 0|       not have is 0.
+ *   | 1  2  3  |          | 1  4  | 0|       with R >= Q and S >= P, both row-major. Elements that
+ *   | 4  5  6  |  ---->   | 2  5  | 0|       `from` lacks are 0.
  *   +----------+          | 3  6  | 0|
  *                         +-------+--+
  *
  * NDRange: (S, R) work-items, rounded up to whole work-groups of TILE x TILE. A work-group reads a
- * tile along the rows of `from` and writes it along the rows of `to`: both coalesced. Between the two
- * it lies in local memory, whose rows are one element longer, so that a column's elements are in
+ * tile along the rows of `from` and writes it along the rows of `to`: both coalesced. In between it
+ * is in local memory, in rows that are one element longer, so that a column's elements are in
  * different banks. Dimension 2, if there is one, goes over the matrices of a batch, which follow each
  * other. */
 
