@@ -44,9 +44,9 @@ def test_kernels_by_number_name_and_label():
     ):
         selection.parse(KERNELS, "1,x")
     for text in ("3-9", "2-1", "1-", "-2", "1-2-3"):
-        with pytest.raises(ArgumentTypeError, match=f"'{text}' is no kernel"):
+        with pytest.raises(ArgumentTypeError, match=f"'{text}' is not a kernel"):
             selection.parse(KERNELS, text)
-    with pytest.raises(ArgumentTypeError, match="'best' stands alone"):
+    with pytest.raises(ArgumentTypeError, match="'best' cannot be combined"):
         selection.parse(KERNELS, "best,1")
 
 

@@ -38,8 +38,8 @@ def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
     monkeypatch.setenv("STUB_FACTOR", "1.25")  # 50, and 43.1 to 50: 10 apart, 12.4 allowed
     status, out, _ = stub("replay", f"{stub.journal}:1")
     assert status == 0
-    assert re.search(r"^  recorded  40 GFLOPS \(34.48 to 40, 5 times\), 2", out, re.M)
-    assert re.search(r"^  now       50 GFLOPS \(43.1 to 50, 5 times\)$", out, re.M)
+    assert re.search(r"^  recorded  40 GFLOPS \(spread 34.48 to 40, 5 times\), 2", out, re.M)
+    assert re.search(r"^  now       50 GFLOPS \(spread 43.1 to 50, 5 times\)$", out, re.M)
     assert "\nagree: the medians differ by 10, the sum of both spreads is 12.41\n" in out
     monkeypatch.setenv("STUB_FACTOR", "1.5")  # 60, and 51.7 to 60: 20 apart, 13.8 allowed
     status, out, _ = stub("replay", stub.journal)
@@ -51,7 +51,7 @@ def test_few_times_are_inconclusive(stub):
     stub.point("--kernel", "1", "--repeat", 2)
     status, out, _ = stub("replay", stub.journal)
     assert status == 77
-    assert "\ninconclusive: the medians are 0 apart, " in out
+    assert "\ninconclusive: the medians differ by 0, " in out
     assert "but one side has only 2 times" in out
 
 
@@ -223,4 +223,4 @@ def test_a_record_of_a_real_sample(recorded, run_sample, tmp_path, capsys):
     said = capsys.readouterr()
     assert status in (0, 1), said.err
     assert "sgemm row4: --size 24 --kernel row4" in said.out
-    assert re.search(r"^(agree|differ): the medians are ", said.out, re.M)
+    assert re.search(r"^(agree|differ): the medians differ by ", said.out, re.M)

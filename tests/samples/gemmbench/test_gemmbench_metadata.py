@@ -146,7 +146,7 @@ def test_every_broken_file_is_named_at_once(load, tmp_path):
 @pytest.mark.parametrize("pattern", ["all", "x"])
 def test_a_folder_without_kernels_is_called_so(tmp_path, pattern):
     with pytest.raises(
-        UsageError, match=r"^--kernels .* has no \.json file: a kernel is two files"
+        UsageError, match=r"^--kernels .* has no \.json file: a kernel has two files"
     ):
         metadata.find(tmp_path, [pattern])
 
