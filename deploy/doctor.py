@@ -113,7 +113,7 @@ def _python(facts):
     todo = "install Python 3.8 or newer, and set python in boards.toml to it"
     yield _checked(is_recent(facts), "python3", text, todo)
     if facts["provisioned"]:
-        yield Finding("ok", "packages", f"{facts['provisioned']}: of `fab provision`")
+        yield Finding("ok", "packages", f"{facts['provisioned']}: from `fab provision`")
     for name, probe in facts["packages"].items():
         todo = f"run `fab provision`, or sudo apt install {DEBIAN[name]}"
         # Only samples that read images need Pillow.
@@ -165,12 +165,12 @@ def _devices(facts):
     devices = [device for platform in platforms for device in platform["devices"]]
     if not devices:
         todo = (
-            "fix the ICD files, libraries and permissions above; -1001 is what the loader says "
-            "when no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
+            "fix the ICD files, libraries and permissions above; the loader returns -1001 "
+            "if no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
         )
         text = "no device" if facts["devices"]["ok"] else facts["devices"]["text"]
         if not facts["packages"]["pyopencl"]["ok"]:
-            text, todo = "it cannot be asked for its devices", "pyopencl must be there first"
+            text, todo = "its devices cannot be listed", "install pyopencl first"
         yield Finding("FAIL", "OpenCL", text, todo)
     level = "FAIL" if all(device.get("problem") for device in devices) else "note"
     for platform in platforms:
@@ -187,7 +187,7 @@ def _devices(facts):
     sound = platforms and all(platform["devices"] for platform in platforms)
     if sound and facts["nodes"] and "gpu" not in {device["type"] for device in devices}:
         todo = "install the GPU's OpenCL driver: the samples would run on the CPU"
-        yield Finding("note", "OpenCL", "there is a GPU's device file, but no GPU", todo)
+        yield Finding("note", "OpenCL", "the GPU has a device file, but no OpenCL device", todo)
 
 
 def _platform(platform):
@@ -225,7 +225,7 @@ def _folder(facts):
     text = f"{folder['path']}, {size_text(folder['free'])} free"
     if folder["taken"]:
         todo = "name another folder in boards.toml: this one is not empty, or not a folder"
-        yield Finding("FAIL", "folder", f"{folder['path']}: not ours", todo)
+        yield Finding("FAIL", "folder", f"{folder['path']}: not created by fab", todo)
     elif not folder["writable"]:
         todo = "name a writable folder in boards.toml, or remount it read-write"
         yield Finding("FAIL", "folder", f"{text}: not writable", todo)

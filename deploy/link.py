@@ -87,7 +87,7 @@ class Session:
         for _ in range(limits.MOST_NOISE):
             if self.event().get("token") == self._token:
                 return
-        raise BoardError("its login script, or its python, prints endlessly")
+        raise BoardError("its login script, or its python, does not stop printing")
 
     def send(self, data):
         """Send bytes; a board that is gone shows when its answer is read."""
@@ -131,7 +131,7 @@ class Session:
             if not self._rest:
                 self._rest += self._receive()
             if not self._rest:
-                raise BoardError("the connection broke off in a transfer")
+                raise BoardError("the connection was lost during a transfer")
             piece = bytes(self._rest[:count])
             del self._rest[:count]
             count -= len(piece)

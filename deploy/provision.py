@@ -119,7 +119,7 @@ def _with_debs(plan, found, folder, system, why):
     """Return the Plan for a board that no wheels fit, for the reason `why`."""
     apt, release = found["apt"], debs.release(found["release"])
     if apt["other_python"] or not release:
-        lacks = apt["other_python"] or "and its system is none of Debian's kin"
+        lacks = apt["other_python"] or "and its system is not derived from Debian"
         plan.lacking.append(f"{', '.join(found['lacking'])}: {why}, {lacks}")
         return plan
     # What was provisioned before is replaced as a whole.

@@ -99,5 +99,5 @@ class Finals:
             return texts
         texts.append(f"stored in {path}")
         if fastest is not winner:
-            texts.append(f"{fastest.label} is faster, with {variant}: it stays so")
+            texts.append(f"{fastest.label} is faster, with {variant}")
         return texts

@@ -100,7 +100,7 @@ class Member:
             for came, outcome in self._ends(self._session, key, limit_s + limits.CASE_MARGIN):
                 if came == key:
                     return self._with_files(outcome, asked.files)
-            raise BoardError("it ends without a result")
+            raise BoardError("it ended without a result")
         except BoardError as error:
             self._session = None
             self.board.link.close()

@@ -37,7 +37,7 @@ def locked(folder, holder):
     with open(place(folder, "lock"), "a+") as lock:
         if not grab(lock):
             lock.seek(0)
-            holder = lock.read().strip() or "by someone who left no name"
+            holder = lock.read().strip() or "the holder left no name"
             raise Refused("the board is in use: " + holder)
         if (
             not os.path.exists(lock.name)
@@ -106,7 +106,7 @@ def unpack(payload, target, wanted=None):
                 mode = 0o755 if member.mode & 0o100 else 0o644
                 os.chmod(os.path.join(target, member.name), mode)
     except (tarfile.TarError, zlib.error, EOFError) as error:
-        raise Refused("the copy broke off: %s" % error)
+        raise Refused("the copy was interrupted: %s" % error)
 
 
 def waiting(folder):

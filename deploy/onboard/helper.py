@@ -37,15 +37,15 @@ def helper(wire, request):
 def problem(user, uid):
     """Return why there is nothing to install for this user, or it cannot be; else None."""
     if uid == 0:
-        return "this user is root, who needs none"
+        return "not needed, this user is root"
     if not USER.fullmatch(user):
-        return "the user's name, %r, cannot stand in sudoers" % user
+        return "the user's name, %r, is not valid in sudoers" % user
     for tool in ("sudo", "visudo", "install", PYTHON):
         if not shutil.which(tool, path=_path()):
             return "the board has no %s" % tool
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     if subprocess.call(["sudo", "-n", "true"], **quiet):
-        return "to install it, sudo must need no password"
+        return "sudo must not ask for a password"
     return None
 
 

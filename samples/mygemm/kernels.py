@@ -259,7 +259,7 @@ ROW_SUMS = define(
     start=_sums_start, groups=_sums_groups,
 )
 
-# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C, or 4 where a parameter is missing. 22
+# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter stands for 4. 22
 # to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _TILE, _VECTORS = {"M0": 4, "N0": 4, "UNROLL": 4}, ("M0 % 4 == 0", "N0 % 4 == 0")

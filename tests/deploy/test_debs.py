@@ -195,7 +195,7 @@ def test_what_was_provisioned_before_is_replaced_as_a_whole():
 
 @pytest.mark.parametrize(
     ("odd", "why"),
-    [({"release": None}, "its system is none of Debian's kin"),
+    [({"release": None}, "its system is not derived from Debian"),
      ({"apt": {**ARMHF["apt"], "other_python": "/opt/py is not the Python"}}, "/opt/py is not")],
 )
 def test_a_board_that_packages_do_not_fit_either(odd, why):

@@ -223,7 +223,7 @@ def test_what_was_provisioned_and_does_not_work_any_more(fab, odroid):
     done = fab("doctor", "--host", "odroid")
     assert done.returncode == 1
     assert "FAIL  numpy      ImportError: it was deleted" in done.stdout
-    assert f"ok    packages   {folder}/envs/1: of `fab provision`" in done.stdout
+    assert f"ok    packages   {folder}/envs/1: from `fab provision`" in done.stdout
 
 
 def test_the_local_board(fab):

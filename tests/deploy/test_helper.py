@@ -86,14 +86,14 @@ def test_what_cannot_be_removed_is_said(tools, tmp_path):
 @pytest.mark.parametrize("user", ["ALL", "%wheel", "a b", "a,b", "a\nb", "../x", "a.b", "#0", ""])
 def test_a_name_that_sudoers_reads_otherwise_is_refused(tools, user):
     tools()
-    assert "cannot stand in sudoers" in helper.problem(user, 1000)
+    assert "is not valid in sudoers" in helper.problem(user, 1000)
 
 
 def test_who_cannot_have_it(tools, monkeypatch):
     log = tools()
-    assert helper.problem("root", 0) == "this user is root, who needs none"
+    assert helper.problem("root", 0) == "not needed, this user is root"
     (log.parent / "tools" / "sudo").write_text("#!/bin/sh\nexit 1\n")
-    assert helper.problem("anna", 1000) == "to install it, sudo must need no password"
+    assert helper.problem("anna", 1000) == "sudo must not ask for a password"
     monkeypatch.setattr(helper.shutil, "which", lambda name, path: name != "visudo")
     assert helper.problem("anna", 1000) == "the board has no visudo"
 

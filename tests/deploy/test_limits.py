@@ -137,7 +137,7 @@ FLOODS = {
     ),
     "a file that breaks off": (
         "say('run', run=RUN, complete=True)\nsay('file', b'{', path='plan.json', bytes=9)",
-        "the connection broke off in a transfer",
+        "the connection was lost during a transfer",
     ),
     "cases that nobody asked for": (
         "for n in itertools.count(): say('end', sample='s', case='c%d' % n, records=[])",

@@ -205,7 +205,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     assert done.returncode == 0, done.stdout + done.stderr
     folder = bare.home / "opencl-samples"
     own = folder / "envs" / "1"
-    assert f"ok    packages   {own}: of `fab provision`" in done.stdout
+    assert f"ok    packages   {own}: from `fab provision`" in done.stdout
     assert re.search(r"ok    OpenCL         .* \((cpu|gpu)\), driver .+\n", done.stdout)
     after = everything_in(bare.home)
     changed = {path for path in after if after[path] != before.get(path)} - {bare.home}

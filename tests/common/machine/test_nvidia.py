@@ -38,7 +38,7 @@ def test_work_items_that_share_a_row_keep_all_of_it_where_they_can(K, items, kep
 
 def test_a_device_is_asked_for_its_compute_capability():
     assert nvidia.require("a", LIMITS, H200, lambda has: has == (9, 0), "9.0") is None
-    with pytest.raises(Unsupported, match=r"^a needs compute capability 8\.9: the device has 9\.0$"):
+    with pytest.raises(Unsupported, match=r"^a needs .* capability 8\.9: the device has 9\.0$"):
         nvidia.require("a", LIMITS, H200, lambda has: has == (8, 9), "8.9")
     with pytest.raises(Unsupported, match=r"^a needs inline PTX"):
         nvidia.require("a", SimpleNamespace(extensions=()), H200, lambda has: True, "")
