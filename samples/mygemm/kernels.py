@@ -259,8 +259,8 @@ ROW_SUMS = define(
     start=_sums_start, groups=_sums_groups,
 )
 
-# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter stands for 4. 22
-# to 26 copy A and B first, in the order in which they are read, and fill them up with zeros.
+# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26
+# copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _TILE, _VECTORS = {"M0": 4, "N0": 4, "UNROLL": 4}, ("M0 % 4 == 0", "N0 % 4 == 0")
 _GROUP, _LOCAL, _ITEM = {"LANES": 16, "ROWS": 4}, ("LANES", "ROWS"), {"per_item": ("N0", "M0")}
