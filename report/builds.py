@@ -4,9 +4,9 @@ from common import mesa
 
 OPTION = "--build-only"
 NOTE = (
-    "What a compiler made of each kernel; nothing ran. Cycles are Mesa's static model of a "
-    "work-item's program, each loop counted once: not times, and not Arm's compiler. The unit that "
-    "takes most cycles binds a kernel: green for arithmetic, yellow for memory."
+    "The compiler's figures for each kernel; no kernel ran. Cycles are from Mesa's static model of a "
+    "work-item's program, each loop counted once: they are not times, and do not hold for Arm's "
+    "compiler. The busiest unit limits a kernel: green for arithmetic, yellow for memory."
 )
 _NAMED = ("instructions", "registers", "threads", "bytes")
 _MEMORY = ("load_store", "texture")

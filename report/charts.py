@@ -50,7 +50,7 @@ def over_size(where, of, series, shared):
         return figure
 
     rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
-    note = f"{_BARS} A line has one set of parameters, but for those that follow the size."
+    note = f"{_BARS} A line has one set of parameters, except those that follow the size."
     if shared:
         note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
