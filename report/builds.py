@@ -4,7 +4,7 @@ from common import mesa
 
 OPTION = "--build-only"
 NOTE = (
-    "The compiler's figures for each kernel; no kernel ran. Cycles are from Mesa's static model of a "
+    "The compiler's figures for each kernel; no kernel ran. Cycles are Mesa's static model of a "
     "work-item's program, each loop counted once: they are not times, and do not hold for Arm's "
     "compiler. The busiest unit limits a kernel: green for arithmetic, yellow for memory."
 )
