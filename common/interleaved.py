@@ -264,6 +264,6 @@ def busy():
     if load < cpus / 2:
         return None
     return (
-        f"This machine is busy (load {load:.1f} on {cpus} CPUs): everything runs slower, above "
-        "all libraries with several threads"
+        f"This machine is busy (load {load:.1f} on {cpus} CPUs): everything runs slower, "
+        "especially libraries with several threads"
     )

@@ -133,7 +133,7 @@ def _energy(idle, active, seconds, amount, unit):
     if idle.watts is None or active.watts is None:
         reason = "insufficient samples"
     elif min(active.watts, active.spread[0]) <= max(idle.watts, idle.spread[1]):
-        reason = "the power at work cannot be told from the idle power"
+        reason = "the power under load does not differ from the idle power"
     found = {
         "idle_w": idle.watts, "active_w": active.watts, "active_spread_w": active.spread,
         "idle_samples": idle.samples, "active_samples": active.samples,
@@ -169,6 +169,6 @@ def lines(energies, unit, shown):
             continue
         count = min(e["idle_samples"], e["active_samples"])
         low, high = map(figures, e["spread_per_watt"])
-        rate = f"{figures(e[f'{unit}_per_watt'])} {shown} per watt ({low} to {high})"
+        rate = f"{figures(e[f'{unit}_per_watt'])} {shown} per watt (spread {low} to {high})"
         texts.append(f"{name}: {e['joules']:.3g} J per launch ({power}, {count} samples), {rate}")
     return texts

@@ -111,7 +111,7 @@ def side_by_side(passes, image, repeat, warmup):
         name for name in ("long_vectors", "numpy on the host", "plain read") if name in times
     ]
     head = "".join(f"{'to ' + name:>21}" for name in columns)
-    lines = [f"{'all of a pass':<20}{'time':>12}{'GB/s':>11}{head}"]
+    lines = [f"{'whole pass':<20}{'time':>12}{'GB/s':>11}{head}"]
     for name, taken in times.items():
         seconds = median(taken.host_s)
         ratios = "".join(f"{interleaved.ratio(taken, times[c]):>21.2f}" for c in columns)

@@ -99,7 +99,7 @@ def main(args):
     cli.show(args, about)
     for size in args.orders:
         if len(set(size)) > 1 or size.M % 4:
-            text = "square matrices, of a multiple of 4, for these kernels"
+            text = "these kernels need square matrices of an order that is a multiple of 4"
             raise UsageError(f"--orders {size}: {text}")
         gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)

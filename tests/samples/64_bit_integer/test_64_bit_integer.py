@@ -78,7 +78,7 @@ def test_all_kernels_side_by_side(sample):
     done, records = sample("--kernel", "all", "--size", "640x480")
     assert [r.variant for r in records] == list(KERNELS)
     head, *rows = done.stdout.splitlines()[-7:]
-    assert head.startswith("all of a pass ")
+    assert head.startswith("whole pass ")
     assert head.split("  ")[-1].strip() == "to plain read"
     rows = [row.rsplit(maxsplit=5) for row in rows]
     names = [row[0].strip() for row in rows]

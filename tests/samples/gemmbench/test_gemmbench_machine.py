@@ -183,7 +183,7 @@ def test_the_energy_of_a_launch(point, tree):
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
     assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
-    assert energy["reason"] == "the power at work cannot be told from the idle power"
+    assert energy["reason"] == "the power under load does not differ from the idle power"
     assert "  energy        ina3221 VDD_GPU: the power at work cannot be told" in done.stdout
     assert "W idle)" in done.stdout
 
