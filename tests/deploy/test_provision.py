@@ -222,7 +222,7 @@ def test_a_bare_board_gets_wheels_offline(fab, bare, stub, index, project):
     assert again.returncode == 0
     assert "nothing to do" in again.stdout
     asked = fab("doctor", "--host", "odroid")
-    assert "of `fab provision`" in asked.stdout
+    assert "from `fab provision`" in asked.stdout
     assert fab("clean", "--host", "odroid").returncode == 0
     assert not folder.exists()
 

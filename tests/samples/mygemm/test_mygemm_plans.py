@@ -241,14 +241,14 @@ def test_where_matrix_units_are_not_supported(sample, run_sample, number):
 @pytest.mark.parametrize("capability", [(8, 9), (9, 1), (10, 0)])
 def test_15_is_for_hopper_only(sample, capability):
     has = dict(zip(("compute_capability_major_nv", "compute_capability_minor_nv"), capability))
-    with pytest.raises(Unsupported, match="compute capability 9\\.0, Hopper's, it is"):
+    with pytest.raises(Unsupported, match="compute capability 9\\.0, Hopper's: the device has"):
         plan(sample, 15, square(64), **has)
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (SMALL, "legal here; 384 work-items in dimension 0, but the device takes at most 256"),
+        (SMALL, "legal on this device; 384 work-items in dimension 0, but the device takes at most 256"),
         (replace(LIMITS, profile="mali-t628", local_mem_size=32768), "of local memory, but the"),
     ],
 )
