@@ -248,7 +248,7 @@ def test_15_is_for_hopper_only(sample, capability):
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (SMALL, "legal on this device; 384 work-items in dimension 0, but the device takes at most 256"),
+        (SMALL, "on this device; 384 work-items in dimension 0, but the device takes at most 256"),
         (replace(LIMITS, profile="mali-t628", local_mem_size=32768), "of local memory, but the"),
     ],
 )
