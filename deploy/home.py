@@ -235,13 +235,18 @@ def brief(item):
     skipped = about.get("skipped")
     skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
     names = {name: shortened(about[name]) for name in ("name", "type") if about}
+    metrics, long = _chosen(item.metrics, "gflops", "gbytes_per_s"), item.metrics.get("sustained")
+    if isinstance(long, dict):
+        metrics["sustained"] = _chosen(long, "verdict", "why")
+    if item.metrics.get("energy") == {}:
+        metrics["energy"] = {}
     return replace(
         item, sample=shortened(item.sample),
         variant=_clipped(item.variant), reason=_clipped(item.reason),
         params=_chosen(item.params, "seed", *record.LIBRARY),
         device={**names, "skipped": skipped} if about else {}, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
-        metrics=_chosen(item.metrics, "gflops", "gbytes_per_s"),
+        metrics=metrics,
         check=_chosen(item.check, *item.check),
     )
 

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 
 from common import manifest
-from common.errors import UsageError
+from common.errors import WRONG_USAGE, UsageError
 from common.files import parsed, read_text
 from common.manifest import NAME, Case, Manifest
 from deploy.boards import ROOT
+from tools import child
 
 __all__ = ["NAME", "Case", "Sample", "every", "hashes", "load", "pick", "shipped"]
 
+_PATIENCE = 60  # seconds for the parser of a sample
 MOST_BYTES = 1024**2  # of an expected.json, or of a text of expected/
 
 
@@ -60,6 +63,13 @@ def asked(name, words):
                          "sample.toml")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
+
+
+def require_values(name, words):
+    """Raise UsageError where a sample's parser refuses the words: it is asked on this machine."""
+    done = child.run(name, (*words, "--list"), _PATIENCE, {"OCL_ICD_VENDORS": os.devnull})
+    if done.status == WRONG_USAGE:
+        raise UsageError(f"{name}: {done.why}")
 
 
 def _load(name, root):

@@ -1,5 +1,6 @@
 """The summary of runs for the terminal, and a table with a row for each kernel."""
 
+import shlex
 from collections import Counter
 from statistics import median
 
@@ -18,10 +19,11 @@ MOST_GROUPS = 20  # different reasons for one status
 MOST_CASES = 4  # that are named for one reason
 
 
-def brief(rows, failures):
+def brief(rows, failures, words=()):
     """Print what did not pass, each reason once, where it ran, how many passed, what to do next.
 
-    `failures` says, by the board's name, why a board was given up.
+    `failures` says, by the board's name, why a board was given up. `words` are the options that the
+    user gave in place of a case.
     """
     several = len({row.board for row in rows}) > 1
     bad = [row for row in rows if row.record.status not in record.GOOD]
@@ -31,20 +33,35 @@ def brief(rows, failures):
         mine = [shortened(f"{status}: {_where(found, several)}: {reason}")
                 for (each, reason), found in groups.items() if each == status]
         lines += some(mine, MOST_GROUPS, f"reasons for {status}")
+    lines += dict.fromkeys(map(shortened, _remarks(rows)))
     lines += ran_on(rows)
     # Boards write what they like: it may be nothing for a command.
     wrong = [row for row in bad if row.record.status != "unsupported"
              and samples.NAME.fullmatch(row.record.sample) and samples.NAME.fullmatch(row.case)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
-        case = f"{wrong[0].record.sample} --case {wrong[0].case}{host}"
-        lines.append(f"next: `fab run {case} --verbose` shows the output of the first failed case")
+        case = "" if words else f" --case {wrong[0].case}"
+        again = f"{wrong[0].record.sample}{case}{host} --verbose"
+        again += f" -- {shlex.join(words)}" if words else ""
+        lines.append(f"next: `fab run {again}` shows the output of the first failed case")
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
     lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
     lines += dict.fromkeys(row.going_on for row in rows if row.going_on)
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
     SCREEN.put(["", *lines], indent=4)
+
+
+def _remarks(rows):
+    """Yield what a person must know of records that passed: how a long run ended, and energy that
+    could not be measured."""
+    for row in rows:
+        metrics, where = row.record.metrics, f"{row.record.sample} {row.case}"
+        long = metrics.get("sustained")
+        if isinstance(long, dict):
+            yield f"{where}: {long.get('verdict')}: {long.get('why')}"
+        if metrics.get("energy") == {}:
+            yield f"{where}: no energy: {row.board} has no readable power sensor"
 
 
 def _count(rows):

@@ -44,8 +44,11 @@ def run_all(c, host=None, verbose=False, skip=""):
 def run(c, sample, case=None, host=None, verbose=False):
     """Run the cases of one sample, or the options after --, and fetch the records."""
     cases = samples.pick(samples.load(), sample, case)
+    if FLEET.words and case:
+        raise UsageError("--case: a case has options of its own; omit it, or those after --")
     if FLEET.words:
         cases = [samples.asked(sample, FLEET.words)]
+        samples.require_values(sample, FLEET.words)
     _run(c, host, lambda board: cases, verbose)
 
 
@@ -156,7 +159,7 @@ def _show(c, host, work, verbose):
         if rows and verbose:
             table.show(rows)
         if rows:
-            table.brief(rows, step.failures)
+            table.brief(rows, step.failures, FLEET.words)
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
     display = None if verbose else progress.display

@@ -42,6 +42,11 @@ class Outcome:
     reason: str | None = None
     seconds: float = 0.0
 
+    @property
+    def why(self):
+        """The first reason of its records, or else its own."""
+        return next((item.reason for item in self.records if item.reason), self.reason)
+
 
 def run(sample, options, limit_s, env=None, board=None):
     """Run a sample with the options, at most `limit_s` seconds; return the Outcome.
@@ -145,6 +150,6 @@ def described(sample, done):
     found = [item for item in done.records if item.variant == "describe"]
     if found and done.status == 0:
         return found[-1]
-    why = next((r.reason for r in done.records if r.reason), done.reason) or "no description"
+    why = done.why or "no description"
     kind = {WRONG_USAGE: UsageError, UNSUPPORTED: Unsupported}.get(done.status, OpenCLFailure)
     raise kind(f"{sample}: {why}")

@@ -8,6 +8,7 @@ from common import constraints, manifest, record, tuned
 from common.errors import UsageError
 from tools import command, points
 
+PER_WATT = "_per_watt"  # ends the name of an objective
 MOST = 10**6  # points
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from common.errors import UsageError
+from common.errors import Unsupported, UsageError
 from common.machine import sysfs
 from common.machine.settings import Change, changed
 from common.machine.state import mhz
@@ -17,14 +17,14 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
     """Run a block with the clocks held: every governor `performance`, every clock at its maximum.
 
     With `hz`, the clocks of `kind` (cpu or gpu) run at that frequency. Restores at the end what
-    there was, see common/machine/settings.py. Raises UsageError where nothing can be pinned, the
-    frequency is not one of the clock's, or the rights are missing.
+    there was, see common/machine/settings.py. Raises Unsupported where nothing can be pinned,
+    UsageError where the frequency is not one of the clock's, or the rights are missing.
     """
     clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
     if not clocks:
-        raise UsageError("--pin: this machine has no clock that can be set")
+        raise Unsupported("--pin: this machine has no clock that can be set")
     if hz is not None and kind not in {clock.kind for clock in clocks}:
-        raise UsageError(f"--pin: this machine has no {kind} clock that can be set")
+        raise Unsupported(f"--pin: this machine has no {kind} clock that can be set")
 
     with changed("pin", lambda: plan(clocks, kind, hz), tree, **more):
         yield

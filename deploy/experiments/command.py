@@ -4,7 +4,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
 
-from common.errors import OPENCL_FAILURE, SampleError, worst
+from common.errors import OPENCL_FAILURE, UNSUPPORTED, SampleError, worst
 from deploy import samples
 from deploy.errors import BoardError
 from deploy.experiments import file, workers
@@ -39,7 +39,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
     SCREEN.put(task.summary.lines())
-    return task.summary.status()
+    lacking = any(kind.records.lacking for kind in task.kinds.values())
+    return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
 
 
 def replay(boards, argv):

@@ -1,13 +1,15 @@
 """Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 from common import manifest
 from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import MOST_SECONDS, NAME
-from tools.space import MOST, Experiment
+from deploy import samples
+from tools.space import MOST, PER_WATT, Experiment
 
 MOST_BYTES = 64 * 1024  # of the file
 SEARCHES = ("all", "random", "learn")
@@ -26,8 +28,10 @@ def read(name, words=(), kernel=None, **numbers):
     if sample in manifest.names() and not path.suffix:
         path = manifest.ROOT / "samples" / sample / "experiments" / f"{short}.toml"
         table = parsed(path, MOST_BYTES, toml) if slash else {"sample": sample}
-    else:
+    elif path.suffix or path.exists():
         table = parsed(path, MOST_BYTES, toml)
+    else:
+        raise UsageError(f"no sample {sample!r}, there is: {', '.join(manifest.names())}")
     title = path.stem if slash or path.suffix else sample
     if kernel:
         title = f"{title}-{kernel}"
@@ -72,6 +76,8 @@ def _experiment(name, table, words, more):
     axes |= _table(table.get("axes", {}), "axes") | more
     axes = {option: _values(option, values) for option, values in axes.items()
             if option not in given}
+    pairs = ((option, value) for option, values in axes.items() for value in values)
+    samples.asked(found.name, [*options, *chain(*pairs)])  # that the sample has them
     parameters = _table(table.get("parameters", {}), "parameters")
     for key, values in parameters.items():
         if not isinstance(values, list) or not values or any(type(v) is not int for v in values):
@@ -82,6 +88,8 @@ def _experiment(name, table, words, more):
     objectives = _texts(table.get("objectives", [found.tools.metric]), "objectives")
     if len(objectives) not in (1, 2):
         raise UsageError("objectives must be one or two metrics of a record")
+    if any(name.endswith(PER_WATT) for name in objectives) and "--energy" not in options:
+        raise UsageError(f"objectives: rates {PER_WATT.strip('_')} need --energy among the options")
     kernel = table.get("kernel")
     if kernel is None and parameters:
         raise UsageError("parameters need a kernel")

@@ -13,11 +13,12 @@ from common import record
 from common.errors import UsageError
 from common.files import lock
 from common.stats import number
+from deploy.errors import BoardError
 from deploy.experiments import journal
 from deploy.runs import RESULTS, name_run
+from tools.space import PER_WATT
 
 EXPERIMENTS = "experiments"  # a folder in results/
-PER_WATT = "_per_watt"
 
 
 class Runs:
@@ -27,9 +28,12 @@ class Runs:
     """
 
     def __init__(self, path):
-        """Open or make it. Raises UsageError."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(path, "a+")  # noqa: SIM115
+        """Open or make it. Raises UsageError where it is in use, BoardError where it cannot be."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "a+")  # noqa: SIM115
+        except OSError as error:
+            raise BoardError(f"cannot write {path}: {error.strerror}") from error
         try:
             lock(self._file, 1.0)
         except BlockingIOError as error:
@@ -53,14 +57,17 @@ class Runs:
 
 
 class Records:
-    """The files of one run: `plans` has what plan.json says of a board."""
+    """The files of one run: `plans` has what plan.json says of a board.
+
+    `lacking` are the objectives that no point has which passed; None where none has passed yet.
+    """
 
     def __init__(self, experiment, run):
         """Read how each point ended. Raises UsageError."""
         self._experiment, self._run = experiment, run
         self.plans, self._files, self._written = {}, {}, set()
         self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
-        self._states, self._values = {}, {}
+        self._states, self._values, self.lacking = {}, {}, None
         # Where the only objective is the sample's metric, the State of a point has its value.
         self._whole = experiment.objectives != (experiment.found.tools.metric,)
         for path in self._paths():
@@ -101,7 +108,11 @@ class Records:
     def _keep(self, key, state, item):
         self._states[key] = state
         if self._whole and state.ended == "passed":
-            self._values[key] = [self._value(item, name) for name in self._experiment.objectives]
+            values = [self._value(item, name) for name in self._experiment.objectives]
+            self._values[key] = values
+            names = self._experiment.objectives if self.lacking is None else self.lacking
+            self.lacking = [name for name, value in zip(self._experiment.objectives, values)
+                            if name in names and value is None]
 
     def state(self, key):
         """Return the engine.State of a point that need not run any more, else None."""

@@ -21,9 +21,12 @@ from deploy.experiments.study import Study
 from deploy.onboard import limits
 from tools import engine, space
 from tools.child import Outcome
+from tools.space import PER_WATT
 
 LOOK = 0.5  # seconds between two looks at the workers
 TICK = 0.2  # seconds between two drawings of the progress
+_NO_POWER = "no power sensor was readable, or the runs were too short for it"
+_NO_METRIC = "the sample's records have no such metric"
 _MOST_LOST = 3  # boards that one point may cost
 
 
@@ -52,13 +55,16 @@ class Kind:
         return self.study.done >= self.study.total
 
     def lines(self):
-        """Return what was found: the front of two objectives, or what finals say."""
+        """Return what was found: the front of two objectives, or what finals say; or what no point
+        has."""
         several = len(self.space.experiment.objectives) > 1
         names = " and ".join(self.space.experiment.objectives)
         front = [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
                  for candidate, values in (self.study.best() if several else ())]
+        lacking = [f"no point has {name}: {_NO_POWER if name.endswith(PER_WATT) else _NO_METRIC}"
+                   for name in self.records.lacking or ()]
         return [*([f"the Pareto front of {names}:"] if front else []), *front,
-                *self.finals.lines()]
+                *self.finals.lines(), *lacking]
 
     def take(self):
         """Return (number, Point) of what is to run next, or None."""
