@@ -61,7 +61,7 @@ def test_a_sample_measures_energy(recorded, tree, name):
     assert done.returncode == 0, done.stderr
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
-    assert "ina3221 VDD_GPU: the power at work cannot be told" in done.stdout
+    assert "ina3221 VDD_GPU: the power under load does not" in done.stdout
 
 
 @pytest.mark.parametrize(

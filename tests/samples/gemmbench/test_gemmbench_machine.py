@@ -184,7 +184,7 @@ def test_the_energy_of_a_launch(point, tree):
     assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
     assert energy["reason"] == "the power under load does not differ from the idle power"
-    assert "  energy        ina3221 VDD_GPU: the power at work cannot be told" in done.stdout
+    assert "  energy        ina3221 VDD_GPU: the power under load does not" in done.stdout
     assert "W idle)" in done.stdout
 
 
