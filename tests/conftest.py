@@ -262,7 +262,9 @@ def stub(project):
         folder.mkdir()
         head = "import argparse, sys, time\nsys.path.insert(0, sys.path[0] + '/../..')\n"
         head += "from common.record import Record, append\np = argparse.ArgumentParser()\n"
-        head += "p.add_argument('--json'); p.add_argument('--case'); args = p.parse_args()\n"
+        head += "p.add_argument('--json'); p.add_argument('--case')\n"
+        head += "p.add_argument('--number', type=int); p.add_argument('--list', action='version')\n"
+        head += "p.version = ''; args = p.parse_args()\n"
         tail = f"\nappend(args.json, Record('{name}', args.case, 'passed'))\n"
         (folder / "run.py").write_text(head + code + tail)
         toml = 'description = "a stub"\nfiles = ["run.py"]\n'

@@ -14,8 +14,10 @@ TOML = """\
 description = "a stub"
 files = ["run.py"]
 [options]
-values = ["--kernel", "--do", "--TS", "--WPT", "--size", "--repeat", "--wait", "-p", "-d"]
-words = ["--check-only"]
+values = [
+    "--kernel", "--do", "--alpha", "--TS", "--WPT", "--size", "--repeat", "--wait", "-p", "-d",
+]
+words = ["--check-only", "--energy"]
 [tools]
 metric = "gflops"
 small = ["--size", "8"]

@@ -25,6 +25,7 @@ CODE = os.environ.get("STUB_CODE", "code 1")
 
 def main(argv):
     """Do what the arguments say; return the exit status."""
+    argv = [word for word in argv if word != "--energy"]  # this one has no sensor
     given = dict(zip(argv[::2], argv[1::2])) if "--describe" not in argv else {}
     path = argv[argv.index("--json") + 1]
     if "--describe" in argv:
@@ -54,7 +55,8 @@ def main(argv):
             "stub", kernel, status, None if passed else f"it is {do}",
             {"size": "8x8x8", "precision": "single"}, DEVICE,
             timing={"host_s": [0.1, 0.11, 0.12, 0.1, 0.1][: int(given.get("--repeat", 5))]},
-            metrics={"gflops": rate} if passed and do != "check" else {},
+            metrics={"gflops": rate, **({"gbytes_per_s": 1000 / rate} if do == "trade" else {})}
+            if passed and do != "check" else {},
             argv=["run.py", *argv], code=CODE,
         ))
     if do == "lie":

@@ -172,8 +172,21 @@ def test_an_experiment_runs_once_at_a_time(bench):
 
 
 def test_two_objectives_give_a_front(bench):
-    text = 'objectives = ["gflops", "gflops_per_watt"]\n' + SEARCH
+    text = 'objectives = ["gflops", "gbytes_per_s"]\noptions = ["--do", "trade"]\n' + SEARCH
     status, out = bench.run(text=text)
     assert status == 0
+    front = out.partition("the Pareto front of gflops and gbytes_per_s:")[2].split("\n")
+    assert front[1].strip() == "--TS 8 --WPT 1: 80, 12.5"
     assert "again" not in out
     assert not (bench.folder / "tuned").exists()
+
+
+@pytest.mark.parametrize(("name", "why"), [
+    ("gflops_per_watt", "no power sensor was readable"), ("foo", "have no such metric"),
+])
+def test_an_objective_that_no_point_has_is_said(bench, name, why):
+    text = f'objectives = ["gflops", "{name}"]\noptions = ["--energy"]\n' + SEARCH
+    status, out = bench.run(text=text)
+    assert status == 77
+    assert f"no point has {name}: " in out
+    assert why in out
