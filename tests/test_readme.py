@@ -7,9 +7,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import ROOT
 
 from deploy import samples
+from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [

@@ -8,10 +8,10 @@ import os
 import time
 
 import pytest
-from conftest import ROOT
 from fake_drivers import AT_LOAD, PATIENCE, WRONG, add_working, build
 
 from common import device, drivers, record
+from tests.conftest import ROOT
 
 SMALL = ("--size", "16", "--repeat", "1")
 

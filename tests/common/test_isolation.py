@@ -7,10 +7,10 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
 from fake_drivers import PATIENCE, build
 
 from common import record
+from tests.conftest import ROOT
 
 CRASH = "*(volatile global int *)8 = 1;"  # no device's memory
 

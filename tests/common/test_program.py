@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyopencl as cl
 import pytest
-from conftest import ROOT
 
 from common import program
 from common.errors import OpenCLFailure
 from common.program import build
+from tests.conftest import ROOT
 
 
 def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path, capfd):

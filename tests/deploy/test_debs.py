@@ -10,7 +10,6 @@ import tarfile
 from types import SimpleNamespace
 
 import pytest
-from test_provision import APT, BARE, FOUND, plan, text
 
 from deploy import apt, debs, provision, wheels
 from deploy.boards import Settings
@@ -18,6 +17,7 @@ from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.link import LocalLink
 from deploy.onboard import environment, limits
+from tests.deploy.test_provision import APT, BARE, FOUND, plan, text
 
 BULLSEYE = debs.Release("debian", "bullseye", "armhf")
 INSTALLED = """\

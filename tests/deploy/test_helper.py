@@ -4,12 +4,12 @@ import os
 import subprocess
 
 import pytest
-from conftest import ROOT
 
 from common.machine import keeper, settings
 from deploy import helper as host
 from deploy import provision, ship
 from deploy.onboard import helper
+from tests.conftest import ROOT
 
 TEXT = "#!/usr/bin/python3 -I\nprint()\n"
 # Tests need not run as root: the files are this user's.

@@ -5,13 +5,13 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from test_remote import sha, sync
 
 from common.record import Record
 from deploy import home, link, runs
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.onboard import runs as onboard
+from tests.deploy.onboard.test_remote import sha, sync
 
 RUN = "20260101T000000.000Z"
 LINE = Record("s", "k", "passed").to_line() + "\n"

@@ -12,11 +12,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from conftest import FAB
 
 from common.record import GOOD, Record
 from deploy import home, progress, runs, table
 from deploy.onboard import cases, limits
+from tests.conftest import FAB
 
 RATES = """
 append(args.json, Record('rates', 'slow', 'passed', metrics={'gflops': 1.5}))

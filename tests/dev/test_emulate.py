@@ -6,8 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
-from test_deploy_ssh import processes_with, until
 
 from common.errors import UsageError
 from common.profiles import PROFILES
@@ -17,6 +15,8 @@ from dev.emulate import inside, root
 from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated
 from dev.emulate.inside import birth
+from tests.conftest import ROOT
+from tests.deploy.test_deploy import processes_with, until
 
 ARM64 = root.ARCHES["arm64"]
 FAKE_BUILDER = """#!/bin/sh

@@ -7,10 +7,10 @@ import sys
 import zipfile
 
 import pytest
-from conftest import ROOT
 from report_data import item, make_run, program
 
 from report import disk, overview
+from tests.conftest import ROOT
 
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
 DEEP = '{"argv":' + "[" * 500 + "]" * 500 + "}"

@@ -7,12 +7,12 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
 from common.errors import SampleError, UsageError
 from common.machine import pin, settings, sysfs
 from common.machine.pin import pinned
+from tests.conftest import ROOT
 
 PROGRAM = """
 import ctypes, os, sys, time

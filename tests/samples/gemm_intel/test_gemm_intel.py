@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, exhaustive_but
 
 from common import device, gemm, rng
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but
 
 FOLDER = "samples/gemm_intel"
 DEFAULTS = (

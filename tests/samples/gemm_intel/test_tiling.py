@@ -4,7 +4,8 @@ import re
 from functools import partial
 
 import pytest
-from conftest import sample_module
+
+from tests.conftest import sample_module
 
 FOLDER = "samples/gemm_intel"
 

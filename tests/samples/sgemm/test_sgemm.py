@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but
 
 from common import gemm
 from common.matrices import Matrix
 from common.program import build
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but
 
 KERNELS = ("dot4", "row4", "tile4x4")
 DOCUMENTED = """\

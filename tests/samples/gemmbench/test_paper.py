@@ -4,7 +4,8 @@ import re
 import shutil
 
 import pytest
-from conftest import sample_module
+
+from tests.conftest import sample_module
 
 HEAD = (
     "order  kernel without a tail         past row  past end  cause 1   cause 2   both      verdict"
