@@ -28,9 +28,12 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
 @pytest.fixture
 def build_only(monkeypatch):
     """As with --build-only; of its time limits the one that no test has itself."""
-    monkeypatch.setattr(program, "_asked", {"keep": None, "build_only": True})
     limits = {signal.SIGPROF: (signal.ITIMER_PROF, 60)}
     monkeypatch.setattr(program, "LIMITS", limits)
+    monkeypatch.setattr(program.mesa, "listen", lambda: None)  # it changes the environment
+    program.ask(None, True)
+    yield
+    program.ask(None, False)
 
 
 @pytest.mark.parametrize("text", ["__kernel void f() {}", "no C"])
@@ -53,7 +56,7 @@ def test_an_error_of_mesa_is_one_whatever_the_build_returns(
 
 def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, monkeypatch, capsys):
     (tmp_path / "f.cl").write_text("__kernel void f() {} __kernel void g() {}")
-    program._asked["keep"] = tmp_path
+    program.ask(tmp_path, True)
     monkeypatch.setattr(
         program.mesa,
         "kernels",
