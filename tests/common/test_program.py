@@ -81,8 +81,8 @@ def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, m
 )
 def test_logs_of_other_compilers(line):
     log = f"Build on device:\n{line}\n1 error generated.\n"
-    assert program._first_error(log) == "line 3: use of undeclared identifier 'y'"
-    assert "    3 | third" in program._with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
+    assert program.first_error(log) == "line 3: use of undeclared identifier 'y'"
+    assert "    3 | third" in program.with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
 
 
 def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
@@ -93,14 +93,14 @@ def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
         build(queue.context, second, before=(first,))
     assert "*out = unknown" in failure.value.log
     log = "first.cl:2:1: error: x\nsecond.cl:2:1: error: x"
-    shown = program._with_source(log, {first: "a\nb = 1;\n", second: "c\nd = 2;\n"})
+    shown = program.with_source(log, {first: "a\nb = 1;\n", second: "c\nd = 2;\n"})
     assert shown.splitlines()[1::2] == ["    2 | b = 1;", "    2 | d = 2;"]
 
 
 def test_a_compiler_that_fails_before_the_source():
     log = "Build on device:\n\nerror: unknown target CPU 'generic'\nDevice failed to build\n"
-    assert program._first_error(log).startswith("unknown target CPU 'generic' (see docs/boards.md")
-    assert "names no line" in program._first_error("something else\n")
+    assert program.first_error(log).startswith("unknown target CPU 'generic' (see docs/boards.md")
+    assert "names no line" in program.first_error("something else\n")
 
 
 def test_defines_reach_the_kernel(queue, tmp_path):

@@ -220,7 +220,7 @@ def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
     board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
     found = {**FOUND, **ARMHF, **changes}
-    provision._download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
+    provision.download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
     return asked[0], read[0]
 
 

@@ -221,7 +221,7 @@ def test_a_summary_holds_no_more_than_it_shows():
 )
 def test_a_file_that_no_run_has(path):
     with pytest.raises(BoardError, match="a file that no run has"):
-        home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
+        home.announced({"event": "file", "path": path, "bytes": 1}, 100, set())
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_a_file_that_no_run_has(path):
 def test_a_file_that_no_tool_asks_for(path):
     asked = 100, set(), limits.MADE, limits.MADE_KINDS
     with pytest.raises(BoardError, match="a file that no run has"):
-        home._announced({"event": "file", "path": path, "bytes": 1}, *asked)
+        home.announced({"event": "file", "path": path, "bytes": 1}, *asked)
     good = {"event": "file", "path": "pocl/AB/0-k/gemm.so", "bytes": 1}
-    assert home._announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
+    assert home.announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
