@@ -94,6 +94,10 @@ def test_guard_pages_are_for_cpus():
     gpu = SimpleNamespace(type=cl.device_type.GPU)
     with pytest.raises(Unsupported, match="for CPU devices only"):
         buffers.require_guard_pages.__wrapped__(gpu)
+    platform = SimpleNamespace(version="OpenCL 1.2 pocl 1.6, None+Asserts, LLVM 9.0.1")
+    cpu = SimpleNamespace(type=cl.device_type.CPU, platform=platform)
+    with pytest.raises(Unsupported, match="not with PoCL 1"):
+        buffers.require_guard_pages.__wrapped__(cpu)
 
 
 @pytest.mark.parametrize("size", [1, 4096, 17 * 17 * 4])

@@ -48,10 +48,14 @@ def test_it_is_skipped_with_the_reason(run_sample, with_driver, tmp_path, how):
 @pytest.mark.parametrize("how", ["aborts", pytest.param("hangs", marks=pytest.mark.exhaustive)])
 def test_one_that_cannot_even_be_loaded_is_left_out(run_sample, with_driver, how):
     define, reason = AT_LOAD[how]
-    env = with_driver(define)
-    done = run_sample("sgemm", *SMALL, env=env)
+    done = run_sample("sgemm", *SMALL, env=with_driver(define))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"0-fake.icd: its driver {reason}" in done.stdout
+
+
+def test_one_that_cannot_even_be_loaded_is_listed_with_the_reason(run_sample, with_driver):
+    define, reason = AT_LOAD["aborts"]
+    env = with_driver(define)
     listed = run_sample("sgemm", "--list", env=env)
     assert "[0] Fake" not in listed.stdout
     assert f"0-fake.icd: its driver {reason}" in listed.stdout

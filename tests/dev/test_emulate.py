@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import fabric
 import pytest
 
 from common.errors import UsageError
@@ -275,7 +276,7 @@ def test_stopping_what_does_not_run(tmp_path):
 def test_how_to_start_a_board_that_does_not_run(tmp_path, board, command):
     file = tmp_path / ".emulated" / board / "ssh_config"
     with pytest.raises(UsageError, match=f"^b is not running: `{command}` starts it$"):
-        ssh._config_of("b", str(file))
+        ssh.SshLink("b", fabric.Config(), "python3", own_file=str(file))
 
 
 def test_fab_says_that_a_board_does_not_run(fab):
