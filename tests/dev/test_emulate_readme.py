@@ -32,7 +32,7 @@ CPU, _, RELEASE = (ARCH or "").partition("-")
 ALIAS = Emulated(ARCH or "arm64").alias
 MACHINE = {"arm64": "aarch64", "armhf": "armv7l"}.get(CPU)
 BOARDS_SKIP = ["speed", "paper"]  # by boards.toml
-SKIPPED = {*BOARDS_SKIP, *os.environ.get("SKIP", "").split(",")}
+SKIPPED = {*BOARDS_SKIP, *filter(None, os.environ.get("SKIP", "").split(","))}
 
 
 def for_this_arch(command):
