@@ -54,11 +54,11 @@ mali: $(READY)
 # The README's way to a board, command by command, on such a board; without the cases named in SKIP.
 SKIP :=
 test-arm64 test-armhf test-arm64-bullseye test-armhf-bullseye: $(READY)
-	TEST_BOARD=$(@:test-%=%) SKIP=$(SKIP) $(BIN)/python -m pytest tests/dev/test_emulated.py
+	TEST_BOARD=$(@:test-%=%) SKIP=$(SKIP) $(BIN)/python -m pytest tests/dev/test_emulate_readme.py
 
 # A short one: a 32-bit board of Debian 11, without packages for Python.
 test-debian11: $(READY)
-	TEST_DEBIAN11=1 $(BIN)/python -m pytest tests/dev/test_debian11.py
+	TEST_DEBIAN11=1 $(BIN)/python -m pytest tests/dev/test_emulate_debian11.py
 
 # The README's pictures of the report, from results/reference. Needs Debian's chromium and
 # chromium-driver.

@@ -165,7 +165,7 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
             each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
-    count = in_flight or _enough_in_flight(contenders)
+    count = in_flight or enough_in_flight(contenders)
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
@@ -194,7 +194,7 @@ def _spread(contenders, stream, count):
     return count
 
 
-def _enough_in_flight(contenders):
+def enough_in_flight(contenders):
     """Return how many launches back to back make a sample of the fastest one long enough."""
     return max(map(_enough, contenders), default=1)
 

@@ -102,7 +102,7 @@ def find(names, device, inputs, library=None, caches="warm"):
 def _numpy(_device, *inputs):
     if inputs[0].dtype == np.float16:
         raise Unsupported("numpy has no BLAS for half precision")
-    A, B, C = map(_on_cache_lines, inputs)
+    A, B, C = map(on_cache_lines, inputs)
     multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
     return _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C, _SETTLE)
 
@@ -112,7 +112,7 @@ def _of_cblas(library, _device, *inputs):
     if letter == "H":
         raise Unsupported("CBLAS has single and double precision only")
     name, real = f"cblas_{letter.lower()}gemm", _REALS[letter]
-    A, B, C = map(_on_cache_lines, inputs)
+    A, B, C = map(on_cache_lines, inputs)
     (M, N), K, batch = C.shape[-2:], A.shape[-1], C.shape[:-2]
     if batch:
         name += "_batch_strided"
@@ -136,7 +136,7 @@ def _of_cblas(library, _device, *inputs):
     return _elsewhere(name, version, multiply, lambda: None, lambda: C, _SETTLE)
 
 
-def _on_cache_lines(matrix):
+def on_cache_lines(matrix):
     """Return a copy that begins on a cache line: else chance says where, and a BLAS's rate."""
     room = np.empty(matrix.nbytes + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE
@@ -282,7 +282,7 @@ def cblas(file):
     name = re.split(r"-r\d|\.so", own)[0]
     # With lib before it, it is the name of no kernel and of no other library.
     name = name if name.startswith("lib") else f"lib{name}"
-    said = _own_words(handle) or ("" if version_in(own) else "of unknown version")
+    said = own_words(handle) or ("" if version_in(own) else "of unknown version")
     return Cblas(name, ", ".join(filter(None, (own, said))), handle)
 
 
@@ -291,7 +291,7 @@ def _plain(text):
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
 
 
-def _own_words(handle):
+def own_words(handle):
     """Return what a BLAS says of its version; nothing where it is none of those that do."""
     for name in ("openblas_get_config", "bli_info_get_version_str"):
         if function := getattr(handle, name, None):

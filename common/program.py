@@ -100,8 +100,8 @@ def build(context, path, defines=None, options=(), before=()):
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
-            why = f" does not build: {_first_error(str(error))}"
-            raise _failure(path, why, _with_source(str(error), texts)) from error
+            why = f" does not build: {first_error(str(error))}"
+            raise _failure(path, why, with_source(str(error), texts)) from error
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
         raise _failure(path, f": {wrong}", None, (UNSUPPORTED, "unsupported"))
@@ -183,7 +183,8 @@ def flags(defines):
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 
-def _first_error(log):
+def first_error(log):
+    """Return where a compiler's log names the first error, and which, in one line."""
     for line in log.splitlines():
         if place := _error_place(line):
             return f"line {place[1]}: {place[2]}"
@@ -237,7 +238,7 @@ def quiet_driver():
             said.append(file.read(min(size, _MOST_SAID)).decode(errors="replace"))
 
 
-def _with_source(log, texts):
+def with_source(log, texts):
     """Return a log with the lines that it names, of the {path: text} of a program's files."""
     shown = []
     for line in log.splitlines():

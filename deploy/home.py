@@ -60,7 +60,7 @@ def receive(session, target, made=False):
     room, seen = limits.LARGEST_RUN, set()
     while (event := session.event())["event"] != "whole":
         with sense(event):
-            path, size = _announced(event, room, seen, *allowed)
+            path, size = announced(event, room, seen, *allowed)
         room -= size
         seen.add(path)
         (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def receive(session, target, made=False):
         return f"{files} of {size} ({', '.join(names)})" if count else None
 
 
-def _announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
+def announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     """Return the path and the size of a file that comes. Raises BoardError where it is none."""
     if event["event"] != "file":
         raise ValueError("a file of the run must come")
@@ -132,7 +132,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
             if sample in known:
                 expected = known[sample].expected.get(name, {})
                 records = [judged(item, expected) for item in records]
-                records += _misprinted(records, known[sample].texts.get(name), base)
+                records += misprinted(records, known[sample].texts.get(name), base)
             base.parent.mkdir(exist_ok=True)
             lines = "".join(item.to_line() + "\n" for item in records)
             base.with_suffix(".jsonl").write_text(lines, encoding="utf-8")
@@ -213,7 +213,7 @@ def judged(item, expected):
     return item
 
 
-def _misprinted(records, text, base):
+def misprinted(records, text, base):
     """Return a failed record of the case where its log differs from expected/<case>.txt.
 
     It is of no kernel: a log does not say which one printed what. Where not all records have passed

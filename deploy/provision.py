@@ -181,7 +181,7 @@ def _make(board, plan, found, system, mirror):
                     wheels.download(plan.wheels, wheels.target(found), payload)
                 else:
                     kind = "system" if _of_system(found, system) else "debs"
-                    _download_debs(board, plan, found, kind, mirror, payload)
+                    download_debs(board, plan, found, kind, mirror, payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:
@@ -202,7 +202,8 @@ def _make(board, plan, found, system, mirror):
             board.say(f"FAIL   {reason}")
 
 
-def _download_debs(board, plan, found, kind, mirror, payload):
+def download_debs(board, plan, found, kind, mirror, payload):
+    """Download the packages that the board lacks into `payload`, which is shipped to it."""
     session = board.start("installed", limits.PROBES, fields=debs.FIELDS)
     event = session.event()
     with sense(event):

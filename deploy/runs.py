@@ -118,7 +118,7 @@ class _Talk:
             case "beat":
                 board.view.beat()
             case "end":
-                board.view.end(event, _sent(event, self.judge))
+                board.view.end(event, sent(event, self.judge))
             case "broken":
                 board.broken = shortened(str(event["reason"]))
                 board.say(f"the board cannot continue: {board.broken}")
@@ -178,7 +178,7 @@ class _Talk:
         ]
 
 
-def _sent(event, judge):
+def sent(event, judge):
     """Return the records that came with the end of a case: to be shown, no more."""
     sample, name = event["sample"], event["case"]
     if sum(map(len, event["records"])) > limits.FIRST_RECORDS:

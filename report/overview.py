@@ -33,10 +33,10 @@ def _problem(points):
     ranked = sorted(alike.values(), key=len, reverse=True)
     reasons = [(own[0].reason or "no reason given", [p.kernel for p in own]) for own in ranked]
     cases = list(dict.fromkeys(p.case for p in points))
-    return points[0], cases, reasons, _tail(points[0].source.log)
+    return points[0], cases, reasons, tail(points[0].source.log)
 
 
-def _tail(path):
+def tail(path):
     """Return the last lines of a log, or None where there is none."""
     try:
         with files.opened(path) as file:

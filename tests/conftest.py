@@ -95,11 +95,20 @@ def queue():
 
 @pytest.fixture
 def run_sample():
-    """Start a sample as a user does; gives the finished process with its text."""
+    """Start a sample as a user does; gives the finished process with its text.
 
-    def run(name, *args, root=ROOT, python=sys.executable, env=None, timeout=120):
+    With `change`, these lines of Python replace names of its module `run` before it starts.
+    """
+
+    def run(name, *args, root=ROOT, python=sys.executable, env=None, timeout=120, change=None):
+        command = [f"samples/{name}/run.py"]
+        if change:
+            code = ("import sys\nsys.argv[0] = 'run.py'\nimport run\nfrom common import cli\n"
+                    f"{change}\ncli.run(run.main, run.options())")
+            command = ["-c", code]
+            env = {**(env or {}), "PYTHONPATH": f"{root}:{root}/samples/{name}"}
         return subprocess.run(
-            [python, f"samples/{name}/run.py", *map(str, args)],
+            [python, *command, *map(str, args)],
             cwd=root, env={**os.environ, **(env or {})}, timeout=timeout,
             capture_output=True, text=True, check=False,
         )

@@ -4,9 +4,8 @@ import shutil
 import subprocess
 import sys
 
-from conftest import ROOT
-
 from common import manifest, record
+from tests.conftest import ROOT
 from tools import engine, points
 from tools.__main__ import run
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+
+from tests.conftest import ROOT
 
 SOURCES = [
     path
@@ -158,8 +159,20 @@ def test_what_starts_samples_and_reads_records_needs_no_opencl(package):
     assert done.returncode == 0, done.stderr
 
 
-def test_no_two_modules_of_samples_or_tests_have_the_same_name():
-    beside = [p.stem for p in ROOT.glob("samples/*/*.py") if p.name != "run.py"]
-    tests = [path.stem for path in ROOT.glob("tests/**/*.py")]
-    names = [*beside, *tests]
+def test_no_two_modules_that_are_imported_by_a_bare_name_share_it():
+    paths = [*ROOT.glob("samples/*/*.py"), *ROOT.glob("tests/*.py")]
+    names = [path.stem for path in paths if path.name != "run.py"]
     assert sorted(names) == sorted(set(names) - set(sys.stdlib_module_names))
+
+
+# A test file is named for a module, a package or a sample, and may add which part of it.
+TESTS = sorted((ROOT / "tests").glob("*/**/test_*.py"))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT / "tests")))
+def test_the_tests_mirror_the_tree(path):
+    folder = ROOT / path.parent.relative_to(ROOT / "tests")
+    assert folder.is_dir()
+    tested = [folder, *folder.iterdir(), *set(path.parent.glob("*.py")) - set(TESTS)]
+    names = "|".join(re.escape(one.stem) for one in tested if one.is_dir() or one.suffix == ".py")
+    assert re.fullmatch(f"test_({names})(_.+)?", path.stem)

@@ -70,7 +70,7 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
         steps = [[str(c.path), c.value] for c in changes if c.value is not None]
         guard.stdin.write(json.dumps({"changes": steps, "back": back}) + "\n")
         guard.stdin.flush()
-        _require_done(json.loads(guard.stdout.readline() or "null"), word)
+        require_done(json.loads(guard.stdout.readline() or "null"), word)
         yield
     finally:
         _restore(guard, back)
@@ -83,7 +83,8 @@ def _require_ready(answer, word):
         raise SampleError(f"--{word}: the process that restores the settings does not start")
 
 
-def _require_done(answer, word):
+def require_done(answer, word):
+    """Raise UsageError or SampleError where the keeper's answer to --`word` names a problem."""
     if answer is None:
         raise SampleError(f"--{word}: the process that restores the settings ended")
     if answer.get("denied"):

@@ -74,7 +74,7 @@ def read(path):
             with Image.open(path) as image:
                 if image.mode.startswith(("I", "F")):
                     raise UsageError(f"{path} has more than 8 bits per channel: convert it first")
-                return _luma(np.asarray(image.convert("RGB")))
+                return truncated(np.asarray(image.convert("RGB")))
     except (UsageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
@@ -87,7 +87,7 @@ def read(path):
         raise UsageError(f"cannot read {path}: the file is broken ({error})") from error
 
 
-def _luma(rgb):
+def truncated(rgb):
     """Return 0.2126 R + 0.7152 G + 0.0722 B of a uint8 array (height, width, 3), truncated.
 
     In float32, each product and each sum rounded, in this order: so the SDK computes it, and only

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, sample_module
+
+from tests.conftest import ROOT, sample_module
 
 BAD = {
     "size 0": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),

@@ -231,8 +231,12 @@ def test_what_a_driver_says_while_it_loads(build_only, said, monkeypatch, capfd)
 
     found = device.platforms()
     monkeypatch.setattr(device, "platforms", platforms)
-    monkeypatch.setitem(program._asked, "build_only", build_only)
-    device.choose()
+    monkeypatch.setattr(program.mesa, "listen", lambda: None)  # it changes the environment
+    program.ask(None, build_only)
+    try:
+        device.choose()
+    finally:
+        program.ask(None, False)
     assert capfd.readouterr().err == said
 
 

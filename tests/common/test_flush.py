@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import exhaustive_but
 
 from common import flush, timing
 from common.buffers import GuardedBuffer
+from tests.conftest import exhaustive_but
 
 
 @pytest.fixture

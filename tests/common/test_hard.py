@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import sample_module
 
 from common import gemm, hard
 from common.digest import digest
 from common.errors import UsageError
 from common.gemm import Size
+from tests.conftest import sample_module
 
 SIZE, BETA = Size(30, 20, 255), 0.5
 TYPES = (np.float32, np.float64)

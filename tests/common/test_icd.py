@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 from common import device, icd
 from common.errors import OpenCLFailure
+from tests.conftest import ROOT
 
 
 def prefix(tmp_path):

@@ -54,7 +54,7 @@ def test_what_runs_on_the_host_is_left_out_where_only_a_gpus_caches_are_flushed(
 def test_numpys_matrices_begin_on_cache_lines(queue):
     rng = np.random.default_rng(1)
     inputs = [rng.random(shape) for shape in ((5, 3), (3, 7), (5, 7))]
-    for copies in zip(*(map(libraries._on_cache_lines, inputs) for _ in range(9))):
+    for copies in zip(*(map(libraries.on_cache_lines, inputs) for _ in range(9))):
         assert {copy.ctypes.data % 64 for copy in copies} == {0}
     (found,), _ = libraries.find(("numpy",), queue.device, inputs)
     found.launcher(None)()
@@ -303,7 +303,7 @@ def test_a_blas_says_its_version(library):
     def mkl(text, length):
         text.value = b"Math Kernel Library 2026".ljust(length - 1)
 
-    said = libraries._own_words(SimpleNamespace(MKL_Get_Version_String=mkl))
+    said = libraries.own_words(SimpleNamespace(MKL_Get_Version_String=mkl))
     assert said == "Math Kernel Library 2026"
 
 

@@ -6,13 +6,13 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, exhaustive_but
 from fake_sysfs import changing, rockchip, snapshot
 
 from common import manifest, measuring, record
 from common.arguments import Parser
 from common.errors import UsageError
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but
 
 SMALL = {"mygemm": ("--kernel", "1", "--size", "64"), "gemmbench": ("-n", "64"),
          "sgemm": ("--size", "64"), "64_bit_integer": ("--size", "64x64"),

@@ -7,12 +7,12 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import exhaustive_but
 
 from common import outputs
 from common.digest import digest
 from common.outputs import ulp_distance
 from deploy import samples
+from tests.conftest import exhaustive_but
 
 SAMPLES = samples.load()
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyopencl as cl
 import pytest
-from conftest import ROOT
 
 from common import program
 from common.errors import OpenCLFailure
 from common.program import build
+from tests.conftest import ROOT
 
 
 def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path, capfd):
@@ -28,9 +28,12 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
 @pytest.fixture
 def build_only(monkeypatch):
     """As with --build-only; of its time limits the one that no test has itself."""
-    monkeypatch.setattr(program, "_asked", {"keep": None, "build_only": True})
     limits = {signal.SIGPROF: (signal.ITIMER_PROF, 60)}
     monkeypatch.setattr(program, "LIMITS", limits)
+    monkeypatch.setattr(program.mesa, "listen", lambda: None)  # it changes the environment
+    program.ask(None, True)
+    yield
+    program.ask(None, False)
 
 
 @pytest.mark.parametrize("text", ["__kernel void f() {}", "no C"])
@@ -53,7 +56,7 @@ def test_an_error_of_mesa_is_one_whatever_the_build_returns(
 
 def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, monkeypatch, capsys):
     (tmp_path / "f.cl").write_text("__kernel void f() {} __kernel void g() {}")
-    program._asked["keep"] = tmp_path
+    program.ask(tmp_path, True)
     monkeypatch.setattr(
         program.mesa,
         "kernels",
@@ -78,8 +81,8 @@ def test_what_mesa_says_is_in_the_report_and_kept(queue, tmp_path, build_only, m
 )
 def test_logs_of_other_compilers(line):
     log = f"Build on device:\n{line}\n1 error generated.\n"
-    assert program._first_error(log) == "line 3: use of undeclared identifier 'y'"
-    assert "    3 | third" in program._with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
+    assert program.first_error(log) == "line 3: use of undeclared identifier 'y'"
+    assert "    3 | third" in program.with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
 
 
 def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
@@ -90,14 +93,14 @@ def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
         build(queue.context, second, before=(first,))
     assert "*out = unknown" in failure.value.log
     log = "first.cl:2:1: error: x\nsecond.cl:2:1: error: x"
-    shown = program._with_source(log, {first: "a\nb = 1;\n", second: "c\nd = 2;\n"})
+    shown = program.with_source(log, {first: "a\nb = 1;\n", second: "c\nd = 2;\n"})
     assert shown.splitlines()[1::2] == ["    2 | b = 1;", "    2 | d = 2;"]
 
 
 def test_a_compiler_that_fails_before_the_source():
     log = "Build on device:\n\nerror: unknown target CPU 'generic'\nDevice failed to build\n"
-    assert program._first_error(log).startswith("unknown target CPU 'generic' (see docs/boards.md")
-    assert "names no line" in program._first_error("something else\n")
+    assert program.first_error(log).startswith("unknown target CPU 'generic' (see docs/boards.md")
+    assert "names no line" in program.first_error("something else\n")
 
 
 def test_defines_reach_the_kernel(queue, tmp_path):

@@ -10,7 +10,6 @@ import tarfile
 from types import SimpleNamespace
 
 import pytest
-from test_provision import APT, BARE, FOUND, plan, text
 
 from deploy import apt, debs, provision, wheels
 from deploy.boards import Settings
@@ -18,6 +17,7 @@ from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.link import LocalLink
 from deploy.onboard import environment, limits
+from tests.deploy.test_provision import APT, BARE, FOUND, plan, text
 
 BULLSEYE = debs.Release("debian", "bullseye", "armhf")
 INSTALLED = """\
@@ -220,7 +220,7 @@ def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
     board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
     found = {**FOUND, **ARMHF, **changes}
-    provision._download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
+    provision.download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
     return asked[0], read[0]
 
 

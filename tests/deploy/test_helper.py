@@ -2,14 +2,15 @@
 
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
 
 from common.machine import keeper, settings
 from deploy import helper as host
 from deploy import provision, ship
 from deploy.onboard import helper
+from tests.conftest import ROOT
 
 TEXT = "#!/usr/bin/python3 -I\nprint()\n"
 # Tests need not run as root: the files are this user's.
@@ -105,7 +106,8 @@ def test_what_the_user_reads(board, capsys, monkeypatch):
         found, {**found, "changed": True}, {**found, "there": True},
         {**found, "problem": "the board has no sudo"}, {**found, "changed": True, "reason": "no"},
     ])
-    monkeypatch.setattr(host, "_ask", lambda *_: next(answers))
+    answer = SimpleNamespace(event=lambda: next(answers))
+    monkeypatch.setattr(board, "start", lambda *_, **__: answer)
     for dry_run in (True, *[False] * 4):
         host.provision(board, dry_run)
     told = "sudo   /opt/opencl-samples/keeper, for --pin and --energy, and a line in "
@@ -120,8 +122,16 @@ def test_what_the_user_reads(board, capsys, monkeypatch):
 
 def test_a_board_is_asked_with_system_only(board, capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr(host, "_ask", lambda _, act: asked.append(act) or {
-        "there": True, "reason": None, "changed": True, "problem": None})
+    found = {"there": True, "reason": None, "changed": True, "problem": None}
+    start = board.start
+
+    def listening(task, *args, **more):
+        if task != "helper":
+            return start(task, *args, **more)
+        asked.append(more["act"])
+        return SimpleNamespace(event=lambda: found)
+
+    monkeypatch.setattr(board, "start", listening)
     provision.provision(board, system=False, dry_run=True)
     assert asked == []
     provision.provision(board, system=True, dry_run=True)

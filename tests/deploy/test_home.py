@@ -5,13 +5,13 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from test_remote import sha, sync
 
 from common.record import Record
 from deploy import home, link, runs
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.onboard import runs as onboard
+from tests.deploy.onboard.test_remote import sha, sync
 
 RUN = "20260101T000000.000Z"
 LINE = Record("s", "k", "passed").to_line() + "\n"
@@ -139,23 +139,13 @@ def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
     assert (first / "plan.json").read_text() == "all"
 
 
-def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys, monkeypatch):
-    monkeypatch.setattr(limits, "KINDS", tuple(
-        (ending, 1000 if ending == ".log" else size) for ending, size in limits.KINDS
-    ))
-    big = waiting(c={"jsonl": LINE, "log": "x" * 2000}, d={"jsonl": LINE, "log": "short"})
+def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys):
+    long = "x" * (limits.LOG + 1)
+    big = waiting(c={"jsonl": LINE, "log": long}, d={"jsonl": LINE, "log": "short"})
     waiting("20260102T000000.000Z", e={"jsonl": LINE})
-    # The board's program is another process: it has limits of its own, here the host's.
-    source = link.HERE / "onboard" / "limits.py"
-    text = source.read_text().replace('(".log", LOG)', '(".log", 1000)')
-    real = link._sources
-    monkeypatch.setattr(link, "_sources", lambda: json.dumps([
-        [name, text if name.endswith(".limits") else code]
-        for name, code in json.loads(real())
-    ]))
     rows = runs.collect(board)
     assert [(row.case, row.record.status) for row in rows] == [(n, "passed") for n in "cde"]
-    assert "too large, stays on the board: 1 file of 1.95 KiB (s/c.log)" in (
+    assert "too large, stays on the board: 1 file of 4 MiB (s/c.log)" in (
         capsys.readouterr().out
     )
     assert not (results / RUN / "s" / "c.log").exists()
@@ -231,7 +221,7 @@ def test_a_summary_holds_no_more_than_it_shows():
 )
 def test_a_file_that_no_run_has(path):
     with pytest.raises(BoardError, match="which is not a file of a run"):
-        home._announced({"event": "file", "path": path, "bytes": 1}, 100, set())
+        home.announced({"event": "file", "path": path, "bytes": 1}, 100, set())
 
 
 @pytest.mark.parametrize(
@@ -241,9 +231,9 @@ def test_a_file_that_no_run_has(path):
 def test_a_file_that_no_tool_asks_for(path):
     asked = 100, set(), limits.MADE, limits.MADE_KINDS
     with pytest.raises(BoardError, match="which is not a file of a run"):
-        home._announced({"event": "file", "path": path, "bytes": 1}, *asked)
+        home.announced({"event": "file", "path": path, "bytes": 1}, *asked)
     good = {"event": "file", "path": "pocl/AB/0-k/gemm.so", "bytes": 1}
-    assert home._announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
+    assert home.announced(good, *asked) == ("pocl/AB/0-k/gemm.so", 1)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])

@@ -4,11 +4,11 @@ import re
 import time
 
 import pytest
-from conftest import ROOT
 
 from common.errors import UsageError
 from deploy import printed, samples
 from deploy.onboard.limits import LOG as LOG_LIMIT
+from tests.conftest import ROOT
 
 PART = "C = alpha * C\n0.1 0.25 -0.3\n1.5e-05 0.6 0.7\n"
 TEXT = f"Sum = 9365464\n\n{PART}\n{PART}"

@@ -12,11 +12,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from conftest import FAB
 
 from common.record import GOOD, Record
 from deploy import home, progress, runs, table
 from deploy.onboard import cases, limits
+from tests.conftest import FAB
 
 RATES = """
 append(args.json, Record('rates', 'slow', 'passed', metrics={'gflops': 1.5}))
@@ -239,14 +239,14 @@ LINE = Record("s", "k", "passed").to_line()
 
 
 def test_records_that_come_with_the_end_of_a_case():
-    assert [item.status for item in runs._sent(event(LINE), judge=False)] == ["passed"]
-    more = runs._sent(event(LINE, "{", "[]", '{"schema": 2}'), judge=False)
+    assert [item.status for item in runs.sent(event(LINE), judge=False)] == ["passed"]
+    more = runs.sent(event(LINE, "{", "[]", '{"schema": 2}'), judge=False)
     assert [item.status for item in more] == ["passed", "error"]
     assert more[1].reason.startswith("a record cannot be read: c.jsonl:2: ")
-    (none,) = runs._sent(event(), judge=False)
+    (none,) = runs.sent(event(), judge=False)
     assert none.reason == "ended with status 0 and left no record"
     # What was too much to be sent may explain the status.
-    cut = runs._sent(event(LINE, whole=False, exit_status=1), judge=False)
+    cut = runs.sent(event(LINE, whole=False, exit_status=1), judge=False)
     assert [item.status for item in cut] == ["passed"]
 
 
@@ -254,8 +254,8 @@ def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeyp
     known = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}})}
     monkeypatch.setattr(runs.samples, "load", lambda: known)
     line = Record("s", "k", "passed", check={"output_sha256": "wrong"}).to_line()
-    assert runs._sent(event(line), judge=True)[0].status == "failed"
-    assert runs._sent(event(line), judge=False)[0].status == "passed"
+    assert runs.sent(event(line), judge=True)[0].status == "failed"
+    assert runs.sent(event(line), judge=False)[0].status == "passed"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_an_end_that_makes_no_sense_costs_one_board(bad):
 
 def test_a_number_that_no_float_holds_is_no_rate():
     line = LINE.replace('"metrics": {}', '"metrics": {"gflops": 1%s}' % ("0" * 400))
-    (item,) = runs._sent(event(line), judge=False)
+    (item,) = runs.sent(event(line), judge=False)
     assert item.status == "error"
     assert "metrics.gflops is not a number that a float holds" in item.reason
 
@@ -320,9 +320,9 @@ def test_what_a_checking_case_shows(statuses, figure, status):
 def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsys):
     known = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}})}
     monkeypatch.setattr(runs.samples, "load", lambda: known)
-    (item,) = runs._sent(event(Record("s", "k", "built").to_line()), judge=True)
+    (item,) = runs.sent(event(Record("s", "k", "built").to_line()), judge=True)
     assert item.status == "built"
-    assert home._misprinted([item], "a line that is not printed", None) == []
+    assert home.misprinted([item], "a line that is not printed", None) == []
     bad = Record("s", "k", "failed", "it does not compile")
     table.brief([runs.Row("g52", "c", each) for each in (item, item, bad)], {})
     said = capsys.readouterr().out.splitlines()

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy
 import pytest
-from test_debian import PYTHON, installed
-from test_doctor import HEALTHY, everything_in, missing
-from test_robustness import home_of, one_line, with_mount
 
 from common import icd
 from deploy.provision import make_plan
+from tests.deploy.test_deploy_debian import PYTHON, installed
+from tests.deploy.test_deploy_robustness import home_of, one_line, with_mount
+from tests.deploy.test_doctor import HEALTHY, everything_in, missing
 
 ALL = ("numpy", "pyopencl", "PIL")
 NOTHING = {name: {"ok": False, "text": "No module named"} for name in ALL}

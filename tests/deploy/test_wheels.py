@@ -1,12 +1,12 @@
 """What is downloaded for a board: which wheels fit it, and which versions and digests they have."""
 
 import pytest
-from test_provision import BARE, FOUND
 
 from deploy import wheels
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.provision import make_plan
+from tests.deploy.test_provision import BARE, FOUND
 
 
 def test_the_tags_of_wheels():

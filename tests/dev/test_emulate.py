@@ -5,9 +5,8 @@ import signal
 import subprocess
 import sys
 
+import fabric
 import pytest
-from conftest import ROOT
-from test_deploy_ssh import processes_with, until
 
 from common.errors import UsageError
 from common.profiles import PROFILES
@@ -17,6 +16,8 @@ from dev.emulate import inside, root
 from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated
 from dev.emulate.inside import birth
+from tests.conftest import ROOT
+from tests.deploy.test_deploy import processes_with, until
 
 ARM64 = root.ARCHES["arm64"]
 FAKE_BUILDER = """#!/bin/sh
@@ -275,7 +276,7 @@ def test_stopping_what_does_not_run(tmp_path):
 def test_how_to_start_a_board_that_does_not_run(tmp_path, board, command):
     file = tmp_path / ".emulated" / board / "ssh_config"
     with pytest.raises(UsageError, match=f"^b is not running: `{command}` starts it$"):
-        ssh._config_of("b", str(file))
+        ssh.SshLink("b", fabric.Config(), "python3", own_file=str(file))
 
 
 def test_fab_says_that_a_board_does_not_run(fab):

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from conftest import ROOT
 from PIL import Image
 from report_data import item, make_run
 
 from dev import screenshots
 from dev.browser import missing
+from tests.conftest import ROOT
 
 MOST = 200 * 1024  # bytes of a picture in the repository
 

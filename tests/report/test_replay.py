@@ -8,11 +8,11 @@ import sys
 import tomllib
 
 import pytest
-from conftest import ROOT
 from report_data import item, make_run, write
 
 from deploy import samples
 from report import reading, replay
+from tests.conftest import ROOT
 
 NASTY = ["--name", "it's", 'a "b" $HOME `id` *', "\\", "", "-n", "7"]
 

@@ -10,11 +10,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
 from report_data import ENVIRONMENT, LATER, item, make_run, program, write
 
 from common import stats
 from report import gemm, inputs, reading, rows, selection, timeline
+from tests.conftest import ROOT
 
 
 @pytest.fixture

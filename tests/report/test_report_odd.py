@@ -7,10 +7,10 @@ import sys
 import zipfile
 
 import pytest
-from conftest import ROOT
 from report_data import item, make_run, program
 
 from report import disk, overview
+from tests.conftest import ROOT
 
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
 DEEP = '{"argv":' + "[" * 500 + "]" * 500 + "}"
@@ -119,8 +119,8 @@ def test_names_stay_in_their_line(report, tmp_path):
 
 def test_a_log_shows_what_is_printable(tmp_path):
     (tmp_path / "log").write_text("one\x1b[2J\ntwo\u202e")
-    assert overview._tail(tmp_path / "log") == "one [2J\ntwo"
-    assert overview._tail(tmp_path) is None
+    assert overview.tail(tmp_path / "log") == "one [2J\ntwo"
+    assert overview.tail(tmp_path) is None
 
 
 def test_a_line_that_is_too_long_costs_itself(tmp_path, monkeypatch):

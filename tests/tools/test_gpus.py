@@ -5,12 +5,12 @@ from dataclasses import asdict
 from itertools import pairwise
 
 import pytest
-from test_mali import VALHALL
 
 from common import manifest
 from common.constraints import Space
 from common.errors import UsageError
 from common.record import Record
+from tests.tools.test_mali import VALHALL
 from tools import child, inspect
 from tools.__main__ import run as tools_run
 

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from fake_sysfs import put
 
 from common.machine import identity
+from tests.conftest import ROOT
 
 
 def test_a_board_with_a_device_tree(tmp_path):

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
 from common.errors import SampleError
 from common.machine import keeper, pin, settings, sysfs
+from tests.conftest import ROOT
 
 FILE = ROOT / "common" / "machine" / "keeper.py"
 CHECKED = "import runpy, sys; sys.exit(runpy.run_path(sys.argv[1])['main'](*sys.argv[2:], True))"

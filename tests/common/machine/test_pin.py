@@ -7,12 +7,12 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
 from common.errors import SampleError, Unsupported, UsageError
 from common.machine import pin, settings, sysfs
 from common.machine.pin import pinned
+from tests.conftest import ROOT
 
 PROGRAM = """
 import ctypes, os, sys, time
@@ -218,7 +218,7 @@ def test_missing_rights_are_said():
     answer = {"path": "/sys/governor", "value": "x", "error": "Permission denied", "denied": True}
     message = "--pin needs permission to write /sys/governor: run it as root, let `fab provision"
     with pytest.raises(UsageError, match=message):
-        settings._require_done(answer, "pin")
+        settings.require_done(answer, "pin")
 
 
 def test_what_cannot_be_pinned_is_said(tree, tmp_path):

@@ -1,12 +1,12 @@
 """The file of an experiment: every one that ships can be read, and a mistake has one line."""
 
 import pytest
-from conftest import ROOT
 from stub import Stub
 
 from common import manifest
 from common.errors import UsageError
 from deploy.experiments import file
+from tests.conftest import ROOT
 
 SHIPPED = sorted(ROOT.glob("samples/*/experiments/*.toml"))
 

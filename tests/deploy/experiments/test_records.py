@@ -4,13 +4,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
 from stub_board import Bench
 
 from common import record
 from common.errors import UsageError
 from deploy.experiments import journal, records
 from dev import usage
+from tests.conftest import ROOT
 from tools import points
 
 

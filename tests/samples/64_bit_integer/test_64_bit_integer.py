@@ -9,11 +9,11 @@ import draw_input
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 from PIL import Image
 
 from common.program import build
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 NAME = "64_bit_integer"
 FOLDER = ROOT / "samples" / NAME

@@ -4,7 +4,9 @@ import re
 from functools import partial
 
 import pytest
-from conftest import sample_module
+
+from common import record
+from tests.conftest import sample_module
 
 FOLDER = "samples/gemm_intel"
 
@@ -98,18 +100,17 @@ def test_the_values_that_would_do_do(run_sample):
     assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
 
 
-@pytest.mark.exhaustive
-def test_a_limit_of_the_kernel(sample, project):
-    path = project / FOLDER / "run.py"
-    text = path.read_text()
-    assert "kernel.get_work_group_info(info, queue.device)" in text
-    path.write_text(text.replace("kernel.get_work_group_info(info, queue.device)", "8"))
-    done, _ = sample("-s", 64, root=project)
-    assert done.returncode == 2
-    assert "but a work-group has at most 8; --tile-group-M 8 would do" in done.stderr
-    done, (item,) = sample("-s", 64, "--auto", "--validation", "-i", 1, root=project)
-    assert done.returncode == 0, done.stderr
-    assert item.params["group_m"] == 8
+def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):
+    run, path = sample_module("gemm_intel", "run"), tmp_path / "r.jsonl"
+    built = run.build_kernel
+    monkeypatch.setattr(run, "build_kernel", lambda *args: (built(*args)[0], 8))
+    status, _, said = run_here(run.main, "-s", 64, options=run.options())
+    assert status == 2
+    assert "but a work-group has at most 8; --tile-group-M 8 would do" in said
+    args = ("-s", 64, "--auto", "--validation", "-i", 1, "--json", path)
+    status, _, said = run_here(run.main, *args, options=run.options())
+    assert status == 0, said
+    assert record.read(path)[0].params["group_m"] == 8
 
 
 def test_auto_picks_legal_tiles_and_says_which(sample):

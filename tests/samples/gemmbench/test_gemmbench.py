@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import rng
 from common.digest import digest
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "gemmbench"
 KERNELS = sorted(path.stem for path in (FOLDER / "kernels").glob("*.json"))

@@ -10,11 +10,11 @@ import time
 from functools import partial
 
 import pytest
-from conftest import ROOT, exhaustive_but
 from fake_sysfs import CPU, GPU, ZONE, changing, rockchip, snapshot
 
 from common import timing
 from common.machine import power
+from tests.conftest import ROOT, exhaustive_but
 
 QUICK = ("--repeat", 2, "--warmup", 0)
 CRASH = "C = (global float *)8;"

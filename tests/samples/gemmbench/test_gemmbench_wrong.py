@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 from bad_kernels import CRASH, add_kernel
-from conftest import ROOT, exhaustive_but, sample_module
+
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "gemmbench"
 QUICK = ("--repeat", 1, "--warmup", 0)

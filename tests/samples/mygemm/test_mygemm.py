@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, icd, interleaved, isolation
 from common.bounds import Expected
@@ -17,6 +16,7 @@ from common.errors import UsageError
 from common.gemm import Size
 from common.stream import Stream
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
           "07_wide_registers", "08_shuffles", "09_prefetch", "10_any_size",

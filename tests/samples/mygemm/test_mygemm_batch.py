@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, steps
 from common.bounds import Expected
@@ -15,6 +14,7 @@ from common.errors import Unsupported, UsageError
 from common.machine import blocking
 from common.program import build
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FLOAT = np.dtype(np.float32)
 NVIDIA = "cl_nv_compiler_options"

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
-import split_model as split
-from conftest import ROOT
+
+from tests.conftest import ROOT
+from tests.samples.mygemm import split_model as split
 
 KERNELS = ROOT / "samples" / "mygemm" / "kernels"
 

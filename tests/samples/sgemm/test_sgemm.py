@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but
 
 from common import gemm
 from common.matrices import Matrix
 from common.program import build
 from deploy import samples
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 KERNELS = ("dot4", "row4", "tile4x4")
 DOCUMENTED = """\
@@ -180,12 +180,13 @@ def test_a_kernel_broken_on_purpose_fails(sgemm, project, mutant):
     assert records[0].reason
 
 
-def test_a_work_group_that_is_too_large_is_made_to_fit(sgemm, project):
-    path = project / "samples" / "sgemm" / "run.py"
-    path.write_text(path.read_text().replace("LOCAL = (16, 4)", "LOCAL = (512, 512)"))
-    done, _ = sgemm("--limits", "mali-t628", "--size", 40, root=project)
-    assert done.returncode == 0, done.stderr
-    assert "work-groups of 16 x 16" in done.stdout
+def test_a_work_group_that_is_too_large_is_made_to_fit(run_here, monkeypatch):
+    run = sample_module("sgemm", "run")
+    monkeypatch.setattr(run, "LOCAL", (512, 512))
+    args = ("--limits", "mali-t628", "--size", 40, "--check-only")
+    status, said, errors = run_here(run.main, *args, options=run.options())
+    assert status == 0, errors
+    assert "work-groups of 16 x 16" in said
 
 
 def test_an_over_read_shows_as_nan(sgemm, project):

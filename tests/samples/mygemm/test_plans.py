@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import sample_module
 
 from common import constraints, device
 from common.errors import Unsupported, UsageError
 from common.gemm import PRECISIONS, Problem, Size, parse_size
 from common.program import flags
+from tests.conftest import sample_module
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 NVIDIA = "cl_nv_compiler_options"

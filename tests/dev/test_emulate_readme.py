@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import FAB
-from test_deploy_ssh import records, until
-from test_readme import EMULATED, shell
 
 from deploy import samples
 from dev.emulate.board import Emulated
+from tests.conftest import FAB
+from tests.deploy.test_deploy import records, until
+from tests.test_readme import EMULATED, shell
 
 ARCH = os.environ.get("TEST_BOARD")
 pytestmark = [

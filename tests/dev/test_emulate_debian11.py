@@ -7,9 +7,9 @@ import os
 import time
 
 import pytest
-from test_readme import shell
 
 from dev.emulate.board import Emulated
+from tests.test_readme import shell
 
 pytestmark = [
     pytest.mark.skipif("TEST_DEBIAN11" not in os.environ,

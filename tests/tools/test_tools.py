@@ -1,9 +1,9 @@
 """What all tools keep to: no sample's name, a help that says how to use them."""
 
 import pytest
-from conftest import ROOT
 
 from common import manifest
+from tests.conftest import ROOT
 from tools.__main__ import COMMANDS, main
 
 SOURCES = sorted((ROOT / "tools").glob("*.py"))

@@ -7,9 +7,9 @@ import time
 from statistics import median
 
 import pytest
-from conftest import ROOT
 
 from common import icd
+from tests.conftest import ROOT
 
 BARE = [sys.executable, "-c", "import pyopencl; pyopencl.create_some_context(False)"]
 SAMPLE = [sys.executable, "samples/sgemm/run.py", "--size", "64"]

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from fake_drivers import build
 
 from common import constraints, manifest, record
 from common.errors import UsageError
+from tests.conftest import ROOT
 
 # Those whose run.py has the three options already.
 DESCRIBED = manifest.names()

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm, tuned
 from common.bounds import Expected
 from common.errors import UsageError
 from common.interleaved import finish
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
 

@@ -7,8 +7,6 @@ import sys
 import time
 
 import pytest
-from conftest import FAB
-from test_deploy_ssh import records
 
 from common import manifest
 from deploy import doctor, link, provision, runs, ship
@@ -17,6 +15,8 @@ from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.onboard import limits
 from dev import usage
+from tests.conftest import FAB
+from tests.deploy.test_deploy import records
 
 LARGEST = 300 * 1024  # KiB of memory that fab may take, whatever comes
 RUN = "20260101T000000.000Z"

@@ -8,7 +8,8 @@ import time
 
 import paramiko
 import pytest
-from test_limits import hostile, measured  # noqa: F401
+
+from tests.deploy.test_deploy_hostile import hostile, measured  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -7,11 +7,11 @@ import time
 
 import dask
 import pytest
-from conftest import ROOT
 from distributed import Security
 from stub_board import Bench
 
 from deploy.experiments import command, file
+from tests.conftest import ROOT
 
 AXES = 'sample = "stub"\n[axes]\n"--kernel" = ["1"]\n"--size" = [8, 16, 32]\n'
 

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import json
 import os
 
 import pytest
-from conftest import ROOT, sample_module
 
 from common.errors import UsageError
+from tests.conftest import ROOT, sample_module
 
 metadata = sample_module("gemmbench", "metadata")
 RIGHT = {"name": "k", "file": "k.cl", "type": "S", "transA": "N", "transB": "T", "dj": 4, "di": 1}

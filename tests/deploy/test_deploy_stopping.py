@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import FAB, ROOT
 from stub import TOML
-from test_deploy_ssh import processes_with, records, until
 
 from deploy import entry, incoming
+from tests.conftest import FAB, ROOT
+from tests.deploy.test_deploy import processes_with, records, until
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from report_data import DEVICE, ENVIRONMENT, item, make_run, write
 
 from dev.browser import browser, missing, open_page
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
 

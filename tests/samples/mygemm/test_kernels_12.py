@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyopencl as cl
 import pytest
-from conftest import exhaustive_but, sample_module
 
 from common import device
 from common.errors import UsageError
 from common.gemm import Problem, Size
 from common.machine import blocking
 from common.stream import Stream
+from tests.conftest import exhaustive_but, sample_module
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 MIB = 2**20

@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, sample_module
 
 from common import device, drivers, gemm, outputs, program, record, text
 from common.errors import OpenCLFailure, UsageError
+from tests.conftest import ROOT, sample_module
 
 NINES = "9" * 5000
 # A new line, an escape sequence, a bell, a change of the direction, half of a character.

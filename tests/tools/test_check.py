@@ -6,12 +6,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, exhaustive_but
 
 from common import manifest
 from common.constraints import Space
 from common.errors import UsageError
 from common.record import Record
+from tests.conftest import ROOT, exhaustive_but
 from tools import check
 
 needs_oclgrind = pytest.mark.skipif(

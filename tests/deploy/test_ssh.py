@@ -8,12 +8,12 @@ import time
 
 import fabric
 import pytest
-from test_deploy_ssh import records
 
 from common.errors import UsageError
 from deploy import boards
 from deploy.fleet import Fleet
 from deploy.ssh import SshLink
+from tests.deploy.test_deploy import records
 
 
 def accept(refused, tmp_path):

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
-from test_mygemm_gpu import CAPABLE, matrices, wrong
 
 from common import device, gemm
 from common.machine import nvidia
 from common.program import build
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.samples.mygemm.test_kernels_13_14 import CAPABLE, matrices, wrong
 
 HERE = ROOT / "tests/samples/mygemm"
 KERNELS = ROOT / "samples/mygemm/kernels"

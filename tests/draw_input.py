@@ -1,6 +1,6 @@
 """Write input.bmp: a house with a tree by a lake, at sunset. Whole numbers and a seed only.
 
-python tests/samples/64_bit_integer/draw_input.py FILE
+python tests/draw_input.py FILE
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import rng
 

@@ -3,11 +3,11 @@
 import threading
 
 import pytest
-from test_deploy_ssh import records
 
 from common.errors import UsageError
 from deploy import plan
 from deploy.fleet import Board
+from tests.deploy.test_deploy import records
 
 PATIENCE = 20  # seconds
 

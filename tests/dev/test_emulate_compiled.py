@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from conftest import FAB, ROOT
-from test_deploy_ssh import records
 
 from deploy import samples
 from dev.emulate.board import Emulated
 from dev.emulate.root import GPUS
+from tests.conftest import FAB, ROOT
+from tests.deploy.test_deploy import records
 
 GPU = os.environ.get("TEST_BOARD")
 pytestmark = [

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import FAB
-from test_deploy_ssh import drop_connections, processes_with, records, start_run_all, until
+
+from tests.conftest import FAB
+from tests.deploy.test_deploy import drop_connections, processes_with, records, start_run_all, until
 
 FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 # Mounts that only a server and what it starts can see.

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
 from common.program import build
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
 SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130, 66)]

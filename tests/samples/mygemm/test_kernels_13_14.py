@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import split_model as split
-from conftest import ROOT, exhaustive_but, sample_module
 
 from common import device, gemm
 from common.machine import nvidia
 from common.program import build
 from common.stream import Stream
+from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.samples.mygemm import split_model as split
 
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)

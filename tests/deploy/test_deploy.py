@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import FAB
 
 from common import record
+from tests.conftest import FAB
 
 UNSUPPORTED = "append(args.json, Record('e', 'x', 'unsupported', 'no fp64')); sys.exit(77)"
 
