@@ -28,6 +28,10 @@ def _one_line(kind, error, _):
 
 
 def _parse_tasks(parse=program.parse_tasks):
+    words = program.core.unparsed
+    if {"-h", "--help"} & set(words[1:]) and words[0] in namespace.task_names:
+        program.args.help.value = words[0]
+        words.clear()
     try:
         parse()
     except ParseError as error:  # an unknown task or option, which invoke ends with status 1

@@ -30,7 +30,8 @@ def require(device, limits, path, defines, local, lanes, dtype):
     """Return the Shuffles that work for the kernel file `path`, built with `defines`.
 
     The file has a kernel `probe`, which stores for each work-item of a work-group `local` the
-    numbers, as `dtype`, of the `lanes` neighbours that its values came from. Raises Unsupported.
+    numbers, as `dtype`, of the neighbours that its values came from: as many as the define named
+    `lanes` says. Raises Unsupported.
     """
     reasons = []
     for how, flags in _ways(limits):
@@ -56,9 +57,10 @@ def _ways(limits):
 
 
 @lru_cache(None)
-def _probe(device, how, flags, path, defines, local, lanes, dtype):
+def _probe(device, how, flags, path, defines, local, option, dtype):
     """Return what is wrong with a way to shuffle, or None."""
     queue, name, items = devices.open_queue(device), _NAMES[how], int(np.prod(local))
+    lanes = dict(defines)[option]
     try:
         program = build(queue.context, path, {**dict(defines), "SHUFFLE": how}, flags)
         kernel = cl.Kernel(program, "probe")
@@ -72,4 +74,4 @@ def _probe(device, how, flags, path, defines, local, lanes, dtype):
     first = np.arange(items)[:, np.newaxis] // lanes * lanes
     if (got.read() == first + np.arange(lanes)).all():
         return None
-    return f"{name} does not reach {lanes} neighbours here: --WPTM {max(lanes // 2, 1)} may do"
+    return f"{name} does not reach {lanes} neighbours here: --{option} {max(lanes // 2, 1)} may do"

@@ -98,7 +98,7 @@ def _path():
 
 
 def _all(commands):
-    """Run commands as root, one after the other; return the end of what the first to fail says."""
+    """Run commands as root, one after the other; return why the first to fail does."""
     sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
     for command in commands:
         try:
@@ -111,5 +111,6 @@ def _all(commands):
             return "%s: %s" % (command[0], error)
         if done.returncode:
             said = done.stdout.strip().splitlines() or ["status %d" % done.returncode]
-            return "%s: %s" % (command[0], said[-1])
+            why = [line for line in said if "error" in line] or said  # visudo ends with a caret
+            return "%s: %s" % (command[0], why[-1])
     return None

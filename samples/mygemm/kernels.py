@@ -65,8 +65,8 @@ _WIDE_BLOCKED = {**_BLOCKED, "align": _WIDE}
 def _shuffles(problem, params, limits, device):
     """Return which way to pass values within a sub-group works. Raises Unsupported."""
     defines = {"REAL": REAL[problem.dtype], **params}
-    local, lanes = constraints.local_size(SHUFFLES.space, params), params["WPTM"]
-    args = (device, limits, SHUFFLES.file, defines, local, lanes, problem.dtype)
+    local = constraints.local_size(SHUFFLES.space, params)
+    args = (device, limits, SHUFFLES.file, defines, local, "WPTM", problem.dtype)
     found = subgroups.require(*args)
     return {"SHUFFLE": found.how}, found.options
 

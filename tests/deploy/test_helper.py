@@ -64,8 +64,8 @@ def test_it_is_installed_for_this_user_and_removed(tools, tmp_path):
 
 
 def test_a_line_that_visudo_refuses_is_never_there(tools, tmp_path):
-    tools(one="echo parse error near line 1; exit 1")
-    assert helper.install(TEXT, "anna", str(tmp_path)) == "visudo: parse error near line 1"
+    tools(one="echo rule:1:8: syntax error; echo anna ALL; echo '  ^~~~'; exit 1")
+    assert helper.install(TEXT, "anna", str(tmp_path)) == "visudo: rule:1:8: syntax error"
     assert not (tmp_path / "opt").exists()
     assert list((tmp_path / "etc/sudoers.d").iterdir()) == []
 

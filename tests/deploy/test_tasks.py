@@ -26,6 +26,13 @@ def test_a_run_with_options_comes_home(deployed, fab, project):
     assert plan["cases"][0]["args"] == ["--case", "mine"]
 
 
+@pytest.mark.parametrize("words", [("run", "--help"), ("run", "hello", "-h"), ("--help", "run")])
+def test_help_on_a_task(fab, words):
+    done = fab(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: fab [--core-opts] run ")
+
+
 def test_a_record_is_repeated_on_a_board(deployed, fab, project):
     fab("run", "hello", "--", "--case", "mine")
     (path,) = project.glob("results/local/*/hello/asked.jsonl")
