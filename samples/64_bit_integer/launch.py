@@ -84,19 +84,26 @@ def has_dp4a(device):
     return (device.compute_capability_major_nv, device.compute_capability_minor_nv) >= (6, 1)
 
 
+def _instructions(chosen):
+    """Return the defines for what only some devices have."""
+    if device.type_of(chosen) == "cpu":
+        return {"CPU": 1}
+    return {"DP4A": 1} if has_dp4a(chosen) else {}
+
+
 def built(queue, name, shape):
     """Return the kernel of that name, and the Shape in which it can be launched.
 
     The size of a small work-group is stated: a compiler that knows it may give a work-item more
     registers. Then the Shape stays, or the kernel is built without.
     """
-    info, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
-    defines = {"WORK_GROUP": shape.local, **({"DP4A": 1} if has_dp4a(device) else {})}
+    info, chosen = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
+    defines = {"WORK_GROUP": shape.local, **_instructions(chosen)}
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
     kernel = cl.Kernel(build(queue.context, KERNELS[name], {**defines, **stated}), name)
-    if stated and kernel.get_work_group_info(info, device) < shape.local:
+    if stated and kernel.get_work_group_info(info, chosen) < shape.local:
         kernel = cl.Kernel(build(queue.context, KERNELS[name], defines), name)
-    return kernel, shape.fit(kernel.get_work_group_info(info, device))
+    return kernel, shape.fit(kernel.get_work_group_info(info, chosen))
 
 
 def shape(chosen, limits, count, local=None, access=None):

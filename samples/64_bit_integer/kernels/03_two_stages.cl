@@ -1,6 +1,7 @@
 /* The sum of an image's pixels and the sum of their squares: no atomics, no 64-bit integers.
  *
- *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     16 pixels each, row after row
+ *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     16 pixels each, row after row; 64 if a
+ *                                                          CPU reads contiguously
  *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
  *                                                          read neighbours at the same time
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
@@ -12,7 +13,7 @@
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP.
  * `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
  * 2^32 - 1; the first work-item adds up the rest, which is no whole vector.
- * `pixels` must lie on a multiple of 16 bytes. `sums` has a row per work-group: the low and the high
+ * `pixels` must lie on a multiple of 64 bytes. `sums` has a row per work-group: the low and the high
  * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.
  *
  * The idea: a work-group that writes to a place of its own needs no atomics. It leaves its sums in a
@@ -113,38 +114,57 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
     return (uint2)(squares, SUM_OF(pairs));
 }
 
-/* The longest stretch that sum_together can add up, in vectors: 4096 * 16 * 255 * 255 < 2^32. */
-#define TOGETHER 4096
+/* CPU is defined for CPUs: they have vector registers, and can be asked to fill their caches. */
+#ifdef CPU
 
-/* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most.
- * A compiler for a CPU makes vectors of its own of such a loop; the pragma asks for 16 words, where
- * LLVM would take 8 of an AVX-512's 16. Sums of four bytes each need no halves and no short
- * stretches, which would end those vectors too soon. */
-uint2 sum_together(__global const uint4 *vectors, uint at, uint end)
+/* The longest stretch that sum_together can add up, in vectors: 1024 * 64 * 255 * 255 < 2^32. */
+#define TOGETHER 1024
+
+/* Return the sum of a vector's elements. */
+uint total(uint16 v)
 {
-    __global const uint *words = (__global const uint *)(vectors + at);
-    const uint count = 4 * min(end - at, (uint)TOGETHER);
-    uint sum = 0, squares = 0, more_squares = 0;
-#pragma clang loop vectorize_width(16)
-    for (uint i = 0; i < count; i++) {
-        const uint four = words[i];
-        const uint even = four & 0x00ff00ffu, odd = (four >> 8u) & 0x00ff00ffu;
-        const uint p0 = four & 0xffu, p1 = odd & 0xffu, p2 = even >> 16u, p3 = four >> 24u;
-        sum += p0 + p1;
-        sum += p2 + p3;
-        squares += p0 * p0;
-        squares += p2 * p2;
-        more_squares += p1 * p1;
-        more_squares += p3 * p3;
-    }
-    return (uint2)(squares + more_squares, sum);
+    const uint8 v8 = v.lo + v.hi;
+    const uint4 v4 = v8.lo + v8.hi;
+    return v4.x + v4.y + v4.z + v4.w;
 }
 
-/* Return the same two sums of the last pixels, fewer than a vector. */
-uint2 sum_rest(__global const uchar *pixels, uint count)
+/* Ask for the bytes so far behind `vector`, into the first cache (3) or the second (2): by Clang's
+ * builtin, since OpenCL's prefetch() does nothing with PoCL. Both CPU drivers are made of Clang. */
+#ifdef __clang__
+#define ASK(vector, bytes, cache) \
+    __builtin_prefetch((const void *)((uintptr_t)(vector) + bytes), 0, cache)
+#else
+#define ASK(vector, bytes, cache)
+#endif
+
+/* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most: each
+ * is 64 bytes, a line of most caches. While a core adds up, few loads are on their way, and its own
+ * prefetcher stops at the end of a page, every 4096 bytes. So the second cache, which can wait for
+ * more lines than the first, is asked for what follows two pages later. */
+uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
+{
+    uint16 sum = 0, more = 0, squares0 = 0, squares1 = 0, squares2 = 0, squares3 = 0;
+    for (; at < end; at++) {
+        ASK(vectors + at, 1024, 3);
+        ASK(vectors + at, 8192, 2);
+        const uint16 four = vectors[at], p0 = four & 0xffu, p1 = (four >> 8u) & 0xffu;
+        const uint16 p2 = (four >> 16u) & 0xffu, p3 = four >> 24u;
+        sum += p0 + p1;
+        more += p2 + p3;
+        squares0 += p0 * p0;
+        squares1 += p1 * p1;
+        squares2 += p2 * p2;
+        squares3 += p3 * p3;
+    }
+    return (uint2)(total(squares0 + squares1 + squares2 + squares3), total(sum + more));
+}
+#endif
+
+/* Return the same two sums of the pixels from `at` on: the rest, fewer than a vector. */
+uint2 sum_rest(__global const uchar *pixels, uint at, uint count)
 {
     uint2 sums = 0;
-    for (uint i = count / 16 * 16; i < count; i++)
+    for (uint i = at; i < count; i++)
         sums += (uint2)(pixels[i] * pixels[i], pixels[i]);
     return sums;
 }
@@ -153,22 +173,32 @@ __kernel GROUP
 void two_stages(__global const uchar *restrict pixels, uint count, uint contiguous,
                 __global uint4 *sums)
 {
-    /* The vectors of this work-item: start, start + step, ... before end. */
-    const uint items = get_global_size(0), item = get_global_id(0), all = count / 16;
-    __global const uint4 *vectors = (__global const uint4 *)pixels;
-
+    const uint items = get_global_size(0), item = get_global_id(0);
     uint4 sums_here = 0;
+    uint rest = count / 16 * 16;
+#ifdef CPU
     if (contiguous) {
-        const uint each = (all + items - 1) / items;
-        const uint start = min(item * each, all), end = min(start + each, all);
-        for (uint at = start; at < end; at += TOGETHER)
-            sums_here = plus(sums_here, widen(sum_together(vectors, at, end)));
-    } else {
-        for (uint at = item; at < all; at += APART * items)
-            sums_here = plus(sums_here, widen(sum_apart(vectors, at, items, all)));
+        __global const uint16 *vectors = (__global const uint16 *)pixels;
+        const uint all = count / 64, each = (all + items - 1) / items;
+        const uint end = min(item * each + each, all);
+        for (uint at = item * each; at < end; at += TOGETHER) {
+            const uint stop = min(at + TOGETHER, end);
+            sums_here = plus(sums_here, widen(sum_together(vectors, at, stop)));
+        }
+        rest = all * 64;
+    } else
+#endif
+    {
+        /* The vectors of this work-item: start, start + step, ... before end. */
+        __global const uint4 *vectors = (__global const uint4 *)pixels;
+        const uint all = count / 16, each = (all + items - 1) / items;
+        const uint start = contiguous ? item * each : item, step = contiguous ? 1 : items;
+        const uint end = contiguous ? min(start + each, all) : all;
+        for (uint at = start; at < end; at += APART * step)
+            sums_here = plus(sums_here, widen(sum_apart(vectors, at, step, end)));
     }
     if (item == 0)
-        sums_here = plus(sums_here, widen(sum_rest(pixels, count)));
+        sums_here = plus(sums_here, widen(sum_rest(pixels, rest, count)));
 
     __local uint4 scratch[WORK_GROUP];
     const uint local_item = get_local_id(0);
