@@ -41,16 +41,12 @@ class Contender:
     returns those of its steps. A stream has a `queue`, and whatever else the launcher wants of it.
     With `bare` the host's time is that of launches in stream.bare(), whose queue takes no times: on
     some GPUs, taking them delays each launch. `finish(streams)` waits. What is not `queued` does
-    not run on OpenCL's queues, and its launches follow one another whatever the streams. After each
-    sample the round pauses for `settle` seconds: threads of a BLAS spin on for a while, and would
-    slow what comes next.
+    not run on OpenCL's queues, and its launches follow one another whatever the streams.
     """
 
-    def __init__(
-        self, name, launcher, finish=finish, events=False, queued=True, settle=0, bare=False
-    ):
+    def __init__(self, name, launcher, finish=finish, events=False, queued=True, bare=False):
         self.name, self.launcher, self.finish = name, launcher, finish
-        self._events, self._queued, self.settle, self._bare = events, queued, settle, bare
+        self._events, self._queued, self._bare = events, queued, bare
         self.error = None  # what ended its samples
         self.announce = lambda: None  # called before each sample
         self.flush = lambda: None  # called before its launches, outside of their times
@@ -64,6 +60,11 @@ class Contender:
         if self._bare:
             self._bare_streams.append(stream.bare())
             self._bare_launchers.append(self.launcher(self._bare_streams[-1]))
+
+    def rest(self):
+        """Wait until the threads of a library are at rest: they would slow what comes next."""
+        if not self._queued:
+            settle()
 
     def leave(self):
         """Let go of all streams, and of their buffers."""
@@ -202,7 +203,7 @@ def enough_in_flight(contenders):
 def _enough(contender):
     count, least = 1, _LONG
     while times := contender.attempt(contender.sample, count):
-        time.sleep(contender.settle)
+        contender.rest()
         least = min(least, times[-1])  # a sample that is disturbed says too little
         enough = min(_MOST_IN_FLIGHT, round(_LONG / least))
         if enough <= count:
@@ -224,7 +225,7 @@ def rounds(contenders, repeat, warmup, in_flight):
             times = each.attempt(each.sample, in_flight)
             if times and number >= 0:
                 taken[each.name].append(times)
-            time.sleep(each.settle)
+            each.rest()
     whole = (each.name for each in contenders if each.error is None)
     return {name: Timing(*map(list, zip(*taken[name])), warmup) for name in whole}
 

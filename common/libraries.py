@@ -24,7 +24,6 @@ from common.interleaved import Contender, finish
 NAMES = ("numpy", "clblast", "cublas")
 _LINE = 64  # bytes
 _ROW_MAJOR, _AS_IT_IS = 101, 111  # CBLAS's numbers of layouts and transposes, and CLBlast's
-_SETTLE = 0.25  # seconds: OpenMP's threads spin on for 0.2 when there is nothing to do
 _LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.float16): "H"}
 _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 
@@ -64,11 +63,11 @@ class Library(Contender):
         return guarded
 
 
-def _elsewhere(name, version, multiply, finish, result, settle=0):
+def _elsewhere(name, version, multiply, finish, result):
     """Return a Library that has matrices of its own, and no use for streams."""
     return Library(
         name, version, lambda _: multiply, lambda _: finish(), lambda _: result(),
-        queued=False, settle=settle,
+        queued=False,
     )
 
 
@@ -104,7 +103,7 @@ def _numpy(_device, *inputs):
         raise Unsupported("numpy has no BLAS for half precision")
     A, B, C = map(on_cache_lines, inputs)
     multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
-    return _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C, _SETTLE)
+    return _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
 
 
 def _of_cblas(library, _device, *inputs):
@@ -133,7 +132,7 @@ def _of_cblas(library, _device, *inputs):
         function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, *a, *b, 0, *c, *batch)
 
     name, version = library.name, library.version
-    return _elsewhere(name, version, multiply, lambda: None, lambda: C, _SETTLE)
+    return _elsewhere(name, version, multiply, lambda: None, lambda: C)
 
 
 def on_cache_lines(matrix):

@@ -97,6 +97,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None
     Where --duration is ended early, cli.save() records that and then raises what ended it.
     """
     lines = []
+    timing.settle()  # after a reference by numpy
     if args.duration:
         run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
         metrics["sustained"], throttled = sustained.summary(

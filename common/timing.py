@@ -114,7 +114,7 @@ def collect(launches, warmup):
 def settle():
     """Wait until this process is at rest.
 
-    A product by numpy leaves the threads of its OpenBLAS spinning for 0.11 s: they would take the
+    A BLAS leaves its threads spinning, OpenBLAS for 0.11 s and MKL for 0.2 s: they would take the
     cores from a kernel on the CPU.
     """
     deadline = time.perf_counter() + _PATIENCE

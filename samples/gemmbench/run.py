@@ -22,7 +22,7 @@ try:
     import paper
     import pyopencl as cl
 
-    from common import cli, device, flush, gemm, hard, measuring, timing
+    from common import cli, device, flush, gemm, hard, measuring
     from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
     from common.machine import state
     from common.program import report
@@ -149,7 +149,6 @@ def point(args, queue, limits, about, meta):
     # Warm up and time a right kernel, and watch the clocks.
     if not (reason or args.check_only):
         operands.fill()
-        timing.settle()
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
         flop, convention = matrices.flop(size, meta.dtype)
         found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,

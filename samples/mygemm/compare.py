@@ -1,6 +1,5 @@
 """The results of kernels and baseline libraries: status, ratios, records, tables."""
 
-import time
 from argparse import SUPPRESS
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -208,7 +207,7 @@ def beside(args, results, expected, stream, blas):
             product = library.result(stream)
             check = expected.product().check(product, stream.problem.size.K, stream.intact())
             result.checked(check, product)
-            time.sleep(library.settle)
+            library.rest()
     return missing
 
 
