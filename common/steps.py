@@ -2,7 +2,7 @@
 
 A kernel that wants whole tiles gets copies where the matrices have none: pad.cl and transpose.cl
 make them before it, and take C out of its copy again. A Pass of its own file goes before it as
-well, and add.cl after it. A plan says what is needed: see samples/mygemm/plans.py.
+well, and add.cl after it. A plan says what is needed.
 """
 
 from functools import lru_cache

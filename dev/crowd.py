@@ -62,14 +62,13 @@ def measure(folder, boards, points, plot=None):
 
     How many boards are at work, and the memory, are drawn over time into the file `plot`, an SVG.
     """
-    records.RESULTS = folder
     nothing = [frozenset()] * 4  # options
     found = manifest.Manifest("crowd", folder, "", (), (), *nothing, manifest.Tools(), ())
     axes = {"-n": tuple(map(str, range(points)))}
     experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
     with workers.connect() as client:
         sync(client.loop, _begin, client, [Member(f"board{n}") for n in range(boards)])
-        runs = records.Runs(folder / "runs")
+        runs = records.Runs(folder / "runs", folder)
         ended, seen = threading.Event(), []
         threading.Thread(target=_watch, args=(ended, seen)).start()
         began, used = time.monotonic(), time.process_time()

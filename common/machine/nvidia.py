@@ -1,5 +1,5 @@
-"""Kernels 13 to 15 of samples/mygemm on NVIDIA's GPUs: parameters that follow the size, and what a
-device must have. A function takes what a Kernel's `start`, `more` or `groups` takes."""
+"""Kernels for warps, matrix units and warpgroups of NVIDIA's GPUs: parameters that follow the size,
+and what a device must have. A function takes what a Kernel's `start`, `more` or `groups` takes."""
 
 from common.errors import Unsupported
 from common.machine import tiles

@@ -35,7 +35,7 @@ def _tiles(names, *rows):
     return [Tile(dict(zip(names, values)), *speed) for values, *speed in rows]
 
 
-# Of samples/mygemm's kernel 13, and of 14, whose rate is that of matrix units.
+# Of kernels for warps, and for matrix units, whose rate is higher.
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 SINGLE = _tiles(
     WARP_NAMES,

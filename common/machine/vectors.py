@@ -1,4 +1,4 @@
-"""A matrix and a vector: parameters of samples/mygemm's kernels 16 and 17, and their time on a GPU.
+"""A matrix and a vector: parameters of dot products and of sums of rows, and their time on a GPU.
 
 What is here for a GPU was measured on an H200, where a work-group has 256 work-items at most.
 """

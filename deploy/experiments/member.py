@@ -19,7 +19,7 @@ from tools import child
 from tools.child import Outcome
 
 _KEY = re.compile("[0-9a-f]{32}")  # of a point; once() has none
-STOPPED = "stopped"  # the reason of a point that was cut short: its result is none
+STOPPED = "stopped"  # the reason of a point that did not end: it has no result
 
 
 class Lost(BoardError):

@@ -27,8 +27,12 @@ class Runs:
     Locked for as long as it is open: a SIGKILL leaves no lock.
     """
 
-    def __init__(self, path):
-        """Open or make it. Raises UsageError where it is in use, BoardError where it cannot be."""
+    def __init__(self, path, results=None):
+        """Open or make it; the records are in the folder `results`, by default results/.
+
+        Raises UsageError where it is in use, BoardError where it cannot be made.
+        """
+        self.results = results or RESULTS
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+")  # noqa: SIM115
@@ -62,9 +66,9 @@ class Records:
     `lacking` are the objectives that no point has which passed; None where none has passed yet.
     """
 
-    def __init__(self, experiment, run):
-        """Read how each point ended. Raises UsageError."""
-        self._experiment, self._run = experiment, run
+    def __init__(self, experiment, run, results=None):
+        """Read how each point ended, from the folder `results`. Raises UsageError."""
+        self._experiment, self._run, self._results = experiment, run, results or RESULTS
         self.plans, self._files, self._written = {}, {}, set()
         self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
         self._states, self._values, self.lacking = {}, {}, None
@@ -76,15 +80,15 @@ class Records:
 
     def _paths(self):
         name = f"{self._experiment.name}.jsonl"
-        return RESULTS.glob(f"*/{self._run}/{self._experiment.found.name}/{name}")
+        return self._results.glob(f"*/{self._run}/{self._experiment.found.name}/{name}")
 
     def optuna(self):
         """Return the file of Optuna's storage for this run."""
-        return RESULTS / EXPERIMENTS / f"{self._run}.optuna"
+        return self._results / EXPERIMENTS / f"{self._run}.optuna"
 
     def add(self, board, result):
         """Write the records of a point's engine.Result. They are on the disk after sync()."""
-        folder = RESULTS / board / self._run
+        folder = self._results / board / self._run
         path = folder / self._experiment.found.name / f"{self._experiment.name}.jsonl"
         if path not in self._files:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ class Show:
             _text("{task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=8)),
             _text("{task.fields[rate]}"),
-            _text("{task.fields[best]}", ratio=2),  # where it is cut off there were too many boards
+            _text("{task.fields[best]}", ratio=2),  # shortened where there are many boards
             console=SCREEN.console, auto_refresh=False, transient=True, expand=True,
             redirect_stdout=False, redirect_stderr=False,
         )

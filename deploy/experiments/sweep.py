@@ -41,7 +41,7 @@ class Kind:
     def __init__(self, key, space, runs, seen):
         self.key, self.space = key, space
         self.run, self.waits = runs.of(key)
-        self.records = Records(space.experiment, self.run)
+        self.records = Records(space.experiment, self.run, runs.results)
         self.study = Study(space, self.records, seen)
         self.boards, self.busy, self.best, self.left = {}, set(), {}, {}
         self.again, self.lost = [], Counter()

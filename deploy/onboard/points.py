@@ -77,7 +77,7 @@ def run_point(wire, request, asked, kept):
 
 
 def hand_over(wire, kept, key):
-    """Send the result of a point; delete one that has none, since it was cut short."""
+    """Send the result of a point; delete one that has none, since it did not end."""
     target = os.path.join(kept, key)
     try:
         (sample,) = os.listdir(target)

@@ -24,11 +24,11 @@ def draw(order, dtype, seed, data, nn):
         return *(scalars % np.uint32(4) + np.uint32(1)).astype(dtype), *lines
     # (float)RAND_MAX rounds to 2^31.
     scale = dtype.type(rng.RAND_MAX)
-    lines = turned([line.astype(dtype) / scale for line in lines], nn)
-    return *(scalars.astype(dtype) / scale), *turned(hard.made(data, seed, *lines), nn)
+    lines = transposed([line.astype(dtype) / scale for line in lines], nn)
+    return *(scalars.astype(dtype) / scale), *transposed(hard.made(data, seed, *lines), nn)
 
 
-def turned(matrices, nn):
+def transposed(matrices, nn):
     """Return A, B and C by row and column, from their lines in memory; or the other way round."""
     A, B, C = matrices
     return A.T, B.T if nn else B, C.T

@@ -99,7 +99,7 @@ def main(args):
         matrix.write(values)
 
     # Compute the reference result on the host.
-    inputs = operands.turned(lines, nn)
+    inputs = operands.transposed(lines, nn)
     validation = args.validation or args.check_only or args.duration
     if validation:
         print("Making the float64 result on the host", flush=True)

@@ -67,7 +67,7 @@ def result_and_bound(inputs, meta, size, data, tolerance):
     """
     alpha, beta = inputs.alpha.item(), inputs.beta.item()
     stored = _as_stored(inputs, meta, size)
-    A, B = _turned(stored["A"], stored["B"], meta)
+    A, B = _transposed(stored["A"], stored["B"], meta)
     expected, bound = gemm.reference(alpha, A, B, beta, inputs.C, arithmetic=meta.sums)
     gemm.require_exact(data, size, alpha, [beta], meta.dtype)
     if data == "integer":
@@ -105,7 +105,7 @@ def _as_stored(inputs, meta, size):
     return {"A": A, "B": B, "C": inputs.C}
 
 
-def _turned(A, B, meta):
+def _transposed(A, B, meta):
     """Return A and B as they are multiplied, from how they are stored; or the other way round."""
     return A.T if meta.transA == "T" else A, B.T if meta.transB == "T" else B
 
@@ -113,8 +113,8 @@ def _turned(A, B, meta):
 def hardened(inputs, meta, size, data, seed):
     """Return the Inputs with their matrices as common/hard.py makes them for `data`."""
     stored = _as_stored(inputs, meta, size)
-    A, B, C = hard.made(data, seed, *_turned(stored["A"], stored["B"], meta), inputs.C)
-    A, B = _turned(A, B, meta)
+    A, B, C = hard.made(data, seed, *_transposed(stored["A"], stored["B"], meta), inputs.C)
+    A, B = _transposed(A, B, meta)
     return replace(inputs, A=A.reshape(inputs.A.shape), B=B.reshape(inputs.B.shape), C=C)
 
 

@@ -274,13 +274,13 @@ def milliseconds(seconds):
 
 def show(args, results, missing, peak):
     """Print what became of the Results of one size, and let go of the device's memory."""
-    lines = ["", *rates_table(results, args), *remarks(results, missing, peak, args)]
+    lines = ["", *rates_table(results), *remarks(results, missing, peak, args)]
     print("\n".join(lines), flush=True)
     for result in results:
         result.contender = result.output = None
 
 
-def rates_table(results, args):
+def rates_table(results):
     """Return the lines that show the Results of one size side by side, with their ratios.
 
     The others are compared with the first, and with libraries.

@@ -75,6 +75,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     if not picked:
         return []
     alone = len(results) == 1
+    # Parameters that cannot be are refused before the inputs are made.
     for result, (kernel, given) in zip(results, picked):
         with result.going_on(alone):
             plans.choose(kernel, given, problem, limits, queue.device)
