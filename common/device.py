@@ -39,7 +39,7 @@ NOTABLE_EXTENSIONS = (
 
 # Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
 _contexts = []
-_skipped = {}  # by choose(): why, by platform and device
+passed_over = {}  # by choose(): why, by platform and device
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _devices_or_none(platform, type_name, only):
     except OpenCLFailure as error:
         if only:
             raise
-        _skipped[platform.name.strip()] = str(error)
+        passed_over[platform.name.strip()] = str(error)
         return []
 
 
@@ -148,14 +148,14 @@ def _first_that_works(candidates):
         if problem is None:
             return candidate
         name = candidate.platform.name.strip()
-        _skipped[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
+        passed_over[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
     raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; use -p to force one")
 
 
 def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
     unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
-    return [*unloadable, *dict.fromkeys(_skipped.values())]
+    return [*unloadable, *dict.fromkeys(passed_over.values())]
 
 
 def devices(platform, type_name=None):

@@ -120,7 +120,7 @@ def why_no_guard_pages(device):
 
     They work where a small kernel that reads one ends its process: see common/buffers.py.
     """
-    said = _ask({"device": _named(device), "without": [*unloadable()], "guards": "pages"})
+    said = ask({"device": _named(device), "without": [*unloadable()], "guards": "pages"})
     if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
         return None
     return said or "a kernel on this device can access guard pages"
@@ -133,7 +133,7 @@ def _verdict(what, job, anew=False):
     file = _cache() / f"{name}.json"
     known = None if anew else _read(file)
     if known is None:
-        known = _ask({"without": [], **job})
+        known = ask({"without": [], **job})
         with contextlib.suppress(OSError):  # then the next start costs a probe again, no more
             text = json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1)
             files.replace(file, text)
@@ -190,7 +190,8 @@ def _machine():
     for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
         settings.pop(varying, None)
     about = [[file, *_stamp(library)] for file, library in icd.libraries().items()]
-    return {"libraries": about, "cpu": _cpu(), "kernel": platform.release(), "settings": settings}
+    return {"libraries": about, "cpu": this_cpu(), "kernel": platform.release(),
+            "settings": settings}
 
 
 def _stamp(library):
@@ -201,7 +202,7 @@ def _stamp(library):
     return (library,)
 
 
-def _cpu():
+def this_cpu():
     """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -213,7 +214,7 @@ def _cpu():
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
 
 
-def _ask(job):
+def ask(job):
     """Run common/probe.py; return what is wrong, or an empty text. Raises OpenCLFailure."""
     try:
         # What a killed process leaves in the folder for temporary files goes with it.

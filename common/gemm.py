@@ -21,7 +21,7 @@ from common.room import advice, buffer_bytes, require_room
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
 BOUND_FACTOR = 2.0
-_REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
+REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4, or all that 8 bits hold
 MOST_SIZES = 1000  # of a range
@@ -321,8 +321,8 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
     B = B.astype(wide)
     magnitude_of_B = np.abs(B)
     result, bound = np.empty((M, B.shape[1]), wide), np.empty((M, B.shape[1]))
-    for start in range(0, M, _REFERENCE_ROWS):
-        rows = slice(start, start + _REFERENCE_ROWS)
+    for start in range(0, M, REFERENCE_ROWS):
+        rows = slice(start, start + REFERENCE_ROWS)
         a, c = A[rows].astype(wide), C[rows].astype(wide)
         result[rows] = alpha * (a @ B) + beta * c
         products, addend = np.abs(a) @ magnitude_of_B, np.abs(c)

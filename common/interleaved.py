@@ -20,7 +20,7 @@ from common.flush import flusher
 from common.timing import Timing, elapsed, settle, stamps
 
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
-_SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
+SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _NO_TIMES = 0, 0, 0
@@ -99,7 +99,7 @@ class Contender:
         """
         self.announce()
         launches, host = self._launch(in_flight)
-        if host < _SHORT:
+        if host < SHORT:
             launches, host = self._launch(in_flight)
         if self._bare:
             host = self._launch(in_flight, self._bare_launchers, self._bare_streams)[1]

@@ -119,7 +119,7 @@ def _manifest(folder, table):
     _only(options, _OPTIONS_KEYS)
     return Manifest(
         folder.name, folder, str(table["description"]),
-        _matches(folder, _strings(table["files"], "files")),
+        matching(folder, _strings(table["files"], "files")),
         _strings(table.get("needs", []), "needs"),
         *(frozenset(_strings(options.get(key, []), key))
           for key in ("values", "words", "seconds", "own")),
@@ -144,7 +144,7 @@ def _tools(folder, table):
 def _axis(folder, option, value):
     """Return the values of an axis: a list as it is, or the stems of the files of a pattern."""
     if isinstance(value, str):
-        value = sorted(path.stem for path in _matches(folder, [value]))
+        value = sorted(path.stem for path in matching(folder, [value]))
     if not _strings(value, f"axes of {option}"):
         raise UsageError(f"axes of {option}: no value")
     return tuple(value)
@@ -188,7 +188,7 @@ def _only(table, known):
 # The files, and the digest of those that run.
 
 
-def _matches(folder, patterns):
+def matching(folder, patterns):
     found = []
     for pattern in patterns:
         if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
@@ -219,7 +219,7 @@ def code_digest(name, also=(), root=None):
     folder = Path(root, "samples", name)
     try:
         text = read_text(folder / "sample.toml", MOST_BYTES)
-        own = _matches(folder, json.loads(_FILES.search(text)[1]))
+        own = matching(folder, json.loads(_FILES.search(text)[1]))
         # What a search stores must not make the search start anew.
         own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
@@ -257,7 +257,7 @@ def more_than_choice(name, words, own=False):
     The table `options` of the sample's sample.toml says which options only choose: a file of others
     could be anything, a library as well. With `own` its options of that name are taken, too.
     """
-    found = _choosing(name)
+    found = choosing(name)
     values, alone = {*found["values"], *found["seconds"]}, found["words"]
     left = list(map(str, reversed(list(words))))
     while left:
@@ -277,13 +277,13 @@ def more_than_choice(name, words, own=False):
 
 def longer(name, words):
     """Return how many seconds a run takes longer by these words of its command line."""
-    words, options = " ".join(map(str, words)).replace("=", " ").split(), _choosing(name)["seconds"]
+    words, options = " ".join(map(str, words)).replace("=", " ").split(), choosing(name)["seconds"]
     given = [value for option, value in zip(words, words[1:]) if option in options]
     return max([int(value) for value in given if re.fullmatch("[0-9]{1,6}", value)], default=0)
 
 
 @lru_cache(100)
-def _choosing(name):
+def choosing(name):
     """Return the table `options` of a sample, its lists as sets; they may be empty."""
     try:
         found = vars(read(name))

@@ -39,7 +39,7 @@ _asked = {"keep": None, "build_only": False}
 # By the program: the seconds that its build took, what Mesa said of its kernels, and the program
 # itself, for Intel's CPU driver forgets one that only its kernels hold.
 _made = {}
-_MOST_SAID = 256 * 1024**2  # bytes that are read of it
+MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
 def ask(keep, build_only):
@@ -235,7 +235,7 @@ def quiet_driver():
                 os.close(copy)
             file.seek(0)
             size = os.fstat(file.fileno()).st_size  # read() makes room for all that it may read
-            said.append(file.read(min(size, _MOST_SAID)).decode(errors="replace"))
+            said.append(file.read(min(size, MOST_SAID)).decode(errors="replace"))
 
 
 def with_source(log, texts):

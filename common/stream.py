@@ -26,7 +26,7 @@ class Stream:
             Matrix(queue, K, N, dtype, problem.ldb, batch),
         )
         self.C = Matrix(queue, M, N, problem.c_dtype, problem.ldc, batch)
-        self._room = {}
+        self.held = {}
 
     def write(self, A, B, C):
         """Fill the matrices, from arrays or with one value, and mend the guards around them."""
@@ -42,18 +42,18 @@ class Stream:
 
         Kernels use it one after the other. A new one is full of NaN.
         """
-        held = self._room.get(role)
+        held = self.held.get(role)
         if isinstance(need, int):
             if held is None or held.size < need:
                 filled = np.full(need, 255, np.uint8)
-                self._room[role] = cl.Buffer(self.queue.context, _FILLED, hostbuf=filled)
+                self.held[role] = cl.Buffer(self.queue.context, _FILLED, hostbuf=filled)
         elif held is None or held.shape != need[1:]:
-            self._room[role] = _image(self.queue.context, *need)
-        return self._room[role]
+            self.held[role] = _image(self.queue.context, *need)
+        return self.held[role]
 
     def own_bytes(self):
         """Return how many bytes it has that others do not share: of C and of copies."""
-        return self.C.nbytes + sum(each.size for each in self._room.values())
+        return self.C.nbytes + sum(each.size for each in self.held.values())
 
     def bare(self):
         """Return this stream with another queue, which does not take the times of its commands."""

@@ -23,7 +23,7 @@ from common.text import figures
 LIMIT = 15.0  # seconds that a sensor has for its readings
 FRESH = 20  # new readings of each sensor that a mean needs at least
 _PERIOD = 0.005  # seconds between two looks at the sensors
-_SETTLE = 2.0  # seconds until a sensor that was switched on measures
+SETTLE = 2.0  # seconds until a sensor that was switched on measures
 _CLOSED = "only root may read it: see docs/boards.md, Clocks"
 
 
@@ -95,7 +95,7 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
         closed = [sensor for sensor in sensors if sensor.locked()]
     sensors = [sensor for sensor in sensors if sensor not in closed]
     changes = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
-    settling = _SETTLE * bool(changes)
+    settling = SETTLE * bool(changes)
     changes += [Change(sensor.path, "444", "400") for sensor in sensors if sensor.locked()]
     with changed("energy", lambda: changes, tree) if changes else nullcontext():
         time.sleep(settling)

@@ -56,7 +56,7 @@ class Member:
 
     def __init__(self, board):
         self.board, self.left, self.plan = board, {}, {}
-        self._session, self._at_once = None, Lock()
+        self.session, self._at_once = None, Lock()
 
     def connect(self):
         """Bring the board's copy up to date and start the program. Raises BoardError."""
@@ -64,7 +64,7 @@ class Member:
         session = self.board.start("points", MOST_SECONDS)
         ends = self._ends(session, "ready", limits.COPY)
         self.left = {key: outcome for key, outcome in ends if _KEY.fullmatch(key)}
-        self._session = session
+        self.session = session
 
     def describe(self, sample, options, limit_s):
         """Return the record of --describe.
@@ -89,27 +89,27 @@ class Member:
 
         Raises Lost, and BoardError where the board was lost before.
         """
-        if self._session is None:
+        if self.session is None:
             raise BoardError("it is away")
         settings, key = self.board.settings, asked.key
         limit_s = settings.time_limit or asked.timeout
         device = () if icd.OCLGRIND in asked.env else settings.device_options()
         asked = replace(asked, args=[*asked.args, *device], timeout=limit_s)
-        self._session.send(json.dumps(asdict(asked)).encode() + b"\n")
+        self.session.send(json.dumps(asdict(asked)).encode() + b"\n")
         try:
-            for came, outcome in self._ends(self._session, key, limit_s + limits.CASE_MARGIN):
+            for came, outcome in self._ends(self.session, key, limit_s + limits.CASE_MARGIN):
                 if came == key:
                     return self._with_files(outcome, asked.files)
             raise BoardError("it ended without a result")
         except BoardError as error:
-            self._session = None
+            self.session = None
             self.board.link.close()
             raise Lost(str(error)) from error
 
     def _with_files(self, outcome, folder):
         """Bring back what the sample wrote in a folder, if any; return its Outcome."""
         try:
-            left = folder and home.receive(self._session, Path(folder), made=True)
+            left = folder and home.receive(self.session, Path(folder), made=True)
         except OSError as error:
             raise BoardError(f"its files cannot be stored: {error.strerror}") from error
         if left:
@@ -118,8 +118,8 @@ class Member:
 
     def forget(self, stored):
         """Tell the board at the end which results it need not keep, and end its program."""
-        if self._session is not None:
-            self._session.send(json.dumps({"stored": list(stored)}).encode() + b"\nstop\n")
+        if self.session is not None:
+            self.session.send(json.dumps({"stored": list(stored)}).encode() + b"\nstop\n")
 
     def _note(self, python, env):
         """Keep what a run's plan.json has, for who repeats a point."""

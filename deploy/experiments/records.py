@@ -112,11 +112,12 @@ class Records:
     def _keep(self, key, state, item):
         self._states[key] = state
         if self._whole and state.ended == "passed":
-            values = [self._value(item, name) for name in self._experiment.objectives]
+            asked = self._experiment
+            values = [value(item, name, asked.sensors) for name in asked.objectives]
             self._values[key] = values
-            names = self._experiment.objectives if self.lacking is None else self.lacking
-            self.lacking = [name for name, value in zip(self._experiment.objectives, values)
-                            if name in names and value is None]
+            names = asked.objectives if self.lacking is None else self.lacking
+            self.lacking = [name for name, found in zip(asked.objectives, values)
+                            if name in names and found is None]
 
     def state(self, key):
         """Return the engine.State of a point that need not run any more, else None."""
@@ -139,12 +140,15 @@ class Records:
                 found = item
         return found.variant, found.params
 
-    def _value(self, item, name):
-        """Return the value of an objective; that per watt is of the power above idle of all
-        sensors together that measured it."""
-        if not name.endswith(PER_WATT):
-            return number(item.metrics.get(name))
-        wanted = self._experiment.sensors
-        rates = [rate for sensor, each in (item.metrics.get("energy") or {}).items()
-                 if sensor in (wanted or [sensor]) and (rate := number(each.get(name)))]
-        return 1 / sum(1 / rate for rate in rates) if rates else None
+
+def value(item, name, sensors=()):
+    """Return the value of an objective in a Record, or None.
+
+    That per watt is of the power above idle of all `sensors` together, by default of all that
+    measured it.
+    """
+    if not name.endswith(PER_WATT):
+        return number(item.metrics.get(name))
+    rates = [rate for sensor, each in (item.metrics.get("energy") or {}).items()
+             if sensor in (sensors or [sensor]) and (rate := number(each.get(name)))]
+    return 1 / sum(1 / rate for rate in rates) if rates else None

@@ -64,10 +64,10 @@ class Emulated:
                 say(f"{self.alias} is running already")
                 return
             self._end()  # of a start that broke off
-            root, cache = self._build(say)
+            root, cache = self.build(say)
             began = time.monotonic()
             port = self._prepare()
-            self._begin(root, cache)
+            self.begin(root, cache)
             self._wait(port)
             self._write_ssh_config(port)
         say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
@@ -75,13 +75,13 @@ class Emulated:
     def run(self, command, say):
         """Become a command that runs on a board of its own, in this folder; `say`: see start()."""
         with self._alone():
-            root, cache = self._build(say)
+            root, cache = self.build(say)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
         become = self._inside("/dev/null", root, home, cache, command)
         os.execve(become[0], become, _ENV)  # a signal that ends this process ends the command
 
-    def _build(self, say):
+    def build(self, say):
         """Return its file system and the folder with its caches, empty without Mesa."""
         root = build(self.arch, say)
         if self.arch not in GPUS.values():
@@ -90,10 +90,10 @@ class Emulated:
         with locked(cache, say):
             if not cache.exists():
                 say(f"compiling OpenCL C's built-in functions for {self.alias}: a minute")
-                self._fill(root, cache)
+                self.fill(root, cache)
         return root, cache
 
-    def _fill(self, root, cache):
+    def fill(self, root, cache):
         new = cache.with_name(f"{cache.name}.partial")  # of a start that was killed
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
@@ -165,7 +165,7 @@ class Emulated:
         (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n", encoding="utf-8")
         return port
 
-    def _begin(self, root, cache):
+    def begin(self, root, cache):
         with open(self.folder / "log", "w") as log:
             begun = subprocess.run(
                 self._inside(self.folder / "leader", root, self.folder / "home", cache),

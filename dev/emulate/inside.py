@@ -49,7 +49,7 @@ def main(leader, root, home, cache, qemu, elf_class, machine, *command):
         os.mkdir(f"{root}/run/work")
         _mount(os.getcwd(), f"{root}/run/work", None, _BIND | _WITH_ALL_BELOW)
     if cache:
-        _fill(cache, f"{root}{CACHE}")
+        fill(cache, f"{root}{CACHE}")
     socket.sethostname("emulated")
     _unshare(_NEW_USER)
     _map_user(0, 0, to=BOARD)
@@ -140,7 +140,7 @@ def _put_together(root, home):
         _touch(f"{vendors}/{name}", text)
 
 
-def _fill(cache, target):
+def fill(cache, target):
     """Copy the caches; make Mesa's one that nothing is added to.
 
     Mesa says nothing about a kernel that it finds there. It writes to a folder for the first byte

@@ -206,5 +206,5 @@ def test_the_probe_ships_to_boards():
 
 def test_a_verdict_holds_for_one_cpu(monkeypatch):
     here = drivers._machine.__wrapped__()
-    monkeypatch.setattr(drivers, "_cpu", lambda: "another")
+    monkeypatch.setattr(drivers, "this_cpu", lambda: "another")
     assert drivers._machine.__wrapped__() != here

@@ -102,7 +102,7 @@ def test_when_complex_integers_are_exact():
 
 
 def test_the_reference_in_blocks_equals_numpy(monkeypatch):
-    monkeypatch.setattr(gemm, "_REFERENCE_ROWS", 2)
+    monkeypatch.setattr(gemm, "REFERENCE_ROWS", 2)
     A, B, C = gemm.sdk_inputs(SMALL, 3)
     result, bound = gemm.reference(1.5, A, B, 0.5, C)
     wide = [m.astype(np.float64) for m in (A, B, C)]

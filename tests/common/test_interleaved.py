@@ -48,7 +48,7 @@ def test_rounds_are_interleaved_and_pause(monkeypatch):
     assert len(times["a"].host_s) == len(times["b"].host_s) == 2
     assert times["a"].warmup == 1
     said.clear()
-    monkeypatch.setattr(interleaved, "_SHORT", 0)
+    monkeypatch.setattr(interleaved, "SHORT", 0)
     interleaved.rounds(contenders, repeat=1, warmup=0, in_flight=1)
     assert "".join(said) == "a|b|"
 

@@ -199,13 +199,13 @@ def test_why_a_board_does_not_start(tmp_path, monkeypatch, line, hint):
     board = Emulated("arm64", tmp_path)
     board.folder.mkdir()
     with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
-        board._begin(tmp_path, "")
+        board.begin(tmp_path, "")
     assert hint in str(told.value)
 
 
 def test_a_command_in_place_of_sshd(tmp_path, monkeypatch):
     board = Emulated("mali-g52", tmp_path / "state")
-    monkeypatch.setattr(board, "_build", lambda say: ("root", "cache"))
+    monkeypatch.setattr(board, "build", lambda say: ("root", "cache"))
     monkeypatch.setattr("dev.emulate.board.shutil.which", lambda name: name)
     begun = []
     monkeypatch.setattr(os, "execve", lambda *args: begun.append(args))
@@ -231,7 +231,7 @@ def test_mesas_cache_is_one_that_nothing_is_added_to(tmp_path):
     (kept / "9f").mkdir(parents=True)
     (kept / "9f" / "key").write_text("libclc")
     (kept / "index").touch()
-    inside._fill(tmp_path / "kept", tmp_path / "cache")
+    inside.fill(tmp_path / "kept", tmp_path / "cache")
     there = tmp_path / "cache" / "mesa_shader_cache"
     assert (there / "9f" / "key").read_text() == "libclc"
     folders = [path for path in there.iterdir() if path.is_dir()]

@@ -138,7 +138,7 @@ def test_the_files_of_the_digest_are_those_of_sample_toml(name):
     folder = ROOT / "samples" / name
     text = (folder / "sample.toml").read_text()
     patterns = json.loads(manifest._FILES.search(text)[1])
-    assert manifest._matches(folder, patterns) == manifest.read(name).files
+    assert manifest.matching(folder, patterns) == manifest.read(name).files
 
 
 def test_the_digest_is_of_what_runs(project):

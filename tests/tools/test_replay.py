@@ -14,9 +14,9 @@ from tools import replay
 @pytest.fixture
 def stub(tmp_path, monkeypatch, capsys):
     stub = Stub(tmp_path, monkeypatch, capsys)
-    manifest._choosing.cache_clear()
+    manifest.choosing.cache_clear()
     yield stub
-    manifest._choosing.cache_clear()
+    manifest.choosing.cache_clear()
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_a_mean_weighs_each_reading_with_its_time(sensor):
 
 
 def test_a_sensor_that_is_off_is_on_for_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(power, "_SETTLE", 0)
+    monkeypatch.setattr(power, "SETTLE", 0)
     (tmp_path / "class").mkdir()  # as every /sys has
     put(tmp_path, "bus/i2c/drivers/INA231/3-0044/sensor_W", "0.3")
     put(tmp_path, "bus/i2c/drivers/INA231/3-0044/enable", 0)

@@ -60,7 +60,7 @@ def test_what_the_last_host_did_not_store_waits_for_the_next(bench):
 
 def test_a_point_that_the_user_stops_leaves_nothing(bench):
     member = connected(bench)
-    member._session.send(b'{"stored": []}\n')
+    member.session.send(b'{"stored": []}\n')
     member.board.stop()
     with pytest.raises(Lost):  # the program there has ended
         member.run(asked("a1"))
@@ -76,7 +76,7 @@ def test_a_point_that_was_cut_short_has_no_result(bench):
 
 def test_a_lost_board_runs_nothing_until_it_is_connected_again(bench):
     member = connected(bench)
-    member._session._way._process.kill()
+    member.session._way._process.kill()
     with pytest.raises(Lost, match="status -9"):
         member.run(asked("a1"))
     with pytest.raises(BoardError, match="away"):

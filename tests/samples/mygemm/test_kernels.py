@@ -285,7 +285,7 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
             sample.run.enqueuer(built, alpha, beta, stream)
             for alpha, stream in ((2, first), (1, second))
         ]
-        own = [set(map(id, stream._room.values())) for stream in (first, second)]
+        own = [set(map(id, stream.held.values())) for stream in (first, second)]
         assert not own[0] & own[1]
         assert all(own) == (number == 2)
         for each in enqueue * 5 if beta == 0 else enqueue:
