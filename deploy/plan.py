@@ -94,8 +94,9 @@ def carry_out(steps):
             wait(jobs.values())
         except KeyboardInterrupt:
             SCREEN.stop_progress()
-            for board, job in jobs.items():
-                if not job.done():
+            for board in boards:
+                # A job that has just begun may not be noted yet.
+                if board not in jobs or not jobs[board].done():
                     board.say("stopping")
                     board.stop()
             raise

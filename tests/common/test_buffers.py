@@ -105,5 +105,5 @@ def test_a_driver_that_forgets_where_a_sub_buffer_begins_gets_none(queue, kernel
 
 
 def test_others_get_sub_buffers(queue):
-    whole = GuardedBuffer(queue, (12,)).device.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
-    assert whole is not None
+    buffer = GuardedBuffer(queue, (12,))
+    assert buffer.device.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) is not None

@@ -145,7 +145,7 @@ def test_gemmbench_has_them_in_every_layout(layout):
 def test_gemm_intel_has_them(nn):
     operands = sample_module("gemm_intel", "operands")
     _, _, *lines = operands.draw(60, np.dtype(np.float32), 1, "cancelling", nn)
-    A, B, _ = operands.turned(lines, nn)
+    A, B, _ = operands.transposed(lines, nn)
     assert np.median(np.abs(A) @ np.abs(B)) > 100 * np.median(np.abs(A.astype(float) @ B))
 
 

@@ -1,10 +1,12 @@
 """Each board goes through the tasks of one call at its own pace."""
 
 import threading
+import time
 
 import pytest
 
 from common.errors import UsageError
+from common.stopping import Stopped
 from deploy import plan
 from deploy.fleet import Board
 from tests.deploy.test_deploy import records
@@ -178,3 +180,30 @@ def test_a_slow_deploy_to_one_board_does_not_hold_the_run_on_another(
     assert begun < next(n for n, x in enumerate(lines) if x.startswith("slow   | deployed:"))
     assert lines.count("2 of 2 passed (2 cases)") == 1
     assert sum("nothing to collect" in line for line in lines) == 2
+
+
+def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
+    """... though its job is not noted yet."""
+    begun = threading.Event()
+
+    class Interrupted(plan.ThreadPoolExecutor):
+        def submit(self, *args):
+            super().submit(*args)
+            assert begun.wait(PATIENCE)
+            raise Stopped(2)
+
+    monkeypatch.setattr(plan, "ThreadPoolExecutor", Interrupted)
+    steps = Steps("one")
+
+    def deploy(board):
+        begun.set()
+        for _ in range(10 * PATIENCE):
+            if board.stopping:
+                return
+            time.sleep(0.1)
+
+    steps.add("deploy", deploy)
+    with pytest.raises(Stopped):
+        steps.carry_out()
+    assert steps.boards["one"].stopping
+    assert "stopping" in capsys.readouterr().out
