@@ -1,6 +1,7 @@
 """Run one input in a process of its own, watch what it does, and judge it."""
 
 import contextlib
+import mmap
 import os
 import re
 import resource
@@ -87,11 +88,11 @@ def run(action, box):
     said = box.outer / "said"
     said.touch()
     before, start = box.outside(), time.monotonic()
-    # The pages of this process count to a fork of it from the start.
-    memory = Path("/proc/self/status").read_text(encoding="utf-8")
-    inherited = int(re.search(r"^RssAnon:\s+(\d+) kB$", memory, re.M)[1])
+    inherited = mmap.mmap(-1, mmap.PAGESIZE)  # its KiB, as text: pages of this process
     child = os.fork()
     if child == 0:
+        memory = Path("/proc/self/status").read_bytes()
+        inherited.write(re.search(rb"^VmRSS:\s+(\d+) kB$", memory, re.M)[1])
         _act(action, box, said)
     watched = os.pidfd_open(child)
     ended = select.select([watched], [], [], LIMIT)[0]
@@ -104,7 +105,8 @@ def run(action, box):
     said.write_text("")
     changed = sorted({path for path, _ in before ^ box.outside()})
     status = os.waitstatus_to_exitcode(status) if ended else None
-    return Outcome(status, output, seconds, (usage.ru_maxrss - inherited) / 1024, changed)
+    added = usage.ru_maxrss - int(inherited.read().rstrip(b"\0"))
+    return Outcome(status, output, seconds, added / 1024, changed)
 
 
 def _act(action, box, said):
