@@ -42,8 +42,9 @@ from common.measuring import MOST_RUNS
 from common.text import one_line, open_streams, printable
 
 __all__ = [
-    "MOST_RUNS", "add_device", "add_records", "bare_parser", "count", "describe", "environment",
-    "keep", "number", "parameters", "parser", "pin", "positive", "run", "save", "show",
+    "MOST_RUNS", "add_device", "add_records", "bare_parser", "choose", "count", "describe",
+    "environment", "keep", "number", "parameters", "parser", "pin", "positive", "run", "save",
+    "save_result", "show",
 ]
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -287,6 +288,30 @@ def save(args, finished, output=None):
         keep(args, finished.variant or finished.sample, output)
     if args.ended:
         raise args.ended[0]
+
+
+def save_result(args, about, variant, reason, params, found, check, output=None, **timing):
+    """Save the Record of a kernel that was checked; return its exit status.
+
+    `reason` says why its result is wrong, or is None. `found` is a Measured, `check` is what the
+    record keeps of the check, and `timing` are more times.
+    """
+    save(args, record.Record(
+        args.sample, variant, "failed" if reason else "passed", reason, params, about,
+        {**environment(args.sysfs), **found.machine}, {**found.timing, **timing}, found.metrics,
+        check,
+    ), output)
+    return WRONG_RESULT if reason else PASSED
+
+
+def choose(args):
+    """Return the device that the options choose, its Limits, and what device.describe() says.
+
+    --limits applies the limits of a smaller device.
+    """
+    chosen = device.choose(args.platform, args.device, args.type)
+    limits = device.limits(chosen, args.limits)
+    return chosen, limits, device.describe(chosen, limits)
 
 
 def pin(args, about, kernels):

@@ -13,7 +13,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, worst
+from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, SampleError, outcome, worst
 from common.text import signal_name
 
 _ROOM = 1 << 20  # bytes for the progress
@@ -81,6 +81,20 @@ class Progress:
             self._write()
             sys.stdout.flush()
             os._exit(OPENCL_FAILURE)
+
+    def survive(self, error, queue=None, alone=False):
+        """Return errors.outcome() of what ended one kernel, for the others to go on.
+
+        With `alone` there are no others: it is raised. Where `queue` does not answer after an error
+        of OpenCL, the others go on in another process.
+        """
+        if queue is not None and not isinstance(error, SampleError):
+            self.require_alive(queue, error)
+        if alone:
+            raise error
+        if log := getattr(error, "log", None):  # of the compiler
+            print(log)
+        return outcome(error)
 
     def require_alive(self, queue, error):
         """Give up where the device does not answer any more after an error."""

@@ -44,6 +44,11 @@ def figures(value):
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
+def milliseconds(seconds):
+    """Return a time as text."""
+    return f"{figures(seconds * 1e3)} ms"
+
+
 def size_text(count):
     """Return a number of bytes as a person reads it: 32 KiB, 5.9 GiB."""
     units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))

@@ -20,7 +20,7 @@ try:
 
     from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
-    from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT
+    from common.errors import UNSUPPORTED, worst
     from common.record import Record
     from common.room import require_room
 except ImportError as missing:
@@ -48,10 +48,8 @@ def options():
 
 
 def main(args):
-    # Open the device, and find out what works. --limits applies the limits of a smaller one.
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    # Open the device, and find out what works.
+    chosen, limits, about = cli.choose(args)
     if args.describe:
         return cli.describe(args, about, launch.KERNELS)
     cli.show(args, about)
@@ -75,11 +73,11 @@ def main(args):
     cli.pin(args, about, names)
     params = cli.parameters(args, "seed", "data")
     params.update(image=source, atomics=lacking or "work")
-    status, passes, between = PASSED, {}, flush.flusher(queue, args.caches)
+    statuses, passes, between = [], {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         if lacking and name != WITHOUT_ATOMICS:
             print(f"\n{name}: not supported: {lacking}")
-            status = status or UNSUPPORTED
+            statuses.append(UNSUPPORTED)
             cli.save(args, Record("64_bit_integer", name, "unsupported", lacking, params,
                 about, cli.environment()))
             continue
@@ -121,17 +119,14 @@ def main(args):
             passes[name] = launch.whole_pass(queue, kernel, shape, result)
         print("\n".join(found.lines()))
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
-        status = WRONG_RESULT if reason else status
-        cli.save(args, Record(
-            "64_bit_integer", name, "failed" if reason else "passed", reason,
-            {**params, **shape.params()}, about,
-            {**cli.environment(args.sysfs), **measured.machine},
-            measured.timing, measured.metrics, found.values(expected, image),
-        ), found.array())
+        statuses.append(cli.save_result(
+            args, about, name, reason, {**params, **shape.params()}, measured,
+            found.values(expected, image), found.array(),
+        ))
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
-    return status
+    return worst(statuses)
 
 
 if __name__ == "__main__":

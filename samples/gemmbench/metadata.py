@@ -103,15 +103,17 @@ class Metadata:
         """Return who and what made the kernel, for a person."""
         return ", ".join(f"{name} {getattr(self, name) or 'unset'}" for name in _ORIGIN)
 
-    def line(self):
-        """Return what the kernel computes, for a person: precision, layout, shape, tile."""
+    def lines(self):
+        """Return the kernel's name, what it computes, and who made it, for a person."""
         layout = {"N": "as it is", "T": "given transposed"}
         sums = f", summed in {self.sums}" if self.sums != self.dtype else ""
         shape = "square matrices" if self.shape == "n" else "any M, N, K with lda, ldb, ldc"
-        return (
-            f"{self.dtype}{sums}, row-major, A {layout[self.transA]}, B {layout[self.transB]}, "
-            f"{shape}, {self.di} x {self.dj} of C per work-item"
-        )
+        return [
+            "", self.name, f"  computes      {self.dtype}{sums}, row-major, A "
+            f"{layout[self.transA]}, B {layout[self.transB]}, "
+            f"{shape}, {self.di} x {self.dj} of C per work-item",
+            f"  origin        {self.origin()}",
+        ]
 
     def require(self, size, limits):
         """Raise Unsupported or UsageError where the device or the kernel cannot do such a GEMM."""

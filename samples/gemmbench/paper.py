@@ -93,9 +93,7 @@ def _orders(text):
 
 def main(args):
     """Run the experiment; return 0 where it shows what is documented."""
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    chosen, limits, about = cli.choose(args)
     cli.show(args, about)
     for size in args.orders:
         if len(set(size)) > 1 or size.M % 4:

@@ -23,11 +23,11 @@ try:
     import pyopencl as cl
 
     from common import cli, device, flush, gemm, hard, measuring
-    from common.errors import PASSED, WRONG_RESULT, SampleError, outcome, worst
+    from common.errors import SampleError, worst
     from common.machine import state
-    from common.program import report
     from common.record import Record
-    from common.timing import figures
+    from common.text import figures
+    from common.text import milliseconds as ms
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -61,17 +61,14 @@ def main(args):
     others = [meta for meta in kernels if meta.path.parent != metadata.KERNELS]
     args.code_files = [path for meta in others for path in (meta.path, meta.source)]
 
-    # Open the device. --limits applies the limits of a smaller one.
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    # Open the device.
+    chosen, limits, about = cli.choose(args)
     if args.describe:
         return cli.describe(args, about, [
             {"name": m.name, "options": ["-f", m.path.stem], "space": None} for m in kernels
         ])
     cli.show(args, about)
     queue = device.open_queue(chosen)
-
     cli.pin(args, about, kernels)
 
     # A kernel that fails is recorded, and the others still run.
@@ -80,15 +77,11 @@ def main(args):
         try:
             statuses.append(point(args, queue, limits, about, by_name[name]))
         except (SampleError, cl.Error) as error:
-            if isinstance(error, cl.Error):
-                args.progress.require_alive(queue, error)
-            if len(kernels) == 1:
-                raise
-            if log := getattr(error, "log", None):  # of the compiler
-                print(log)
-            exit_status, status, reason = outcome(error)
+            exit_status, status, reason = args.progress.survive(error, queue, len(kernels) == 1)
             print(f"\n{name}: {status}: {reason}", flush=True)
-            save(args, about, by_name[name], status, reason)
+            params = parameters(args, by_name[name])
+            cli.save(args, Record("gemmbench", name, status, reason, params, about,
+                                  cli.environment(args.sysfs)))
             statuses.append(exit_status)
     return worst(statuses)
 
@@ -108,8 +101,7 @@ def point(args, queue, limits, about, meta):
     total = metadata.global_size(meta, size)
     local = metadata.local_size(meta, total, args.lws, kernel, limits)
     if args.build_only:
-        save(args, about, meta, "built", None, **report(meta.name, kernel))
-        return PASSED
+        return cli.built(args, about, parameters(args, meta), {meta.name: kernel})
 
     # Set the arguments. On the device each matrix is between guards.
     operands = matrices.Operands(queue, meta, size, drawn)
@@ -119,14 +111,10 @@ def point(args, queue, limits, about, meta):
                            *map(np.uint32, orders))
     rule = matrices.tolerance(meta, args.data, args.eps)
     alpha, beta = matrices.text(drawn.alpha), matrices.text(drawn.beta)
-    chosen = {"global": total, "local": local and "x".join(map(str, local)), "alpha": alpha,
-              "beta": beta, "tolerance": rule}
+    print(*meta.lines(), sep="\n")
     groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
-    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
-    print(f"\n{meta.name}")
-    print(f"  computes      {meta.line()}")
-    print(f"  origin        {meta.origin()}")
     print(f"  size          {size}, NDRange {total[0]} x {total[1]}, {groups}")
+    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
     print(f"  inputs        alpha {alpha}, beta {beta}, {kind}, seed {args.seed}", flush=True)
 
     def enqueue():
@@ -144,9 +132,9 @@ def point(args, queue, limits, about, meta):
         check = replace(check, reason=f"{check.reason}; {left}: are di and dj of {meta.path.name} "
                         "the rows and columns that a work-item computes?")
     reason = "; ".join(filter(None, [check.reason, *outside])) or None
-    checked = {"check": check.values((drawn.A, drawn.B, drawn.C), result)}
 
     # Warm up and time a right kernel, and watch the clocks.
+    copies, found = {}, measuring.Measured()
     if not (reason or args.check_only):
         operands.fill()
         copies = {"build_s": build_s, "upload_s": upload_s, "download_s": download_s}
@@ -154,12 +142,8 @@ def point(args, queue, limits, about, meta):
         found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
                                   between=flush.flusher(queue, args.caches),
                                   flop_convention=convention)
-        rates = found.times.statistics(flop / 1e9)
+        found.metrics["statistics"] = found.times.statistics(flop / 1e9)
         print("\n".join(measured(args, found, flop / 1e9, copies)))
-        checked.update(
-            machine=found.machine, timing={**found.timing, **copies},
-            metrics={**found.metrics, "statistics": rates},
-        )
 
     # Print and record the results.
     error = f"largest error {check.max_abs_error:.3g}, {check.error_over_bound:.3g} of its bound"
@@ -167,18 +151,18 @@ def point(args, queue, limits, about, meta):
     print("\n".join(f"OUTSIDE: {text}" for text in outside)
           or f"  outside       no out-of-bounds access found, with --guards {args.guards}")
     print(f"MISMATCH: {check.reason}; {error}" if check.reason else f"MATCH: {error}", flush=True)
-    save(args, about, meta, "failed" if reason else "passed", reason, chosen, result, **checked)
-    return WRONG_RESULT if reason else PASSED
+    params = {
+        **parameters(args, meta), "global": total, "local": local and "x".join(map(str, local)),
+        "alpha": alpha, "beta": beta, "tolerance": rule,
+    }
+    values = check.values((drawn.A, drawn.B, drawn.C), result)
+    return cli.save_result(args, about, meta.name, reason, params, found, values, result, **copies)
 
 
-def save(args, about, meta, status, reason, chosen=None, output=None, machine=(), **groups):
-    """Append the record of a point to the file of --json; `chosen` are parameters of a run."""
+def parameters(args, meta):
+    """Return what each record keeps of a kernel and of the options."""
     asked = cli.parameters(args, "size", "seed", "data", "guards")
-    params = {**meta.params(), **asked, "pin": args.pin, "transfers": "not counted",
-              **(chosen or {})}
-    environment = {**cli.environment(args.sysfs), **dict(machine)}
-    cli.save(args, Record("gemmbench", meta.name, status, reason, params, about, environment,
-                          **groups), output)
+    return {**meta.params(), **asked, "pin": args.pin, "transfers": "not counted"}
 
 
 def timed(function, *args):
@@ -211,11 +195,6 @@ def measured(args, found, gflop, copies):
         f"with them {rate} GFLOPS",
         *(f"  energy        {text}" for text in joules),
     ]
-
-
-def ms(seconds):
-    """Return a time in milliseconds."""
-    return f"{figures(seconds * 1e3)} ms"
 
 
 if __name__ == "__main__":

@@ -18,9 +18,8 @@ try:
 
     from common import cli, device, flush, gemm, measuring
     from common.buffers import GuardedBuffer
-    from common.errors import PASSED, WRONG_RESULT
+    from common.errors import worst
     from common.program import build
-    from common.record import Record
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -48,10 +47,8 @@ def main(args):
     alpha, beta = np.float32(args.alpha), np.float32(args.beta)
     gemm.require_exact(args.data, args.size, alpha, [beta])
 
-    # Open the device. --limits applies the limits of a smaller one.
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    # Open the device.
+    chosen, limits, about = cli.choose(args)
     if args.describe:
         return cli.describe(args, about, TILE)
     cli.show(args, about)
@@ -83,7 +80,7 @@ def main(args):
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    status, between = PASSED, flush.flusher(queue, args.caches)
+    statuses, between = [], flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
@@ -120,13 +117,9 @@ def main(args):
                                       between=between, flop_convention=gemm.FLOP_CONVENTION)
             print(*found.lines(args.verbose), sep="\n")
         print(check.line(), flush=True)
-        status = WRONG_RESULT if check.reason else status
-        cli.save(args, Record(
-            "sgemm", name, "failed" if check.reason else "passed", check.reason, params,
-            about, {**cli.environment(args.sysfs), **found.machine}, found.timing,
-            found.metrics, check.values(inputs, result),
-        ), result)
-    return status
+        statuses.append(cli.save_result(args, about, name, check.reason, params, found,
+                                        check.values(inputs, result), result))
+    return worst(statuses)
 
 
 def print_matrices(named):
