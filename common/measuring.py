@@ -88,13 +88,13 @@ class Measured:
         return [*first, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
-def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None, **metrics):
+def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics):
     """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
 
     `enqueue` launches it once, and returns its event or those of its steps. `amount` of the `unit`
-    is what a launch does; `metrics` are more of them for the record. `timed(watch)` replaces the
-    repeats: it returns their Timing. `between` is called before each of them: see common/flush.py.
-    Where --duration is ended early, cli.save() records that and then raises what ended it.
+    is what a launch does; `metrics` are more of them for the record. `between` is called before
+    each of the repeats: see common/flush.py. Where --duration is ended early, cli.save() records
+    that and then raises what ended it.
     """
     lines = []
     timing.settle()  # after a reference by numpy
@@ -107,7 +107,7 @@ def measure(args, about, enqueue, unit, amount, timed=None, between=lambda: None
         args.ended = run.error and (run.error, run.reason)
     else:
         watch = state.Watch(args.sysfs)
-        times = timed(watch) if timed else timing.measure(
+        times = timing.measure(
             enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
     more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)

@@ -92,7 +92,7 @@ def measure(enqueue, repeat, warmup, between=lambda: None):
     for _ in range(repeat):
         launches.append(launch(enqueue))
         between()
-    return collect(launches, warmup)
+    return Timing(*map(list, zip(*launches)), warmup)
 
 
 def launch(enqueue):
@@ -103,12 +103,6 @@ def launch(enqueue):
     host = time.perf_counter() - start
     marks = stamps(event)
     return (*map(elapsed, marks, marks[1:]), host)
-
-
-def collect(launches, warmup):
-    """Return the Timing of launches that were timed one by one, maybe of none."""
-    queued, wait, run, host = map(list, zip(*launches)) if launches else ([], [], [], [])
-    return Timing(queued, wait, run, host, warmup)
 
 
 def settle():

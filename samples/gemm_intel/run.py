@@ -19,10 +19,9 @@ try:
     import tiling
 
     from common import cli, device, flush, gemm, measuring, timing
-    from common.errors import PASSED, WRONG_RESULT, Unsupported
+    from common.errors import Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
-    from common.record import Record
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -55,9 +54,7 @@ def options():
 
 def main(args):
     # Open the device.
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    chosen, limits, about = cli.choose(args)
     if args.describe:
         return cli.describe(args, about, tiling.kernels(DEFAULTS))
     print("\n".join(texts.choices(chosen, args.type, args.verbose and about)))
@@ -66,6 +63,7 @@ def main(args):
     queue = device.open_queue(chosen)
     cli.pin(args, about, [args.kernel])
     dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
+    name = f"gemm_{args.kernel}"
     size = gemm.Size(order, order, order)
 
     # Choose the tiles.
@@ -79,20 +77,20 @@ def main(args):
     alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data, nn)
 
     # Build the kernel for the tiles. Its own limit is known only then.
-    args.progress.at(f"gemm_{args.kernel}", "building")
+    args.progress.at(name, "building")
     kernel, most = build_kernel(queue, args, tiles)
     if tiles != (fits := rules.choose(tiles, args.auto, most)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
     names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
     params = {**cli.parameters(args, *names), **tiles._asdict()}
     if args.build_only:
-        return cli.built(args, about, params, {f"gemm_{args.kernel}": kernel})
+        return cli.built(args, about, params, {name: kernel})
 
     # Copy the inputs in, padded to whole tiles.
     padded, stride = rules.layout(tiles)
-    heading = texts.heading(args.kernel, order, padded, stride * dtype.itemsize)
-    print("\n".join(heading), flush=True)
+    print("\n".join(texts.heading(args.kernel, order, padded, stride * dtype.itemsize)), flush=True)
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
+    params.update(alpha=float(alpha), beta=float(beta))
     stored = operands.padded(lines, padded, nn)
     A, B, C = matrices = [Matrix(queue, *values.shape, dtype, stride) for values in stored]
     for matrix, values in zip(matrices, stored):
@@ -116,11 +114,11 @@ def main(args):
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
     # Run once. Check that all writes were to the buffers and, with --validation, every element.
-    args.progress.at(f"gemm_{args.kernel}", "running")
-    check = reason = None
+    args.progress.at(name, "running")
+    check = reason = last = None
     if args.repeat or args.check_only:
         enqueue().wait()
-        first = C.read()
+        first = last = C.read()
         if validation:
             check = gemm.check(first[:order, :order].T, expected, bound)
             print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
@@ -128,46 +126,29 @@ def main(args):
         if not all(matrix.intact() for matrix in matrices):
             reason = "the kernel wrote outside of its buffers"
 
-    # Warm up, then time a right kernel. Each iteration starts from the same C.
-    def iterations(watch):
-        for _ in range(args.warmup):
-            enqueue().wait()
-        launches, between = [], flush.flusher(queue, args.caches)
-        for _ in range(args.repeat):
-            watch.look()
-            C.write(stored[2])
-            between()
-            launches.append(timing.launch(enqueue))
-            print("\n".join(texts.iteration(launches[-1][-1], gflop)), flush=True)
-        return timing.collect(launches, args.warmup)
-
-    gflop, found = size.flop() / 1e9, measuring.Measured(timing.collect([], 0))
+    # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
+    gflop, found = size.flop() / 1e9, measuring.Measured(timing.Timing([], [], [], [], 0))
     if args.repeat and not (reason or args.check_only):
         print(measuring.plan(args), flush=True)
-        found = measuring.measure(args, about, enqueue, "gflops", gflop, iterations,
+        flusher = flush.flusher(queue, args.caches)
+        found = measuring.measure(args, about, enqueue, "gflops", gflop,
+                                  lambda: (C.write(stored[2]), flusher()),
                                   flop_convention=gemm.FLOP_CONVENTION)
+        if not args.ended:
+            C.write(stored[2])
+            enqueue().wait()
+            last = C.read()
+        if first.tobytes() != last.tobytes():
+            reason = "the last iteration gave another result than the first"
 
     # Summarise and record the results.
     if found.metrics or not (args.repeat or args.check_only):
-        lines = [*texts.summary(found.times, gflop, args.verbose), *found.energy]
-        print("\n".join(found.lines(args.verbose) if args.duration else lines))
-    if (args.duration or args.energy) and found.metrics and not args.ended:
-        C.write(stored[2])  # after many launches: once more from the same C
-        enqueue().wait()
-    last = first if args.ended else C.read()
-    if found.metrics and first.tobytes() != last.tobytes():
-        reason = "the last iteration gave another result than the first"
+        print("\n".join(texts.summary(args, found, gflop)))
     if reason or (not check and (args.repeat or not validation)):
         print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
-    if args.json or args.output or args.ended:
-        result = last[:order, :order].T
-        cli.save(args, Record(
-            "gemm_intel", f"gemm_{args.kernel}", "failed" if reason else "passed", reason,
-            {**params, "alpha": float(alpha), "beta": float(beta)}, about,
-            {**cli.environment(args.sysfs), **found.machine}, found.timing, found.metrics,
-            check.values(inputs, result) if check else {},
-        ), result if args.repeat or args.check_only else None)
-    return WRONG_RESULT if reason else PASSED
+    result = None if last is None else last[:order, :order].T
+    values = check.values(inputs, result) if check else {}
+    return cli.save_result(args, about, name, reason, params, found, values, result)
 
 
 def build_kernel(queue, args, tiles):

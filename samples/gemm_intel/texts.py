@@ -33,11 +33,6 @@ def heading(kernel, order, padded, stride_bytes):
     return lines + [f"Padded to M = {M}, N = {N}, K = {K}"] * (max(padded) > order)
 
 
-def iteration(seconds, gflop):
-    """Return the line pair of one timed run."""
-    return [f"Host time: {seconds:.6g} sec.", f"Host perf: {gflop / seconds:.6g} GFLOPS"]
-
-
 def verdict(check, result, expected):
     """Return the lines of the validation; `result` and `expected` are C by row and column."""
     if check.reason is None:
@@ -51,12 +46,17 @@ def verdict(check, result, expected):
     ]
 
 
-def summary(times, gflop, verbose):
-    """Return the lines that sum up the iterations: rates by the host's clock, as above."""
+def summary(args, found, gflop):
+    """Return the lines on a Measured: two for each iteration, and the rates by the host's clock."""
+    times = found.times
     if not times.host_s:
         return ["Summary: no iterations, so nothing was run or checked"]
+    if args.duration:
+        return found.lines(args.verbose)
     seconds = stats.spread(times.host_s)
     rate = stats.rate([gflop / seconds.median], seconds)
     line = (f"Summary: median {rate.median:.6g} GFLOPS, best {rate.most:.6g}, "
             f"spread {rate.relative:.1%}, {rate.count} iterations after {times.warmup} to warm up")
-    return [line, *(times.lines(verbose) if verbose else [])]
+    pairs = (f"Host time: {each:.6g} sec.\nHost perf: {gflop / each:.6g} GFLOPS"
+             for each in times.host_s)
+    return [*pairs, line, *(times.lines(verbose=True) if args.verbose else []), *found.energy]

@@ -54,6 +54,14 @@ def test_the_documented_run_up_to_its_first_iteration(sample):
     assert seconds < 30, "47 million draws should take about a second"
 
 
+def test_no_iterations_and_a_duration(run_here):
+    run = sample_module("gemm_intel", "run")
+    args = ("-s", 16, "-i", 0, "--duration", 1)
+    status, said, _ = run_here(run.main, *args, options=run.options())
+    assert status == 0
+    assert "Summary: no iterations" in said
+
+
 @pytest.mark.exhaustive
 def test_the_defaults_are_the_documented_ones(sample):
     done, _ = sample("-i", 0)
