@@ -27,12 +27,14 @@ class Copy(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A launch of one kernel, whose arguments are set, and what it is for."""
+    """A launch of one kernel, and what it is for. It keeps the buffers alive: a set argument does
+    not."""
 
     what: str
     kernel: cl.Kernel
     global_size: tuple
     local_size: tuple
+    arguments: tuple
 
     def times(self, products):
         """Return it for a batch: dimension 2 of its NDRange goes over the products."""
@@ -94,26 +96,22 @@ def copies(built, stream, beta):
     return *taken.values(), before, after
 
 
-def passes(built, stream, arguments):
-    """Return a step for each Pass of a kernel. The `arguments` get the room that all share."""
-    arguments += [stream.room(*each) for each in built.plan.room.items()]
-    steps = [Step(entry, cl.Kernel(built.program, entry), *sizes)
-             for entry, *sizes in built.plan.passes]
-    for step in steps:
-        step.kernel.set_args(*arguments)
-    return steps
+def passes(built, arguments):
+    """Return a step for each Pass of a kernel."""
+    return [Step(entry, cl.Kernel(built.program, entry), *sizes, arguments)
+            for entry, *sizes in built.plan.passes]
 
 
-def added(built, arguments):
+def sums(built, arguments):
     """Return the steps after gemm() with these `arguments`: one if work-groups share tiles."""
     plan, items = built.plan, built.side**2
     if not plan.shared:
         return []
-    kernel = _beside(built, "add")
     of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
-    kernel.set_args(*of_c, arguments[-1], np.int32(plan.shared))
+    arguments = *of_c, arguments[-1], np.int32(plan.shared)
     vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
-    return [Step("add", kernel, whole((vectors * _adders(built),), (items,)), (items,))]
+    total = whole((vectors * _adders(built),), (items,))
+    return [Step("add", _beside(built, "add"), total, (items,), arguments)]
 
 
 def _adders(built):
@@ -122,12 +120,12 @@ def _adders(built):
 
 def _step(built, what, source, target):
     """Return the Step that copies a matrix into another one."""
-    side, kernel = built.side, _beside(built, "pad" if what == "unpad C" else what.split()[0])
-    kernel.set_args(
+    kernel = _beside(built, "pad" if what == "unpad C" else what.split()[0])
+    local = built.side, built.side
+    return Step(what, kernel, whole((target.columns, target.rows), local), local, (
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
-    )
-    return Step(what, kernel, whole((target.columns, target.rows), (side, side)), (side, side))
+    ))
 
 
 def others(built):

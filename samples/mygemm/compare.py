@@ -11,10 +11,10 @@ import plans
 import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
-from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError, outcome, worst
+from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError
 from common.program import report
 from common.record import Record
-from common.timing import figures
+from common.text import figures, milliseconds
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
 # The ceiling is that of plain multiplications.
@@ -50,7 +50,7 @@ class Result:
 
     `times` is its Timing, each of a Batch of launches, `batch`. `ratios` says how many times as
     fast as others it was, and which share of the ceiling it reached. A kernel that crashed the
-    driver, as the progress knows, has its record.
+    driver, as the progress knows, has its record. `steps` names the launches of a GEMM.
     """
 
     def __init__(self, problem, name, progress):
@@ -59,6 +59,7 @@ class Result:
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
         self.batch, self.made = interleaved.Batch(1, 1), {}
+        self.steps = []
         self.found = None  # what measuring.alone() found
         self._crashed = self._recorded = self._unit in progress.crashed
         if self._crashed:
@@ -71,21 +72,12 @@ class Result:
 
     @contextmanager
     def going_on(self, alone=False, queue=None):
-        """Take over what went wrong in the block, and let the others go on.
-
-        With `alone` there are no others: it goes through. Where `queue` does not answer after an
-        error, this process ends, and the others go on in another one.
-        """
+        """Take over what went wrong in the block, and let others go on: see Progress.survive()."""
         try:
             yield
         except (SampleError, cl.Error) as error:
-            if isinstance(error, cl.Error) and queue is not None:
-                self._progress.require_alive(queue, error)
-            if alone:
-                raise
-            if log := getattr(error, "log", None):  # of the compiler
-                print(log)
-            self.exit_status, self.status, self.reason = outcome(error)
+            self.exit_status, self.status, self.reason = self._progress.survive(
+                error, queue, alone)
 
     def checked(self, check, output):
         """Take over a Check, and the C that it was made of."""
@@ -249,11 +241,6 @@ def compare(args, results, peak):
             result.ratios["ceiling"] = result.gflops / ceiling.gflops
 
 
-def exit_status(results):
-    """Return the exit status that counts most among those of the Results."""
-    return worst(result.exit_status for result in results)
-
-
 # What is printed: plain text, in columns.
 
 
@@ -265,11 +252,6 @@ def chosen(plan):
     if plan.local_bytes:
         line += f", {plan.local_bytes} bytes of local memory"
     return [line, *([f"    not with the defaults: {plan.why}"] if plan.why else [])]
-
-
-def milliseconds(seconds):
-    """Return a time as text."""
-    return f"{seconds * 1e3:.4g} ms"
 
 
 def show(args, results, missing, peak):
@@ -339,10 +321,10 @@ def remarks(results, missing, peak, args):
     for r in results:
         if r.reason:
             lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
-        elif r.built and r.contender and r.contender.steps and len(r.built.steps) > 1:
+        elif r.built and r.contender and r.contender.steps and len(r.steps) > 1:
             parts = [
                 f"{what} {milliseconds(median(times))}"
-                for what, times in zip(r.built.steps, zip(*r.contender.steps))
+                for what, times in zip(r.steps, zip(*r.contender.steps))
             ]
             alone = ", alone" if r.batch.queues > 1 else ""
             lines.append(f"{r.name}{alone}: {', '.join(parts)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -244,14 +244,12 @@ def described(kernels, problem, limits, device):
     return found
 
 
-@dataclass
-class Built:
-    """A kernel, built as its Plan says. `steps` names the launches of a GEMM, copies included."""
+class Built(NamedTuple):
+    """A kernel, built as its Plan says."""
 
     plan: Plan
     program: cl.Program
     side: int  # of the work-groups that copy
-    steps: list = field(default_factory=list)
 
 
 def build_kernel(queue, limits, kernel, given, problem):

@@ -23,6 +23,7 @@ try:
 
     from common import cli, device, gemm, roofline, steps
     from common.bounds import Expected
+    from common.errors import worst
     from common.interleaved import Contender
     from common.stream import Stream
 except ImportError as missing:
@@ -42,10 +43,8 @@ def options():
 
 
 def main(args):
-    # Open the device. --limits applies the limits of a smaller one.
-    chosen = device.choose(args.platform, args.device, args.type)
-    limits = device.limits(chosen, args.limits)
-    about = device.describe(chosen, limits)
+    # Open the device.
+    chosen, limits, about = cli.choose(args)
     problems, named = gemm.problems(args, limits), kernels.named(args)
     if args.describe:
         ours = [kernel for kernel, _ in named] or kernels.of(args.precision)
@@ -66,7 +65,7 @@ def main(args):
             args.progress.done("all", str(problem.size))
     if len(problems) > 1:
         print("\n".join(compare.by_size([problem.size for problem in problems], results)))
-    return compare.exit_status(results)
+    return worst(result.exit_status for result in results)
 
 
 def multiply(args, queue, limits, about, problem, picked, blas, roof):
@@ -103,6 +102,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
             launcher = partial(enqueuer, result.built, args.alpha, args.beta)
             bare = device.type_of(queue.device) != "cpu"
             result.contender = Contender(result.name, launcher, events=True, bare=bare)
+            result.steps = [step.what for step in launches(*launcher.args, stream)]
         result.save_checked(args, expected.inputs, about)
 
     # Warm up and time the right kernels, in rounds with the libraries; then measure the ceiling.
@@ -140,31 +140,36 @@ def check(built, alpha, stream, expected):
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
-    # If the kernel needs whole tiles, or A transposed, these are copies, which `steps` makes.
-    A, B, C, before, after = steps.copies(built, stream, beta)
+    # Set the arguments. They belong to the kernel, so each stream has kernels of its own.
+    queue, order = stream.queue, launches(built, alpha, beta, stream)
+    for step in order:
+        step.kernel.set_args(*step.arguments)
 
-    # Set the arguments. They belong to the kernel, so each stream has a kernel of its own.
-    (M, N, K), real = map(np.int32, built.plan.size), built.plan.problem.c_dtype.type
-    arguments = [
-        *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
-        *(real(beta), C.device, np.int32(C.ld)),
-    ]
-    before += steps.passes(built, stream, arguments)
-    kernel = cl.Kernel(built.program, "gemm")
-    kernel.set_args(*arguments)
-    launch = steps.Step("gemm", kernel, built.plan.global_size, built.plan.local_size)
-    queue, products = stream.queue, built.plan.problem.batch
-    launches = [*before, launch, *steps.added(built, arguments), *after]
-    launches = [each.times(products) for each in launches]
-    built.steps = [what for what, *_ in launches]
-
-    def enqueue(kept=(stream, arguments)):  # a set argument does not keep its buffer alive
+    def enqueue():
         return [
-            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
-            for _, kernel, global_size, local_size in launches
+            cl.enqueue_nd_range_kernel(queue, step.kernel, step.global_size, step.local_size)
+            for step in order
         ]
 
     return enqueue
+
+
+def launches(built, alpha, beta, stream):
+    """Return the Steps of C = alpha * A * B + beta * C: that of gemm(), and those around it."""
+    # If the kernel needs whole tiles, or A transposed, these are copies, which `before` makes.
+    A, B, C, before, after = steps.copies(built, stream, beta)
+
+    plan, real = built.plan, built.plan.problem.c_dtype.type
+    (M, N, K), rooms = map(np.int32, plan.size), plan.room.items()
+    arguments = (
+        *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
+        *(real(beta), C.device, np.int32(C.ld), *(stream.room(*each) for each in rooms)),
+    )
+    kernel = cl.Kernel(built.program, "gemm")
+    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)
+    passes, sums = steps.passes(built, arguments), steps.sums(built, arguments)
+    order = [*before, *passes, gemm, *sums, *after]
+    return [step.times(plan.problem.batch) for step in order]
 
 
 if __name__ == "__main__":

@@ -176,6 +176,6 @@ def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, mon
         made = sample.plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,
                                  cpu)
         assert np.prod(made.global_size) == groups
-        launch = steps.Step("gemm", None, made.global_size, made.local_size).times(batch)
+        launch = steps.Step("gemm", None, made.global_size, made.local_size, ()).times(batch)
         assert launch.global_size == (*made.global_size, *((batch,) if batch > 1 else ()))
-    assert steps.Step("add", None, (512,), (256,)).times(3)[2:] == ((512, 1, 3), (256, 1, 1))
+    assert steps.Step("add", None, (512,), (256,), ()).times(3)[2:4] == ((512, 1, 3), (256, 1, 1))
