@@ -11,6 +11,7 @@ import plans
 import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
+from common.constraints import options
 from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError
 from common.program import report
 from common.record import Record
@@ -53,8 +54,9 @@ class Result:
     driver, as the progress knows, has its record. `steps` names the launches of a GEMM.
     """
 
-    def __init__(self, problem, name, progress):
-        self.problem, self.name = problem, name
+    def __init__(self, problem, name, progress, kernel=None, given=None):
+        """Start with a `kernel` and the parameters `given` for it, or with a library."""
+        self.problem, self.name, self.kernel, self.given = problem, name, kernel, given
         self._progress, self._unit = progress, (name, str(problem.size))
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
@@ -142,21 +144,22 @@ class Result:
 
 
 def started(args, problem, picked):
-    """Return what is left of `picked` after a crash, and a Result for each: (kernels, Results)."""
+    """Return a Result for each (kernel, parameters) of `picked` that is left after a crash."""
     size = str(problem.size)
     picked = [pair for pair in picked if not args.progress.is_done(pair[0].label, size)]
     if len(picked) == len(args.size) == 1:
         args.progress.single()
-    return picked, [Result(problem, kernel.label, args.progress) for kernel, _ in picked]
+    return [Result(problem, pair[0].label, args.progress, *pair) for pair in picked]
 
 
-def build_only(args, queue, limits, about, results, picked):
-    """Build each (kernel, parameters) of `picked`; record what the driver made of it."""
-    for result, (kernel, given) in zip(results, picked):
+def build_only(args, queue, limits, about, results):
+    """Build the kernel of each Result; record what the driver made of it."""
+    for result in results:
         if result.status == "passed":
             with result.going_on(len(results) == 1, queue):
                 result.at("building")
-                result.built = plans.build_kernel(queue, limits, kernel, given, result.problem)
+                given = result.kernel, result.given, result.problem
+                result.built = plans.build_kernel(queue, limits, *given)
                 result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
                 for name, kernel in steps.others(result.built).items():
                     made = report(f"{result.name} {name}", kernel)["metrics"]
@@ -246,9 +249,8 @@ def compare(args, results, peak):
 
 def chosen(plan):
     """Return the lines that say how a kernel is launched, and why not with its defaults."""
-    params = " ".join(f"--{name} {value}" for name, value in plan.params.items())
     local = " x ".join(map(str, plan.local_size))
-    line = f"{plan.kernel.label}: {params}, work-groups of {local}"
+    line = f"{plan.kernel.label}: {options(plan.params)}, work-groups of {local}"
     if plan.local_bytes:
         line += f", {plan.local_bytes} bytes of local memory"
     return [line, *([f"    not with the defaults: {plan.why}"] if plan.why else [])]

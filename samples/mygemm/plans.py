@@ -158,26 +158,32 @@ def plan(kernel, given, problem, limits, device):
     else:
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)
+    used = constraints.local_bytes(kernel.space, params, known)
+    shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
+    passes, room = _beside(kernel, known, local, problem.batch, shared, device)
+    return Plan(
+        kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
+        used, size, _values(kernel.align, params), passes, room, shared,
+        constraints.evaluate(kernel.chain, known),
+    )
+
+
+def _beside(kernel, known, local, batch, shared, device):
+    """Return the `passes` and the `room` of a Plan. `known` are the names of expressions."""
     passes = []
     for each in kernel.passes:
         group = _values(each.local, known) or local
         items = whole(_values(each.items, known), group)
         passes += [(each.entry, items, group)] if all(items) else []
-    work = problem.batch * constraints.evaluate(kernel.work, known)
+    work = batch * constraints.evaluate(kernel.work, known)
     room = {each.entry: (each.channel, *_values(each.items, known))
             for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
-    shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
-    if params.get("SPLITS", 1) > 1:
+    if known.get("SPLITS", 1) > 1:
         part = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known)
-        room["parts"] = problem.batch * part * (shared or 1)
-    used = constraints.local_bytes(kernel.space, params, known)
-    return Plan(
-        kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
-        used, size, _values(kernel.align, params), tuple(passes), room, shared,
-        constraints.evaluate(kernel.chain, known),
-    )
+        room["parts"] = batch * part * (shared or 1)
+    return tuple(passes), room
 
 
 def _values(expressions, known):

@@ -70,17 +70,17 @@ def main(args):
 
 def multiply(args, queue, limits, about, problem, picked, blas, roof):
     """Run the (kernel, parameters) of `picked` at one size, and libraries; return their Results."""
-    picked, results = compare.started(args, problem, picked)
-    if not picked:
+    results = compare.started(args, problem, picked)
+    if not results:
         return []
     alone = len(results) == 1
     # Parameters that cannot be are refused before the inputs are made.
-    for result, (kernel, given) in zip(results, picked):
+    for result in results:
         with result.going_on(alone):
-            plans.choose(kernel, given, problem, limits, queue.device)
+            plans.choose(result.kernel, result.given, problem, limits, queue.device)
 
     if args.build_only:
-        compare.build_only(args, queue, limits, about, results, picked)
+        compare.build_only(args, queue, limits, about, results)
         return results
 
     # Make the inputs and the expected results.
@@ -90,12 +90,12 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
     stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
-    for result, (kernel, given) in zip(results, picked):
+    for result in results:
         if result.status != "passed":
             continue
         with result.going_on(alone, queue):
             result.at("building")
-            result.built = plans.build_kernel(queue, limits, kernel, given, problem)
+            result.built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
             print("\n".join(compare.chosen(result.built.plan)), flush=True)
             result.at("running")
             result.checked(*check(result.built, args.alpha, stream, expected))
