@@ -22,13 +22,14 @@ class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
     A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. To begin
-    and to end a tile costs as much as `start` k's.
+    and to end a tile costs as much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
     at_once: int
     rate: float
     start: int
+    once: int = 0
 
 
 def _tiles(names, *rows):
@@ -44,8 +45,8 @@ SINGLE = _tiles(
     ((64, 64, 8, 8, 8, 1), 4, 0.6, 20),
     ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
-    ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
-    ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
+    ((32, 64, 8, 4, 8, 4), 2, 0.5, 40),
+    ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
@@ -75,7 +76,15 @@ DIRECT = _tiles(
     ((64, 32, 32, 16, 2, 1), 2, 0.33, 30),
     ((32, 32, 16, 16, 2, 1), 4, 0.31, 40),
 )
-WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
+WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "SPLITS", "DIRECT")
+WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
+    ("TSN", "KC", "STAGES", "SLICES", "DIRECT"),
+    ((128, 0, 4, 1, 0), 1, 4, 60, 180),
+    ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
+    ((64, 32, 2, 1, 1), 3, 0.73, 40),
+    ((64, 32, 2, 2, 1), 1, 0.6, 100),
+    ((32, 32, 2, 2, 1), 2, 0.475, 45),
+)
 
 
 def single(batch):
@@ -153,7 +162,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
         return full + (max(-(-rest // units) / tile.at_once, _ALONE) if rest else 0)
 
     depth = rounds(batch * count(size, params) - last) * (K + tile.start)
-    depth += rounds(last * splits) * (-(-K // splits) + tile.start)
+    depth += rounds(last * splits) * (-(-K // splits) + tile.start) + tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1))
