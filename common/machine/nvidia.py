@@ -76,7 +76,7 @@ def _chunk(size):
     """Return the k's that the unit sums up: few enough that truncation costs less than rounding
     does in float32, for which others take K in slices where C is small."""
     tiles_of_c = tiles.count(size, {"TSM": 128, "TSN": 128})
-    most = 64 if tiles_of_c <= 16 else 128 if tiles_of_c <= 64 else 256
+    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 64 else 256
     steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
     return min(most, next(chunk for least, chunk in steps if least <= size.K))
 
@@ -88,13 +88,14 @@ def warpgroups(problem, limits, device, given=()):
     """
     (M, N, K), batch, found = problem.size, problem.batch, []
     lines = sum(-(-side // 128) * 128 for side in (M, N))
-    for tile in tiles.WARPGROUPS:
+    for tile in tiles.unpaired(problem.size, tiles.WARPGROUPS):
         params = {**tile.params, **_rows(tile.params)}
         params["KC"] = params["KC"] or _chunk(problem.size)
         before, rate = 0, tile.rate
         if not params["DIRECT"]:
             before = 3e-6 + batch * lines * K / 4.5e11
-            rate *= 1 if params["KC"] > 64 else 0.65  # sums are taken from the unit more often
+            if params["KC"] <= 64:  # sums are taken from the unit more often
+                rate *= 0.65 if params["TSN"] == 128 else 0.8
         tile = tile._replace(params=params, rate=rate)
         found.append(tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch))
 

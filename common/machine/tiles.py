@@ -16,6 +16,7 @@ _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 4e-6  # seconds that a launch takes on the device
 _ENQUEUE = 7e-6  # and on the host, which works ahead
 _TIE = 0.02  # of the time of the units counts where memory or the host takes longer
+_UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
 class Tile(NamedTuple):
@@ -45,7 +46,7 @@ SINGLE = _tiles(
     ((64, 64, 8, 8, 8, 1), 4, 0.6, 20),
     ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
-    ((32, 64, 8, 4, 8, 4), 2, 0.5, 40),
+    ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
     ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
@@ -83,7 +84,7 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
     ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
     ((64, 32, 2, 1, 1), 3, 0.73, 40),
     ((64, 32, 2, 2, 1), 1, 0.6, 100),
-    ((32, 32, 2, 2, 1), 2, 0.475, 45),
+    ((32, 32, 2, 2, 1), 2, 0.5, 45),
 )
 
 
@@ -132,11 +133,17 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
     return min(found, key=lambda pair: pair[0])
 
 
+def unpaired(size, tiles):
+    """Return the tiles of matrix units as they are for an odd N: they store C element by element."""
+    late = size.N % 2 * _UNPAIRED
+    return [tile._replace(start=tile.start + late * tile.rate) for tile in tiles]
+
+
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
     before = 5e-6 + batch * (size.M + size.N) * size.K / 3e11
-    found = [] if direct == 1 else [best(size, UNITS, units, 4, before, batch)]
-    found += [] if direct == 0 else [best(size, DIRECT, units, 4, 0, batch)]
+    found = [] if direct == 1 else [best(size, unpaired(size, UNITS), units, 4, before, batch)]
+    found += [] if direct == 0 else [best(size, unpaired(size, DIRECT), units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
 
 

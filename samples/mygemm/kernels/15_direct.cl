@@ -114,13 +114,18 @@ void gemm(const int M, const int N, const int K, const float alpha,
             uint4 range = widened(0, x[s]);
             range.lo = max(range.lo, shuffle_xor(range.lo, 8)); /* the line's other chunks */
             range.lo = max(range.lo, shuffle_xor(range.lo, 16));
+            if (!OF_A(s)) {
+                range.hi |= shuffle_xor(range.hi, 8);
+                range.hi |= shuffle_xor(range.hi, 16);
+            }
             const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
             const uint8 both = parts_of(x[s], as_float((127 + TOP - e.s1) << 23));
             const int line = (s * WARPS + warp) * 8 + lane % 8;
             __local uint4 *to = ring + stage * STAGE + line * LINE;
             to[place] = both.lo;
             to[place ^ 4] = both.hi;
-            scales[stage][line] = as_float((127 + e.s1 - TOP) << 23);
+            scales[stage][line] =
+                as_float(((127 + e.s1 - TOP) << 23) + (!OF_A(s) && range.s2 ? LOST : 0));
             if (!e.s0)
                 unfit[stage] = n;
         }
