@@ -100,7 +100,8 @@ def warpgroups(problem, limits, device, given=()):
         found.append(tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch))
 
     def differs(params):
-        return sum(params[name] != dict(given).get(name, params[name]) for name in ("DIRECT", "TSN"))
+        wanted = dict(given)
+        return sum(params[name] != wanted.get(name, params[name]) for name in ("DIRECT", "TSN"))
 
     return min(found, key=lambda pair: (differs(pair[1]), pair[0]))
 

@@ -134,7 +134,7 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
 
 
 def unpaired(size, tiles):
-    """Return the tiles of matrix units as they are for an odd N: they store C element by element."""
+    """Return the tiles of matrix units; for an odd N they store C element by element."""
     late = size.N % 2 * _UNPAIRED
     return [tile._replace(start=tile.start + late * tile.rate) for tile in tiles]
 

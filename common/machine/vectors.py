@@ -1,6 +1,6 @@
 """A matrix and a vector: parameters of dot products and of sums of rows, and their time on a GPU.
 
-What is here for a GPU was measured on an H200, where a work-group of dot products has 256 work-items at most.
+What is here for a GPU was measured on an H200.
 """
 
 from common.constraints import VECTORS
