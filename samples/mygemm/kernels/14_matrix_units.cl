@@ -50,7 +50,7 @@
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
  * ldmatrix, mma, shuffles and conversions as functions; PART_BITS, of a part in memory; and STAGES,
  * slabs in local memory: one is multiplied, the others are under way; 2 with DIRECT. After that
- * split.cl: parts, where they lie, and split(). */
+ * store.cl, and split.cl: parts, where they lie, and split(). */
 
 #ifndef WARP_M
 #define WARP_M 32 /* rows of C for a warp */

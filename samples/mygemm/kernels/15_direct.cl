@@ -7,8 +7,8 @@
  *                +-----------+         +--------------+            | registers          |
  *                                                                  +--------------------+
  *
- * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of 64 x TSN, whole or not,
- * and SPLITS of them for those that are shared, as in 13.
+ * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of 64 x TSN, whole or
+ * not, and SPLITS of them for those that are shared, as in 13.
  *
  * The idea: as many work-items as possible, where C is small. The warpgroups of a work-group take every
  * SLICES-th slab, each at its own pace, and add up their sums at the end: while one waits for its

@@ -54,7 +54,7 @@
 #define LOWEST_DIRECT (-48) /* there a scale is the product of one for the row and for the column */
 #define HIGHEST_DIRECT 76
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST ((KC * 3 + 64) / 128) /* units of 2^-23 by which a sum is increased, see above */
+#define LOST ((KC * 3 + 32) / 128) /* units of 2^-23 by which a sum is increased, see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {

@@ -9,15 +9,15 @@
  *        ^                                    |   "empty"              | 64 rows             |
  *        +------------------------------------+   "full" ->            +---------------------+
  *
- *   slab    32 k's of 128 rows of A, and of 128 columns of B: see 15_split.cl
+ *   slab    32 k's of 128 rows of A, and of TSN columns of B: see 15_split.cl
  *
  * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each computes one
- * tile of C after the other, of 128 x 128, whole or not.
+ * tile of C after the other, of 128 x TSN, whole or not. With DIRECT see 15_direct.cl.
  *
- * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers in the background, and reads both
+ * The idea: one instruction multiplies 64 x 16 by 16 x TSN numbers in the background, and reads both
  * from local memory. One warpgroup only keeps the ring full: one of its work-items starts copies of
  * 16 KiB. A warpgroup waits at the barrier of one stage; the others continue. The copying warpgroup
- * gives registers to the other two, for 64 rows x 128 columns of sums each.
+ * gives registers to the other two, for 64 rows x TSN columns of sums each.
  *
  * The error: as in 14. The unit truncates, so it sums up at most KC products; ordinary additions sum
  * up the rest. Each of its sums is scaled for its column in these KC, and at the end for its row. If
@@ -29,8 +29,8 @@
  *
  * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups.
  *
- * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and 15_split.cl
- * before it. */
+ * Needs: NVIDIA's compiler, compute capability 9.0, and before it nvidia.cl, hopper.cl, store.cl,
+ * 15_split.cl and 15_direct.cl. */
 
 #ifndef STAGES
 #define STAGES 4 /* slabs in local memory */
@@ -40,8 +40,8 @@
 #endif
 
 #if !DIRECT
-#define SLOTS (STAGES + 1)         /* for scales, each of TSN */
-#define DEPTH (KC / SLAB)          /* slabs of a sum */
+#define SLOTS (STAGES + 1) /* for scales, each of TSN */
+#define DEPTH (KC / SLAB)  /* slabs of a sum */
 
 /* What a work-group computes at a time: a tile of C, or a part of it. */
 typedef struct {
@@ -222,8 +222,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #pragma unroll
                 for (int n = 0; n < TSN / 8; n++) {
                     const float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
-                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, (int2)(fits ? e[m] : 0)), at_once,
-                          N - j - 8 * n, times, plus);
+                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, (int2)(fits ? e[m] : 0)),
+                          at_once, N - j - 8 * n, times, plus);
                 }
     }
 }
