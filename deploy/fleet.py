@@ -7,7 +7,7 @@ import sys
 import fabric.executor
 from invoke import Exit
 
-from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, UsageError
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
@@ -170,12 +170,9 @@ class Executor(fabric.executor.Executor):
             FLEET.carry_out()
             sys.stdout.flush()
             return FLEET.exit_status()
-        except UsageError as error:
+        except SampleError as error:
             SCREEN.complain(str(error))
-            return WRONG_USAGE
-        except BoardError as error:
-            SCREEN.complain(str(error))
-            return OPENCL_FAILURE
+            return error.exit_status
         except Stopped as stop:
             SCREEN.complain(_stopped({task.name for task in tasks}))
             return stop.exit_status

@@ -2,17 +2,16 @@
 
 from contextlib import closing, contextmanager
 from functools import partial
-from itertools import chain
 
-from common.errors import OPENCL_FAILURE, UNSUPPORTED, SampleError, worst
+from common.errors import UNSUPPORTED, SampleError, worst
 from deploy import samples
-from deploy.errors import BoardError
 from deploy.experiments import file, workers
 from deploy.experiments.member import Member
 from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
 from deploy.experiments.sweep import Sweep
 from deploy.link import sense
+from deploy.plan import name_lines
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
 from tools import command as tools_command
@@ -55,8 +54,7 @@ def tool(boards, module, sample, words, own):
     UsageError where they cannot be.
     """
     options, axes = file.apart(words)
-    pairs = [(option, value) for option, values in axes.items() for value in values]
-    samples.asked(sample, [*options, *chain(*pairs)])
+    samples.asked(sample, [*options, *file.each_value(axes)])
     axes = [word for option, values in axes.items() for word in ("--axis", option, *values)]
     argv = {board: [sample, *own(board), *axes, "--", *options] for board in boards}
     for each in argv.values():
@@ -79,9 +77,9 @@ def _each(boards, start):
             member.connect()
             with sense("what it made of kernels"):
                 statuses.append(start(board, member))
-        except (SampleError, BoardError) as error:
+        except SampleError as error:
             board.say(str(error))
-            statuses.append(getattr(error, "exit_status", OPENCL_FAILURE))
+            statuses.append(error.exit_status)
         finally:
             member.forget(["once"])
     return worst(statuses)
@@ -98,8 +96,6 @@ def work(boards, scheduler, stop):
 
 @contextmanager
 def _attended(boards, scheduler):
-    width = max((len(board.name) for board in boards), default=0)
-    for board in boards:
-        board.prefix = f"{board.name:<{width}} | " if len(boards) > 1 else ""
+    name_lines(boards)
     with workers.connect(scheduler) as client:
         yield client, [workers.Attendant(board, client) for board in boards]

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 from distributed import KilledWorker
 
-from common.errors import UsageError
+from common.errors import SampleError
 from common.text import figures
 from deploy.boards import shown
 from deploy.errors import BoardError
@@ -124,7 +124,7 @@ class Sweep:
         elif time.monotonic() - self._last > (self._wait if self.kinds or self._elsewhere else 0):
             refused = [each.refused for each in self._attendants]
             if refused and all(refused):
-                raise UsageError(str(refused[0]))
+                raise refused[0]
             raise BoardError("no board is left: the same command continues")
 
     def _look(self):
@@ -266,6 +266,6 @@ class Sweep:
 def _error(future):
     """Return why a task has no result."""
     error = future.exception() if future.status == "error" else BoardError("its worker is gone")
-    if isinstance(error, (BoardError, UsageError, KilledWorker)):
+    if isinstance(error, (SampleError, KilledWorker)):
         return error
     raise error

@@ -11,9 +11,8 @@ import dask
 from distributed import Client, LocalCluster, Security, Worker, get_worker
 from distributed.utils import sync
 
-from common.errors import UsageError
-from deploy.errors import BoardError
-from deploy.experiments.member import Lost, Member, Refused
+from common.errors import SampleError, UsageError
+from deploy.experiments.member import Lost, Member
 
 RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"
@@ -108,7 +107,7 @@ class Attendant:
             while not self._stop.is_set():
                 try:
                     self._member.connect()
-                except (BoardError, UsageError, OSError) as error:
+                except (SampleError, OSError) as error:
                     self._note(str(error))
                 else:
                     self._serve(folder)
@@ -125,7 +124,7 @@ class Attendant:
         self._note(str(lost or "stopped"))
         if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
             self._stop.set()
-        self.refused = lost if isinstance(lost, Refused) else None
+        self.refused = lost if isinstance(lost, UsageError) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
 
     async def _begin(self, folder):
@@ -181,7 +180,7 @@ def _noticed():
     """Let the worker end with the board."""
     try:
         yield
-    except BoardError as error:
+    except SampleError as error:
         worker = get_worker()
         worker.lost = worker.lost or error
         worker.gone.set()
