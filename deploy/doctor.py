@@ -68,7 +68,8 @@ def modules(tried=True):
     program on each device if they are to be `tried`.
     """
     names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
-             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "ptx.py", "text.py")
+             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "ptx.py", "record.py",
+             "text.py")
     texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
     return {**texts, "survey.py": _SURVEY % tried}
 

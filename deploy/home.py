@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from common import record
+from common import files, record
 from common.record import Record
 from common.text import size_text
 from deploy import printed, samples
@@ -97,7 +97,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     With `judge`, the records are held against what their samples expect. The Cases hold no more
     than `room` records. Raises BoardError where the run makes no sense.
     """
-    plan = read_json(folder / "plan.json")
+    plan = files.object_in(folder / "plan.json")
     if "cases" not in plan:
         lost = Record(NONE, None, "error", "the run has no plan, so its cases are unknown")
         return [Case(NONE, NONE, [lost], None)]
@@ -112,13 +112,13 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     plan["ssh_config"] = file and str(shown(Path(file)))
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     known = samples.load() if judge else {}
-    ended = read_json(folder / "ended.json")
+    ended = files.object_in(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"
     cases, more = [], 0
     for sample, name in names:
         session.left()
         base = folder / sample / name
-        outcome = read_json(base.with_suffix(".outcome.json"))
+        outcome = files.object_in(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
             cases.append(Case(sample, name, [], None))
             continue
@@ -164,7 +164,8 @@ def _read(path):
     """Return the records of a file, and what is wrong with some of its other lines."""
     records, errors = [], []
     with open(path, encoding="utf-8", errors="replace") as file:
-        for _, item in record.settled(enumerate(record.parse(_lines(file), path.name), 1)):
+        lines = files.lines(file, limits.LONGEST_RECORD)  # what is longer is no record
+        for _, item in record.settled(enumerate(record.parse(lines, path.name), 1)):
             if isinstance(item, str):
                 errors.append(shortened(item))
             else:
@@ -172,14 +173,6 @@ def _read(path):
             if len(errors) > limits.MOST_BAD:
                 break
     return records, errors
-
-
-def _lines(file):
-    """Yield the lines of a file, those that are too long without their end: they are no records."""
-    while line := file.readline(limits.LONGEST_RECORD):
-        yield line
-        while line and not line.endswith("\n"):
-            line = file.readline(limits.LONGEST_RECORD)
 
 
 def _plain(name):
@@ -302,12 +295,3 @@ def _sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_json(path):
-    """Return the object of a JSON file; an empty one where there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -8,10 +8,11 @@ from rich.table import Column
 from rich.text import Text
 
 from common.record import GOOD, of_library
+from common.stats import grouped
 from common.text import printable
 from deploy.boards import shown
 from deploy.screen import SCREEN, shortened, some
-from deploy.table import STYLE, grouped, rate
+from deploy.table import STYLE, rate
 
 TAIL = 15  # lines of a failed case's output
 MOST_REASONS = 8  # different ones of a failed case

@@ -7,6 +7,7 @@ from statistics import median
 from rich.text import Text
 
 from common import record
+from common.stats import grouped
 from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
@@ -78,14 +79,6 @@ def _where(rows, several):
     boards = f"{', '.join(dict.fromkeys(row.board for row in rows))}: " if several else ""
     count = f" ({len(rows)} times)" if len(rows) > 1 else ""
     return f"{boards}{', '.join(some(cases, MOST_CASES, 'cases'))}{count}"
-
-
-def grouped(items, key):
-    """Return lists of the items that have the same key, by that key, in their order."""
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def show(rows):

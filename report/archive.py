@@ -22,7 +22,7 @@ from pathlib import Path
 from common import files
 from common.errors import UsageError
 from common.text import one_line, printable
-from report.disk import LARGEST_OBJECT, object_in, scan, whole
+from report.disk import scan, whole
 from report.replay import arguments, plain_argv, plain_params
 
 FORMAT, VERSION = "opencl-samples run", 2
@@ -64,7 +64,7 @@ def rights(path):
 
     What it does not say is None, as all of it where `path` is None. Raises UsageError.
     """
-    table = files.parsed(path, LARGEST_OBJECT, files.toml) if path else {}
+    table = files.parsed(path, files.LARGEST_OBJECT, files.toml) if path else {}
     unknown = [key for key in table if key not in OF]
     for name in OF:
         own = table.setdefault(name, {})
@@ -91,7 +91,7 @@ def pack(folder, board, path, whose=None):
     `whose` is what rights() returns. Raises UsageError where the folder holds no whole run, or one
     too large to be shared.
     """
-    plan = object_in(folder / "plan.json")
+    plan = files.object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
     with whole(path) as unfinished:
@@ -156,7 +156,7 @@ class _Packing:
                         self.commands[f"python {words}"] = None
                     yield item.to_line().encode() + b"\n"
         elif file.name.endswith(".outcome.json"):
-            outcome = object_in(file)
+            outcome = files.object_in(file)
             argv = outcome.get("argv")
             argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
             yield _json(outcome | {"argv": argv})
@@ -205,7 +205,7 @@ def _checked(archive):
         _require_plain(info)
     if "manifest.json" not in names:
         raise UsageError("it has no manifest.json: it is not an archive of `fab export`")
-    if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
+    if archive.getinfo("manifest.json").file_size > files.LARGEST_OBJECT:
         raise UsageError("its manifest.json is too large")
     about = _manifest(b"".join(_inflated(archive, "manifest.json")))
     if names != {"manifest.json", *about["files"]}:

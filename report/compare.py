@@ -12,10 +12,10 @@ from typing import NamedTuple
 from common.errors import UsageError
 from common.manifest import as_asked
 from common.record import GOOD
-from common.stats import Spread
+from common.stats import Spread, grouped
 from report import gemm
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.values import case_of, grouped
+from report.values import case_of
 
 LEAST = 0.03
 FEWEST = 3

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from common import files
 from common.errors import UsageError
-from report.values import device_name, flat, grouped, text
+from common.stats import grouped
+from report.values import device_name, flat, text
 
 ROOT = Path(__file__).resolve().parents[1]
 _OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")

@@ -6,9 +6,9 @@ from collections import Counter
 from common import files
 from common.errors import UsageError
 from common.record import GOOD, RATES
+from common.stats import grouped
 from common.text import figures
 from report.points import SEVERITY
-from report.values import grouped
 
 LOG_TAIL = 40  # lines
 _LOG_BYTES = 16 * 1024

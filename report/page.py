@@ -10,10 +10,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from common.stats import grouped
 from common.text import figures
 from report import builds, compare, draw, machines, overview, rows
 from report.points import SEVERITY
-from report.values import grouped
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

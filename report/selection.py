@@ -5,8 +5,8 @@ Nothing here knows a sample by name: docs/report.md says which values each plot 
 
 from itertools import islice
 
+from common.stats import grouped
 from report import charts, gemm
-from report.values import grouped
 
 FEWEST_STEPS = 3  # kernels of one size
 FEWEST_TRIED = 8  # combinations of parameters, for a landscape

@@ -97,14 +97,6 @@ def _joined(prefix, name):
     return f"{prefix}{text(name, 80)}"
 
 
-def grouped(items, key):
-    """Return lists of the items by their key."""
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
-
-
 def interned(value):
     """Return the value; a text as the one object of all that are equal: records repeat theirs."""
     return sys.intern(value) if type(value) is str else value
