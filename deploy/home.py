@@ -18,7 +18,6 @@ from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
-from deploy.onboard.folder import RUN_NAME
 from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
@@ -42,10 +41,10 @@ class Case(NamedTuple):
     seconds: float | None
 
 
-def run_name(name):
-    """Return the name that a board gives to a run, if it can be one. Raises BoardError."""
-    if not RUN_NAME.fullmatch(name):
-        raise BoardError(f"the board sends an invalid name of a run, {shortened(repr(name))}")
+def checked(name, pattern=samples.NAME, what="a sample or case"):
+    """Return the name that a board gives to something, if it can be one. Raises BoardError."""
+    if not pattern.fullmatch(name):
+        raise BoardError(f"it sends an invalid name of {what}, {shortened(repr(name))}")
     return name
 
 
@@ -103,7 +102,7 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
         return [Case(NONE, NONE, [lost], None)]
     with sense(plan["cases"]):
         names = dict.fromkeys(
-            (_plain(case["sample"]), _plain(case["case"])) for case in plan["cases"]
+            (checked(case["sample"]), checked(case["case"])) for case in plan["cases"]
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
@@ -173,12 +172,6 @@ def _read(path):
             if len(errors) > limits.MOST_BAD:
                 break
     return records, errors
-
-
-def _plain(name):
-    if not samples.NAME.fullmatch(name):
-        raise BoardError(f"it sends an invalid name of a sample or case, {shortened(repr(name))}")
-    return name
 
 
 def problem(outcome, records, errors, not_run):

@@ -154,10 +154,7 @@ def _reasons(records):
 def status_of(records):
     """Return the status of a case: the worst of its records', unless only some are unsupported."""
     statuses = {item.status for item in records}
-    for status in ("error", "failed", *GOOD):
-        if status in statuses:
-            return status
-    return "unsupported"
+    return next((s for s in ("error", "failed", *GOOD) if s in statuses), "unsupported")
 
 
 def key_figure(records):

@@ -15,6 +15,7 @@ from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
+from deploy.onboard.folder import RUN_NAME
 from deploy.progress import View
 from deploy.screen import shortened
 
@@ -134,7 +135,7 @@ class _Talk:
 
         One that cannot be understood stays there; those behind it are still fetched.
         """
-        name, complete = home.run_name(event["run"]), bool(event["complete"])
+        name, complete = home.checked(event["run"], RUN_NAME, "a run"), bool(event["complete"])
         self.runs += 1
         if self.run not in (None, name) or self.runs > (1 if self.run else limits.MOST_RUNS):
             raise ValueError("it was not asked for")

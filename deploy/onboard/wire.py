@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import sys
 import threading
 import time
 
@@ -13,23 +12,6 @@ PATIENCE = 30.0  # seconds for the host to take or say something, before it coun
 
 class Refused(Exception):
     """Why the request cannot be done: a line that a person can act on."""
-
-
-def serve(answers):
-    """Answer one request of the host: `answers` holds, by its "do", what takes (wire, request)."""
-    request = json.loads(sys.stdin.buffer.readline().decode())
-    # The host sends no more until it is greeted: nothing is left in Python's buffer.
-    wire = Wire(sys.stdin.fileno(), sys.stdout.fileno())
-    # A login script may have printed anything, without a newline at its end.
-    wire.emit("hello", before=b"\n", token=request["token"])
-    threading.Thread(target=wire.beat, daemon=True).start()
-    try:
-        answers[request["do"]](wire, request)
-    except Refused as error:
-        wire.emit("refused", reason=str(error))
-    except OSError as error:
-        where = error.filename or "the folder of the samples"
-        wire.emit("refused", reason="%s: %s" % (where, error.strerror or error))
 
 
 class Wire:
