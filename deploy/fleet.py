@@ -27,16 +27,14 @@ _TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 class Board:
     """A board in use: its name, its Settings, its link.
 
-    `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
-    what the user sees of it; `stopping` tells whether the user stopped it, and `broken` says why
-    a run ended early.
+    `failed` says why it is given up; `stopping` tells whether the user stopped it, and `broken`
+    says why a run ended early.
     """
 
     def __init__(self, name, settings, link):
         self.name, self.settings, self.link = name, settings, link
         self.prefix, self.failed, self.broken = "", None, None
-        self.view, self._session = None, None
-        self.running = self.stopping = False
+        self.stopping, self._session = False, None
 
     def start(self, do, seconds=limits.COPY, **request):
         """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.

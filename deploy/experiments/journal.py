@@ -5,12 +5,12 @@ seconds: of the lines that the sweep wrote only that part is looked at.
 """
 
 import json
-import math
 import re
 from binascii import unhexlify
 
 from common import record
 from common.errors import UsageError
+from common.stats import number
 from tools.engine import ENDS, State
 
 _START = b'{"argv": ['  # of every line that common/record.py writes: it sorts the keys
@@ -79,9 +79,8 @@ def _state(point):
     ended, metric, limit = point["ended"], point["metric"], point["limit_s"]
     if ended not in ENDS:
         raise ValueError(f"ended is {ended!r}")
-    for name, value in (("metric", metric), ("limit_s", limit)):
-        number = type(value) in (int, float) and math.isfinite(value)
-        if not number and not (name == "metric" and value is None):
+    for name, value in (("metric", 0.0 if metric is None else metric), ("limit_s", limit)):
+        if number(value) is None:
             raise ValueError(f"{name} is no number")
     if metric is not None and ended != "passed":
         raise ValueError("it has a metric, and did not pass")

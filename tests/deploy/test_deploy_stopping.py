@@ -208,7 +208,6 @@ def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
     )
     try:
         theirs = Path(other.stdout.readline().strip())
-        os.utime(theirs, (0, 0))
         with incoming.folder(board) as ours:
             incoming.sweep(tmp_path / "results")
             assert {theirs, Path(ours), run} == set(board.iterdir())
@@ -216,20 +215,19 @@ def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
     finally:
         other.kill()
         other.communicate()
-    os.utime(theirs)
+    (board / ".incoming-x").mkdir()  # of no fab
     incoming.sweep(tmp_path / "results")
-    assert theirs.exists()  # new: another fab may be about to lock it
-    os.utime(theirs, (0, 0))
-    incoming.sweep(tmp_path / "results")
+    (board / ".incoming-x").rmdir()
     assert [run] == list(board.iterdir())
     incoming.sweep(tmp_path / "nowhere")
 
 
 def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):
-    left = project / "results" / "odroid" / ".incoming-x" / "run"
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = project / "results" / "odroid" / f".incoming-{gone.pid}-x" / "run"
     left.mkdir(parents=True)
     (left / "file").touch()
-    os.utime(left.parent, (0, 0))
     assert fab("list").returncode == 0
     assert not left.parent.exists()
     assert left.parents[1].exists()
