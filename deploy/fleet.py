@@ -11,7 +11,7 @@ from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, incoming, plan
+from deploy import boards, home, plan
 from deploy.errors import BoardError
 from deploy.link import LocalLink
 from deploy.onboard import facts, limits
@@ -163,7 +163,7 @@ class Executor(fabric.executor.Executor):
                     raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
-            incoming.sweep(RESULTS)
+            home.sweep(RESULTS)
             super().execute(*tasks)
             FLEET.carry_out()
             sys.stdout.flush()

@@ -4,6 +4,7 @@ import filecmp
 import json
 import os
 import shutil
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
 UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
+_INCOMING = ".incoming-"  # and the process ID of the fab that made the folder
 _WRONG = {
     "inputs_sha256": "the inputs differ from expected.json",
     "output_sha256": "the output is not that of expected.json",
@@ -39,6 +41,22 @@ class Case(NamedTuple):
     name: str
     records: list
     seconds: float | None
+
+
+def incoming(beside):
+    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError."""
+    return tempfile.TemporaryDirectory(dir=beside, prefix=f"{_INCOMING}{os.getpid()}-")
+
+
+def sweep(results):
+    """Delete the folders of incoming() that a fab left which was killed; those in use stay."""
+    for path in Path(results).glob(f"*/{_INCOMING}*"):
+        try:
+            os.kill(int(path.name.removeprefix(_INCOMING).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(path, ignore_errors=True)
+        except (ValueError, OverflowError, PermissionError):  # none of ours
+            continue
 
 
 def checked(name, pattern=samples.NAME, what="a sample or case"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from common import record
 from common.record import Record
-from deploy import home, incoming, samples
+from deploy import home, samples
 from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
@@ -142,7 +142,7 @@ class _Talk:
         folder = RESULTS / self.board.name / name
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with incoming.folder(folder.parent) as new:
+            with home.incoming(folder.parent) as new:
                 came = Path(new, "run")
                 left = home.receive(self.session, came)
                 left = left and f"{left}, in results/ of its folder"
