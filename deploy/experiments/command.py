@@ -1,17 +1,15 @@
 """The tasks `fab sweep` and `fab worker`, and tools whose samples run on boards."""
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 
 from common.errors import UNSUPPORTED, SampleError, worst
 from deploy import samples
-from deploy.experiments import file, workers
+from deploy.experiments import file
 from deploy.experiments.member import Member
 from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
-from deploy.experiments.sweep import Sweep
 from deploy.link import sense
-from deploy.plan import name_lines
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
 from tools import command as tools_command
@@ -23,17 +21,18 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
 
     `wait_s` is how long to wait where every board is away. Raises UsageError and BoardError.
     """
+    from deploy.experiments import workers  # Dask takes half a second to import
+    from deploy.experiments.sweep import Sweep
+
     path = RESULTS / EXPERIMENTS / f"{experiment.found.name}-{experiment.name}"
     show = Show()
-    with closing(Runs(path)) as kept, _attended(boards, scheduler) as (client, attendants):
-        task = Sweep(experiment, client, attendants, kept, show, wait_s)
-        try:
-            if address := workers.dashboard(client):
-                show.line(f"Dask's dashboard: {address}")
-            with SCREEN.showing(show.progress):
-                task.carry_out()
-        finally:
-            workers.close(attendants, task.stored)
+    with closing(Runs(path)) as kept, workers.attended(boards, scheduler) as there:
+        client, attendants, stored = there
+        task = Sweep(experiment, client, attendants, stored, kept, show, wait_s)
+        if address := workers.dashboard(client):
+            show.line(f"Dask's dashboard: {address}")
+        with SCREEN.showing(show.progress):
+            task.carry_out()
     for kind in task.kinds.values():
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
@@ -87,15 +86,7 @@ def _each(boards, start):
 
 def work(boards, scheduler, stop):
     """Offer Boards to a scheduler until the Event `stop`. Raises UsageError."""
-    with _attended(boards, scheduler) as (_, attendants):
-        try:
-            stop.wait()
-        finally:
-            workers.close(attendants, ())
+    from deploy.experiments import workers
 
-
-@contextmanager
-def _attended(boards, scheduler):
-    name_lines(boards)
-    with workers.connect(scheduler) as client:
-        yield client, [workers.Attendant(board, client) for board in boards]
+    with workers.attended(boards, scheduler):
+        stop.wait()
