@@ -249,8 +249,7 @@ def _manifest(data):
     if about["version"] == OLDEST:
         about["data"] = {"licence": about.get("licence")}
     for name in OF:
-        own = about.get(name)
-        own = own if isinstance(own, dict) else {}
+        own = about[name] if isinstance(about.get(name), dict) else {}
         texts = {key: own.get(key) for key in _SAYS}
         about[name] = {k: v[:80] if isinstance(v, str) else None for k, v in texts.items()}
     return about
