@@ -88,7 +88,8 @@ class SshLink(Link):
         files = [os.path.expanduser(p) for option, default in _KNOWN_HOSTS.items()
                  for p in _paths(ssh.get(option, default)) if _is_file(p)]
         known = known_hosts.look_up(files, ssh.get("hostkeyalias", _known_as(hop)))
-        options["transport_factory"] = partial(transport, known.types)
+        types = [key.get_name() for key in known.trusted.values()]
+        options["transport_factory"] = partial(transport, types)
         # Every key comes to this policy: paramiko is given none to compare with.
         hop.client.set_missing_host_key_policy(_HostKeys(self, hop, known))
 
