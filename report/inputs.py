@@ -14,11 +14,12 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.files import json_object, object_in
+from common.manifest import ROOT
 from common.text import printable
 from report import archive
 
 NO_CASE = ""
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+RESULTS = ROOT / "results"
 REFERENCE = "reference"  # in it: runs that came with the samples
 
 
