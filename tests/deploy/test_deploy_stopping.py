@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stub import TOML
 
-from deploy import entry, incoming
+from deploy import entry, home
 from tests.conftest import FAB, ROOT
 from tests.deploy.test_deploy import processes_with, records, until
 
@@ -200,36 +200,34 @@ def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
     board = tmp_path / "results" / "odroid"
     run = board / "20260102T030405.678Z"
     run.mkdir(parents=True)
-    code = "import sys, time\nfrom deploy import incoming\n"
-    code += "with incoming.folder(sys.argv[1]) as path:\n    print(path, flush=True)\n"
+    code = "import sys, time\nfrom deploy import home\n"
+    code += "with home.incoming(sys.argv[1]) as path:\n    print(path, flush=True)\n"
     code += "    time.sleep(60)\n"
     other = subprocess.Popen(
         [sys.executable, "-c", code, board], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         theirs = Path(other.stdout.readline().strip())
-        os.utime(theirs, (0, 0))
-        with incoming.folder(board) as ours:
-            incoming.sweep(tmp_path / "results")
+        with home.incoming(board) as ours:
+            home.sweep(tmp_path / "results")
             assert {theirs, Path(ours), run} == set(board.iterdir())
         assert {theirs, run} == set(board.iterdir())
     finally:
         other.kill()
         other.communicate()
-    os.utime(theirs)
-    incoming.sweep(tmp_path / "results")
-    assert theirs.exists()  # new: another fab may be about to lock it
-    os.utime(theirs, (0, 0))
-    incoming.sweep(tmp_path / "results")
+    (board / ".incoming-x").mkdir()  # of no fab
+    home.sweep(tmp_path / "results")
+    (board / ".incoming-x").rmdir()
     assert [run] == list(board.iterdir())
-    incoming.sweep(tmp_path / "nowhere")
+    home.sweep(tmp_path / "nowhere")
 
 
 def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):
-    left = project / "results" / "odroid" / ".incoming-x" / "run"
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = project / "results" / "odroid" / f".incoming-{gone.pid}-x" / "run"
     left.mkdir(parents=True)
     (left / "file").touch()
-    os.utime(left.parent, (0, 0))
     assert fab("list").returncode == 0
     assert not left.parent.exists()
     assert left.parents[1].exists()
