@@ -6,6 +6,8 @@ import os
 import shutil
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -23,7 +25,8 @@ from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
 UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
-_INCOMING = ".incoming-"  # and the process ID of the fab that made the folder
+_INCOMING = ".incoming-"
+_LEFT = 24 * 3600  # seconds after which such a folder was left: no run takes as long to fetch
 _WRONG = {
     "inputs_sha256": "the inputs differ from expected.json",
     "output_sha256": "the output is not that of expected.json",
@@ -45,18 +48,15 @@ class Case(NamedTuple):
 
 def incoming(beside):
     """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError."""
-    return tempfile.TemporaryDirectory(dir=beside, prefix=f"{_INCOMING}{os.getpid()}-")
+    return tempfile.TemporaryDirectory(dir=beside, prefix=_INCOMING)
 
 
 def sweep(results):
-    """Delete the folders of incoming() that a fab left which was killed; those in use stay."""
+    """Delete the folders of incoming() that a fab left a day ago, since it was killed."""
     for path in Path(results).glob(f"*/{_INCOMING}*"):
-        try:
-            os.kill(int(path.name.removeprefix(_INCOMING).partition("-")[0]), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (ValueError, OverflowError, PermissionError):  # none of ours
-            continue
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _LEFT:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def checked(name, pattern=samples.NAME, what="a sample or case"):
