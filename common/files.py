@@ -5,14 +5,17 @@ file of gigabytes takes the memory: each of them is refused with one line that n
 """
 
 import fcntl
+import json
 import os
 import stat
 import time
 
 from common.errors import UsageError
+from common.record import is_deep
 from common.text import printable
 
 _PART = 2**20
+LARGEST_OBJECT = 16 * 1024**2  # bytes, of a JSON file
 LONGEST_LINE = 4096  # characters, of a TOML file
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -82,6 +85,14 @@ def read_text(path, most):
         raise UsageError(f"{_name(path)} is not text in UTF-8: byte {error.start}") from error
 
 
+def lines(file, most):
+    """Yield the lines of an open text file; of one that has more characters only so many."""
+    while line := file.readline(most):
+        yield line
+        while line and line[-1] != "\n":
+            line = file.readline(most)
+
+
 def parsed(path, most, parse):
     """Return what `parse` makes of the text of such a file: json.loads, toml.
 
@@ -96,6 +107,22 @@ def parsed(path, most, parse):
         # Python's own, of a number with thousands of digits, goes on to say what a program can do.
         reason = str(error).split(";")[0] if type(error) is ValueError else str(error)
         raise UsageError(f"{_name(path)}: {printable(' '.join(reason.split()))}") from error
+
+
+def json_object(path):
+    """Return the JSON object of a file. Raises UsageError where there is none that can be read."""
+    value = parsed(path, LARGEST_OBJECT, json.loads)
+    if not isinstance(value, dict) or is_deep(value):
+        raise UsageError(f"{_name(path)}: not an object, or nested too deeply")
+    return value
+
+
+def object_in(path):
+    """Return the JSON object of a file; an empty one where there is none that can be read."""
+    try:
+        return json_object(path)
+    except UsageError:
+        return {}
 
 
 def toml(text):

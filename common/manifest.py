@@ -113,15 +113,15 @@ def read(name, root=None):
 
 
 def _manifest(folder, table):
-    _only(table, _KEYS)
+    only(table, _KEYS)
     cases = tuple(_case(folder.name, name, case) for name, case in table["cases"].items())
     options = table.get("options", {})
-    _only(options, _OPTIONS_KEYS)
+    only(options, _OPTIONS_KEYS)
     return Manifest(
         folder.name, folder, str(table["description"]),
-        matching(folder, _strings(table["files"], "files")),
-        _strings(table.get("needs", []), "needs"),
-        *(frozenset(_strings(options.get(key, []), key))
+        matching(folder, strings(table["files"], "files")),
+        strings(table.get("needs", []), "needs"),
+        *(frozenset(strings(options.get(key, []), key))
           for key in ("values", "words", "seconds", "own")),
         _tools(folder, table.get("tools", {})),
         cases,
@@ -129,14 +129,14 @@ def _manifest(folder, table):
 
 
 def _tools(folder, table):
-    _only(table, {field.name for field in fields(Tools)})
+    only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
                  for option, value in table.get("axes", {}).items())
     metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
     for name, value in (("metric", metric), ("tuned", tuned)):
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a string")
-    words = {name: _strings(table.get(name, []), name)
+    words = {name: strings(table.get(name, []), name)
              for name in ("small", "point", "best", "all", "ignored")}
     return Tools(metric=metric, axes=axes, tuned=tuned, **words)
 
@@ -145,21 +145,21 @@ def _axis(folder, option, value):
     """Return the values of an axis: a list as it is, or the stems of the files of a pattern."""
     if isinstance(value, str):
         value = sorted(path.stem for path in matching(folder, [value]))
-    if not _strings(value, f"axes of {option}"):
+    if not strings(value, f"axes of {option}"):
         raise UsageError(f"axes of {option}: no value")
     return tuple(value)
 
 
 def _case(sample, name, table):
     _check_name(name)
-    _only(table, _CASE_KEYS)
+    only(table, _CASE_KEYS)
     timeout = table["timeout"]
     if not is_time_limit(timeout):
         raise UsageError(f"case {name}: timeout must be {TIME_LIMIT}")
     golden = table.get("golden", False)
     if not isinstance(golden, bool):
         raise UsageError(f"case {name}: golden must be true or false")
-    return Case(sample, name, _strings(table["args"], f"args of case {name}"), timeout, golden)
+    return Case(sample, name, strings(table["args"], f"args of case {name}"), timeout, golden)
 
 
 def _check_name(name, where=""):
@@ -172,13 +172,15 @@ def is_time_limit(value):
     return type(value) is int and 0 < value <= MOST_SECONDS
 
 
-def _strings(value, what):
+def strings(value, what):
+    """Return a list of strings as a tuple. Raises UsageError for anything else."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UsageError(f"{what} must be a list of strings")
     return tuple(value)
 
 
-def _only(table, known):
+def only(table, known):
+    """Raise UsageError for what is no table, or has other keys than those known."""
     if not isinstance(table, dict):
         raise UsageError(f"must be a table with the keys {', '.join(sorted(known))}")
     if unknown := set(table) - known:

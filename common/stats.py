@@ -1,4 +1,4 @@
-"""Checked numbers of records, and their statistics. No OpenCL."""
+"""Checked numbers of records, their groups and statistics. No OpenCL."""
 
 import math
 from statistics import median
@@ -53,6 +53,14 @@ def rate(values, times):
     middle = median(values)
     at = (times.mean, times.most, times.least, times.high, times.low)
     return Spread(times.count, middle, *(middle * times.median / time for time in at))
+
+
+def grouped(items, key):
+    """Return lists of the items by their key, in their order."""
+    groups = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def number(value):

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.files import parsed, toml
-from common.manifest import TIME_LIMIT, is_time_limit
+from common.manifest import ROOT, TIME_LIMIT, is_time_limit
 
-ROOT = Path(__file__).resolve().parents[1]
 LOCAL = "local"
 REFERENCE = "reference"  # in results/: runs that came with the samples
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder: file

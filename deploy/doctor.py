@@ -5,6 +5,7 @@ import re
 import time
 from typing import NamedTuple
 
+from common import manifest
 from common.text import size_text
 from deploy.boards import ROOT
 from deploy.link import sense
@@ -67,9 +68,8 @@ def modules(tried=True):
     The board puts them into a folder of its own, and runs survey.py there, which runs a small
     program on each device if they are to be `tried`.
     """
-    names = ("__init__.py", "device.py", "drivers.py", "errors.py", "files.py", "icd.py",
-             "mesa.py", "probe.py", "probe.cl", "profiles.py", "program.py", "ptx.py", "text.py")
-    texts = {f"common/{name}": (ROOT / "common" / name).read_text("utf-8") for name in names}
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+             for path in manifest.common_files()}
     return {**texts, "survey.py": _SURVEY % tried}
 
 

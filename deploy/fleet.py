@@ -7,11 +7,11 @@ import sys
 import fabric.executor
 from invoke import Exit
 
-from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, UsageError
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, incoming, plan
+from deploy import boards, home, plan
 from deploy.errors import BoardError
 from deploy.link import LocalLink
 from deploy.onboard import facts, limits
@@ -27,16 +27,14 @@ _TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 class Board:
     """A board in use: its name, its Settings, its link.
 
-    `failed` says why it is given up; `running` tells whether it is at work on a run, and `view`
-    what the user sees of it; `stopping` tells whether the user stopped it, and `broken` says why
-    a run ended early.
+    `failed` says why it is given up; `stopping` tells whether the user stopped it, and `broken`
+    says why a run ended early.
     """
 
     def __init__(self, name, settings, link):
         self.name, self.settings, self.link = name, settings, link
         self.prefix, self.failed, self.broken = "", None, None
-        self.view, self._session = None, None
-        self.running = self.stopping = False
+        self.stopping, self._session = False, None
 
     def start(self, do, seconds=limits.COPY, **request):
         """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.
@@ -165,17 +163,14 @@ class Executor(fabric.executor.Executor):
                     raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
-            incoming.sweep(RESULTS)
+            home.sweep(RESULTS)
             super().execute(*tasks)
             FLEET.carry_out()
             sys.stdout.flush()
             return FLEET.exit_status()
-        except UsageError as error:
+        except SampleError as error:
             SCREEN.complain(str(error))
-            return WRONG_USAGE
-        except BoardError as error:
-            SCREEN.complain(str(error))
-            return OPENCL_FAILURE
+            return error.exit_status
         except Stopped as stop:
             SCREEN.complain(_stopped({task.name for task in tasks}))
             return stop.exit_status

@@ -4,13 +4,16 @@ import filecmp
 import json
 import os
 import shutil
+import tempfile
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from common import record
+from common import files, record
 from common.record import Record
 from common.text import size_text
 from deploy import printed, samples
@@ -18,11 +21,12 @@ from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
-from deploy.onboard.folder import RUN_NAME
 from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
 UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
+_INCOMING = ".incoming-"
+_LEFT = 24 * 3600  # seconds after which such a folder was left: no run takes as long to fetch
 _WRONG = {
     "inputs_sha256": "the inputs differ from expected.json",
     "output_sha256": "the output is not that of expected.json",
@@ -42,10 +46,23 @@ class Case(NamedTuple):
     seconds: float | None
 
 
-def run_name(name):
-    """Return the name that a board gives to a run, if it can be one. Raises BoardError."""
-    if not RUN_NAME.fullmatch(name):
-        raise BoardError(f"the board sends an invalid name of a run, {shortened(repr(name))}")
+def incoming(beside):
+    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError."""
+    return tempfile.TemporaryDirectory(dir=beside, prefix=_INCOMING)
+
+
+def sweep(results):
+    """Delete the folders of incoming() that a fab left a day ago, since it was killed."""
+    for path in Path(results).glob(f"*/{_INCOMING}*"):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _LEFT:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def checked(name, pattern=samples.NAME, what="a sample or case"):
+    """Return the name that a board gives to something, if it can be one. Raises BoardError."""
+    if not pattern.fullmatch(name):
+        raise BoardError(f"it sends an invalid name of {what}, {shortened(repr(name))}")
     return name
 
 
@@ -97,13 +114,13 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     With `judge`, the records are held against what their samples expect. The Cases hold no more
     than `room` records. Raises BoardError where the run makes no sense.
     """
-    plan = read_json(folder / "plan.json")
+    plan = files.object_in(folder / "plan.json")
     if "cases" not in plan:
         lost = Record(NONE, None, "error", "the run has no plan, so its cases are unknown")
         return [Case(NONE, NONE, [lost], None)]
     with sense(plan["cases"]):
         names = dict.fromkeys(
-            (_plain(case["sample"]), _plain(case["case"])) for case in plan["cases"]
+            (checked(case["sample"]), checked(case["case"])) for case in plan["cases"]
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
@@ -112,13 +129,13 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
     plan["ssh_config"] = file and str(shown(Path(file)))
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     known = samples.load() if judge else {}
-    ended = read_json(folder / "ended.json")
+    ended = files.object_in(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"
     cases, more = [], 0
     for sample, name in names:
         session.left()
         base = folder / sample / name
-        outcome = read_json(base.with_suffix(".outcome.json"))
+        outcome = files.object_in(base.with_suffix(".outcome.json"))
         if not outcome and not complete:
             cases.append(Case(sample, name, [], None))
             continue
@@ -164,7 +181,8 @@ def _read(path):
     """Return the records of a file, and what is wrong with some of its other lines."""
     records, errors = [], []
     with open(path, encoding="utf-8", errors="replace") as file:
-        for _, item in record.settled(enumerate(record.parse(_lines(file), path.name), 1)):
+        lines = files.lines(file, limits.LONGEST_RECORD)  # what is longer is no record
+        for _, item in record.settled(enumerate(record.parse(lines, path.name), 1)):
             if isinstance(item, str):
                 errors.append(shortened(item))
             else:
@@ -172,20 +190,6 @@ def _read(path):
             if len(errors) > limits.MOST_BAD:
                 break
     return records, errors
-
-
-def _lines(file):
-    """Yield the lines of a file, those that are too long without their end: they are no records."""
-    while line := file.readline(limits.LONGEST_RECORD):
-        yield line
-        while line and not line.endswith("\n"):
-            line = file.readline(limits.LONGEST_RECORD)
-
-
-def _plain(name):
-    if not samples.NAME.fullmatch(name):
-        raise BoardError(f"it sends an invalid name of a sample or case, {shortened(repr(name))}")
-    return name
 
 
 def problem(outcome, records, errors, not_run):
@@ -302,12 +306,3 @@ def _sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_json(path):
-    """Return the object of a JSON file; an empty one where there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

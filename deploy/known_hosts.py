@@ -22,20 +22,19 @@ AUTHORITY, REVOKED = "@cert-authority", "@revoked"
 class Known:
     """What the files say of one host.
 
-    `trusted` and `revoked` hold keys as bytes, by where they stand: FILE:LINE. `trouble` says for
-    lines about this host why they trust no key; `fatal`, why no key can be trusted at all.
+    `trusted` and `revoked` hold keys of paramiko, by where they stand: FILE:LINE. `trouble` says
+    for lines about this host why they trust no key; `fatal`, why no key can be trusted at all.
     """
 
     trusted: dict = field(default_factory=dict)
     revoked: dict = field(default_factory=dict)
     trouble: list = field(default_factory=list)
     fatal: str | None = None
-    types: list = field(default_factory=list)  # of the trusted keys
 
     def where(self, key):
         """Return where a key is revoked, and where it is trusted; None where it is not."""
         return tuple(
-            next((where for where, data in keys.items() if data == key.asbytes()), None)
+            next((where for where, known in keys.items() if known.asbytes() == key.asbytes()), None)
             for keys in (self.revoked, self.trusted)
         )
 
@@ -68,7 +67,7 @@ def _take(known, line, name, where):
         known.trouble.append(f"{where} trusts a certificate authority, which fab does not support")
         return
     try:
-        key_type, key = _key(*fields[1:3])
+        key = _key(*fields[1:3])
     except paramiko.UnknownKeyType as error:  # no board can come with such a key
         known.trouble.append(f"{where} has a key of the unknown type {error.key_type}")
     except (ValueError, TypeError):
@@ -82,11 +81,10 @@ def _take(known, line, name, where):
             known.trouble.append(f"{where} has the unknown marker {marker}")
         else:
             known.trusted[where] = key
-            known.types.append(key_type)
 
 
 def _key(key_type, text):
-    """Return a key's type and its bytes as paramiko writes them.
+    """Return the key of a line.
 
     Raises ValueError where it cannot be read, UnknownKeyType where paramiko has no such keys.
     """
@@ -95,7 +93,7 @@ def _key(key_type, text):
     if not data.startswith(len(inside).to_bytes(4, "big") + inside):
         raise ValueError("it is of another type than it says")
     try:
-        return key_type, paramiko.PKey.from_type_string(key_type, data).asbytes()
+        return paramiko.PKey.from_type_string(key_type, data)
     except paramiko.UnknownKeyType:
         raise
     except Exception as error:  # a broken key shows in many ways

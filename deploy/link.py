@@ -128,9 +128,7 @@ class Session:
     def pieces(self, count):
         """Yield the next `count` bytes, as they come."""
         while count:
-            if not self._rest:
-                self._rest += self._receive()
-            if not self._rest:
+            if not self._rest and not self._receive():
                 raise BoardError("the connection was lost during a transfer")
             piece = bytes(self._rest[:count])
             del self._rest[:count]
@@ -141,16 +139,15 @@ class Session:
         while (end := self._rest.find(b"\n") + 1) == 0:
             if len(self._rest) > limits.LONGEST_LINE:
                 raise BoardError(f"it sends a line of more than {limits.LONGEST_LINE} bytes")
-            data = self._receive()
-            if not data:
+            if not self._receive():
                 end = len(self._rest)
                 break
-            self._rest += data
         line = bytes(self._rest[:end])
         del self._rest[:end]
         return line
 
     def _receive(self):
+        """Add what comes next to the rest; return whether anything came before the end."""
         left = self.left()
         try:
             data = self._way.receive(min(left, limits.SILENCE))
@@ -158,11 +155,12 @@ class Session:
             self.left()
             raise BoardError(f"lost: no data for {limits.SILENCE} s") from error
         except OSError:
-            return b""
+            return False
         self._room -= len(data)
         if self._room < 0:
             raise BoardError(f"{ENDLESS}: more than {limits.LARGEST_CONVERSATION} bytes")
-        return data
+        self._rest += data
+        return bool(data)
 
     def left(self):
         """Return how many of its seconds are left. Raises BoardError where none are."""

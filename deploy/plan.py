@@ -69,6 +69,13 @@ def surprise(error):
     return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
 
 
+def name_lines(boards):
+    """Let each line of a board begin with its name, where there are several."""
+    width = max((len(board.name) for board in boards), default=0)
+    for board in boards:
+        board.prefix = f"{board.name:<{width}} | " if len(boards) > 1 else ""
+
+
 def carry_out(steps):
     """Run the steps on their boards, all boards at once, each step of a board after the other.
 
@@ -76,9 +83,7 @@ def carry_out(steps):
     when they have ended.
     """
     boards = list(dict.fromkeys(board for step in steps for board in step.boards))
-    width = max((len(board.name) for board in boards), default=0)
-    for board in boards:
-        board.prefix = f"{board.name:<{width}} | " if len(boards) > 1 else ""
+    name_lines(boards)
 
     def go(board):
         for step in steps:

@@ -19,9 +19,10 @@ LONGEST_NUMBER = 40  # characters; what is longer is text
 LONGEST_LINE = 1000  # characters; a longer line agrees with none
 MOST_LINES = 100_000  # of a log, without empty ones; those behind are not looked at
 _SHOWN = 160  # characters of a line that a reason shows
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_AROUND = "()[],;:"  # what may stand around a number without being part of it
+# A number, and what may stand around it without being part of it.
+_NUMBER = re.compile(
+    r"([][(),;:]*)([+-]?(?:[0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([][(),;:]*)"
+)
 _NO_NUMBER = ("nan", "-nan", "inf", "-inf")
 _EXACT = Context(prec=3 * LONGEST_NUMBER)
 
@@ -154,29 +155,21 @@ def _same(word, printed):
     a, b = _number(word), _number(printed)
     if word == printed or a is None or b is None:
         return word == printed
-    if a.around != b.around or a.integer != b.integer:
+    (value, *form), (other, *others_form) = a, b
+    if form != others_form:
         return False
-    if a.integer:
-        return a.value == b.value
-    finer = min(each.value.as_tuple().exponent for each in (a, b))
-    return abs(_EXACT.subtract(a.value, b.value)) <= Decimal((0, (1,), finer))
-
-
-class _Number(NamedTuple):
-    """A word that is a number, perhaps with a comma behind it."""
-
-    value: Decimal
-    integer: bool  # no point, no exponent
-    around: tuple  # what stands before and behind it
+    is_integer = form[0]
+    finer = min(each.as_tuple().exponent for each in (value, other))
+    allowed = 0 if is_integer else Decimal((0, (1,), finer))
+    return abs(_EXACT.subtract(value, other)) <= allowed
 
 
 def _number(word):
-    """Return the _Number of a word, or None where it is text."""
-    core = word.strip(_AROUND)
-    if len(core) > LONGEST_NUMBER or not _NUMBER.fullmatch(core):
+    """Return (value, whether it is an integer, what stands around it), or None where it is text."""
+    found = _NUMBER.fullmatch(word)
+    if not found or len(found[2]) > LONGEST_NUMBER:
         return None
-    around = tuple(word.split(core, 1))
-    return _Number(Decimal(core), bool(_INTEGER.fullmatch(core)), around)
+    return Decimal(found[2]), found[2].lstrip("+-").isdigit(), (found[1], found[3])
 
 
 def _shown(line):

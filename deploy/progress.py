@@ -8,10 +8,11 @@ from rich.table import Column
 from rich.text import Text
 
 from common.record import GOOD, of_library
+from common.stats import grouped
 from common.text import printable
 from deploy.boards import shown
 from deploy.screen import SCREEN, shortened, some
-from deploy.table import STYLE, grouped, rate
+from deploy.table import STYLE, rate
 
 TAIL = 15  # lines of a failed case's output
 MOST_REASONS = 8  # different ones of a failed case
@@ -153,10 +154,7 @@ def _reasons(records):
 def status_of(records):
     """Return the status of a case: the worst of its records', unless only some are unsupported."""
     statuses = {item.status for item in records}
-    for status in ("error", "failed", *GOOD):
-        if status in statuses:
-            return status
-    return "unsupported"
+    return next((s for s in ("error", "failed", *GOOD) if s in statuses), "unsupported")
 
 
 def key_figure(records):

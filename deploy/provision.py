@@ -23,17 +23,16 @@ _DRIVER_WHEELS = ("intel-opencl-rt", "intel-cmplr-lib-rt")  # for x86_64 only
 class Plan(NamedTuple):
     """What is to be done on a board: nothing of it is done yet.
 
-    lines: what the user reads, (how, what). apt: Debian's packages. wheels: requirements for pip.
-    drivers: libraries that need an ICD file. lacking: what no step of it brings. debs: Debian's
-    packages that this machine downloads.
+    lines: what the user reads, (how, what). drivers: libraries that need an ICD file. lacking: what
+    no step of it brings. kind: how packages come, or None: the board's `apt` installs them, or this
+    machine downloads `wheels`, or `debs` for the folder, or debs for the whole `system`.
     """
 
     lines: list
-    apt: list
-    wheels: list
     drivers: list
     lacking: list
-    debs: list
+    kind: str | None = None
+    packages: tuple = ()
 
 
 def provision(board, system, dry_run, mirror=None):
@@ -53,15 +52,15 @@ def provision(board, system, dry_run, mirror=None):
     if dry_run:
         board.say("dry run: nothing was changed")
         return not plan.lacking
-    if not (plan.apt or plan.wheels or plan.drivers or plan.lacking or plan.debs):
+    if not (plan.kind or plan.drivers or plan.lacking):
         board.say("nothing to do")
-    if plan.apt:
-        session = board.start("install", 3 * limits.APT, packages=plan.apt)
+    if plan.kind == "apt":
+        session = board.start("install", 3 * limits.APT, packages=plan.packages)
         if reason := _passed_on(board, session):
             board.say(f"note   {reason}: packages from this machine may do")
         found, plan = _look(board, system, apt_failed=True)
-    if plan.wheels or plan.drivers or plan.debs:
-        _make(board, plan, found, system, mirror)
+    if plan.kind or plan.drivers:
+        _make(board, plan, found, mirror)
         found, _ = _look(board, system=False)
     shown = {"python3", "packages", *_WHEELS, "OpenCL"}
     with sense(found):
@@ -89,7 +88,7 @@ def make_plan(found, folder, system, apt_failed=False):
     lines = [("keep", f"{name} {p['text']}") for name, p in found["packages"].items() if p["ok"]]
     loads = [icd for icd in found["icd"]["files"] if icd["problem"] is None]
     lines += [("keep", f"{icd['file']}: {icd['library']}") for icd in loads]
-    plan = Plan(lines, [], [], found["drivers"], [], [])
+    plan = Plan(lines, found["drivers"], [])
     for library in found["drivers"]:
         lines.append(("ICD", f"{library} has no ICD file: one in {folder}/vendors for later runs"))
     if not doctor.is_recent(found):
@@ -108,7 +107,7 @@ def make_plan(found, folder, system, apt_failed=False):
         against = f"it could install {', '.join(apt['new'])} with --system"
     if not against:
         lines.append(("apt", f"install {', '.join(apt['new'])}"))
-        return plan._replace(apt=apt["packages"])
+        return plan._replace(kind="apt", packages=apt["packages"])
     lines.append(("skip", f"apt-get: {against}"))
     if why := wheels.none_for(wheels.target(found)):
         return _with_debs(plan, found, folder, system, why)
@@ -125,15 +124,11 @@ def _with_debs(plan, found, folder, system, why):
     # What was provisioned before is replaced as a whole.
     every = [doctor.DEBIAN[name] for name in _WHEELS]
     wanted = sorted({*apt["packages"], *(every if found["provisioned"] else ())})
-    where = "installed there" if _of_system(found, system) else f"unpacked into {folder}/envs"
+    kind = "system" if system and apt["may"] else "debs"
+    where = "installed there" if kind == "system" else f"unpacked into {folder}/envs"
     text = f"{', '.join(wanted)} and what they need, of {release}: downloaded here, {where}"
     plan.lines.append(("debs", f"{text}; {why}"))
-    return plan._replace(debs=wanted)
-
-
-def _of_system(found, system):
-    """Tell whether packages are installed for the whole system, as was allowed."""
-    return bool(system and found["apt"]["may"])
+    return plan._replace(kind=kind, packages=wanted)
 
 
 def _with_wheels(plan, found, folder):
@@ -156,7 +151,7 @@ def _with_wheels(plan, found, folder):
     if wanted:
         text = f"{', '.join(wanted)} for {target}: downloaded here, unpacked into {folder}/envs"
         plan.lines.append(("wheels", f"{text} for later runs"))
-    return plan._replace(wheels=wanted)
+    return plan._replace(kind="wheels" if wanted else None, packages=wanted)
 
 
 def _passed_on(board, session):
@@ -170,18 +165,13 @@ def _passed_on(board, session):
     return event.get("reason")
 
 
-def _make(board, plan, found, system, mirror):
-    kind = None
+def _make(board, plan, found, mirror):
+    kind = plan.kind
     with tempfile.TemporaryFile() as payload:
-        if plan.wheels or plan.debs:
-            board.say(f"downloading {', '.join(plan.wheels or plan.debs)}")
+        if kind:
+            board.say(f"downloading {', '.join(plan.packages)}")
             try:
-                if plan.wheels:
-                    kind = "wheels"
-                    wheels.download(plan.wheels, wheels.target(found), payload)
-                else:
-                    kind = "system" if _of_system(found, system) else "debs"
-                    download_debs(board, plan, found, kind, mirror, payload)
+                download(board, plan, found, mirror, payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:
@@ -202,17 +192,20 @@ def _make(board, plan, found, system, mirror):
             board.say(f"FAIL   {reason}")
 
 
-def download_debs(board, plan, found, kind, mirror, payload):
+def download(board, plan, found, mirror, payload):
     """Download the packages that the board lacks into `payload`, which is shipped to it."""
+    if plan.kind == "wheels":
+        wheels.download(plan.packages, wheels.target(found), payload)
+        return
     session = board.start("installed", limits.PROBES, fields=debs.FIELDS)
     event = session.event()
     with sense(event):
         size = max(0, min(int(event["bytes"]), limits.INSTALLED))
     installed = b"".join(session.pieces(size)).decode(errors="replace")
     # For the whole system dpkg wants a package that is a driver: apt chooses one, as ever.
-    system = kind == "system"
+    system = plan.kind == "system"
     driver = not system and "driver" not in found["lacking"]
-    notes = debs.download(plan.debs, debs.release(found["release"]), installed, driver, system,
+    notes = debs.download(plan.packages, debs.release(found["release"]), installed, driver, system,
                           mirror, payload)
     for note in notes:
         board.say(f"note   {note}")

@@ -5,8 +5,9 @@ import sys
 
 from invoke import Exit
 
+from common import files
 from common.errors import UsageError
-from deploy import home, runs
+from deploy import runs
 from deploy.boards import ROOT, shown
 
 
@@ -40,7 +41,7 @@ def export(board, name=None, rights=None):
         raise UsageError(f"no run of {board} is in {shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
         raise UsageError(f"no run {name} is in {shown(folder)}")
-    whole = [n for n in names if not home.read_json(folder / n / "ended.json").get("stopped")]
+    whole = [n for n in names if not files.object_in(folder / n / "ended.json").get("stopped")]
     run = folder / (name or (whole or names)[-1])
     words = [f"--rights={rights}"] if rights else []
     make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", *words, run])

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from common import record
 from common.record import Record
-from deploy import home, incoming, samples
+from deploy import home, samples
 from deploy.boards import ROOT, shown
 from deploy.errors import BoardError
 from deploy.link import sense
 from deploy.onboard import limits
+from deploy.onboard.folder import RUN_NAME
 from deploy.progress import View
 from deploy.screen import shortened
 
@@ -60,29 +61,30 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
     ]
     manifest = samples.hashes(samples.shipped(samples.load()))
     names = [(case.sample, case.name) for case in cases]
-    board.view = View(board, names, RESULTS / board.name / name, verbose)
-    board.broken = None
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
     session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
+    view = View(board, names, RESULTS / board.name / name, verbose)
+    talk = _Talk(view, session, judge, names, name)
     try:
-        return _Talk(board, session, judge, names, name).follow()
+        return talk.follow()
     except BoardError as error:
         collect = f"`fab collect --host {board.name}` fetches the results so far"
-        raise BoardError(f"{error}. {collect}") if board.running else error from error
+        raise BoardError(f"{error}. {collect}") if talk.running else error from error
     finally:
-        board.view.close()
+        view.close()
 
 
 class _Talk:
     """What a board says about a run, or about all that wait there: held to what it may say.
 
     `cases` are those that are to run, as (sample, case), and `run` is that run's name; None: the
-    board says which runs it has.
+    board says which runs it has. `view` shows what comes, and `running` tells that the run began.
     """
 
-    def __init__(self, board, session, judge, cases=(), run=None):
-        self.board, self.session, self.judge = board, session, judge
-        self.run, self.runs, self.rows = run, 0, []
+    def __init__(self, view, session, judge, cases=(), run=None):
+        self.view, self.board, self.session, self.judge = view, view.board, session, judge
+        self.run, self.runs, self.rows, self.running = run, 0, [], False
+        self.board.broken = None
         # What may still come once.
         self.open = {(what, *case) for case in cases for what in ("start", "end")}
         self.open |= {("tree",), ("broken",)} if cases else set()
@@ -92,7 +94,6 @@ class _Talk:
         while (event := self.session.event(beats=True))["event"] != "done":
             with sense(event):
                 self._take(event)
-        self.board.running = False
         return self.rows
 
     def _once(self, *what):
@@ -108,17 +109,17 @@ class _Talk:
             self._once(what)
         match what:
             case "tree":
-                board.running = True
+                self.running = True
                 if event["differ"]:
                     board.say("note: the board's copy differs from this checkout; deploy again")
             case "start":
-                board.view.start(event)
+                self.view.start(event)
             case "lines":
-                board.view.lines(event["text"])
+                self.view.lines(event["text"])
             case "beat":
-                board.view.beat()
+                self.view.beat()
             case "end":
-                board.view.end(event, sent(event, self.judge))
+                self.view.end(event, sent(event, self.judge))
             case "broken":
                 board.broken = shortened(str(event["reason"]))
                 board.say(f"the board cannot continue: {board.broken}")
@@ -134,14 +135,14 @@ class _Talk:
 
         One that cannot be understood stays there; those behind it are still fetched.
         """
-        name, complete = home.run_name(event["run"]), bool(event["complete"])
+        name, complete = home.checked(event["run"], RUN_NAME, "a run"), bool(event["complete"])
         self.runs += 1
         if self.run not in (None, name) or self.runs > (1 if self.run else limits.MOST_RUNS):
             raise ValueError("it was not asked for")
         folder = RESULTS / self.board.name / name
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with incoming.folder(folder.parent) as new:
+            with home.incoming(folder.parent) as new:
                 came = Path(new, "run")
                 left = home.receive(self.session, came)
                 left = left and f"{left}, in results/ of its folder"
@@ -167,7 +168,7 @@ class _Talk:
         if left:
             self.board.say(f"too large, stays on the board: {left}")
         known = [each for each in cases if each.sample != home.NONE]
-        self.board.view.home(known, place)
+        self.view.home(known, place)
         done = sum(each.seconds is not None for each in known)
         going_on = f"still running: {done} of {len(known)} cases in {shown(place)}; collect again"
         if not (complete or done):
@@ -195,8 +196,8 @@ def sent(event, judge):
 
 def collect(board, verbose=False):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
-    board.view, board.broken = View(board, verbose=verbose), None
-    talk = _Talk(board, board.start("fetch", limits.FETCH), judge=True)
+    session = board.start("fetch", limits.FETCH)
+    talk = _Talk(View(board, verbose=verbose), session, judge=True)
     rows = talk.follow()
     if not talk.runs:
         board.say("nothing to collect")

@@ -88,7 +88,8 @@ class SshLink(Link):
         files = [os.path.expanduser(p) for option, default in _KNOWN_HOSTS.items()
                  for p in _paths(ssh.get(option, default)) if _is_file(p)]
         known = known_hosts.look_up(files, ssh.get("hostkeyalias", _known_as(hop)))
-        options["transport_factory"] = partial(transport, known.types)
+        types = [key.get_name() for key in known.trusted.values()]
+        options["transport_factory"] = partial(transport, types)
         # Every key comes to this policy: paramiko is given none to compare with.
         hop.client.set_missing_host_key_policy(_HostKeys(self, hop, known))
 
@@ -263,30 +264,24 @@ class _HostKeys(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client, hostname, key):
         revoked, trusted = self._known.where(key)
         if revoked or self._known.fatal or not trusted:
-            raise BoardError(f"refused: {self._why(hostname, key, revoked)}")
+            why = self._why(f"{key.get_name()} {key.fingerprint}", key, revoked)
+            raise BoardError(f"refused: the host key of {hostname}{why}")
 
-    def _why(self, hostname, key, revoked):
+    def _why(self, its, key, revoked):
         if revoked:
-            return f"the host key of {hostname}, {fingerprint(key)}, is REVOKED by {revoked}"
+            return f", {its}, is REVOKED by {revoked}"
         if self._known.fatal:
-            return f"the host key of {hostname} cannot be checked: {self._known.fatal}"
+            return f" cannot be checked: {self._known.fatal}"
         if self._known.trusted:
             return (
-                f"the host key of {hostname} has CHANGED, now {fingerprint(key)}: someone may be "
-                "listening. Only if you know why it changed, remove the old key: "
-                f"{_forget_command(self._hop)}"
+                f" has CHANGED, now {its}: someone may be listening. Only if you know why it "
+                f"changed, remove the old key: {_forget_command(self._hop)}"
             )
-        why = "".join(f"; {line}" for line in self._known.trouble[:MOST_TROUBLE])
+        trouble = "".join(f"; {line}" for line in self._known.trouble[:MOST_TROUBLE])
         return (
-            f"the host key of {hostname} is unknown, {fingerprint(key)}{why}. If on the board "
-            "`ssh-keygen -lf` shows the same for its key in /etc/ssh, accept it with: "
-            f"{self._link.accept_command(self._hop, key)}"
+            f" is unknown, {its}{trouble}. If on the board `ssh-keygen -lf` shows the same for its "
+            f"key in /etc/ssh, accept it with: {self._link.accept_command(self._hop, key)}"
         )
-
-
-def fingerprint(key):
-    """Return a host key's type and SHA-256 as OpenSSH writes them."""
-    return f"{key.get_name()} {key.fingerprint}"
 
 
 def _shell_word(command):

@@ -7,6 +7,7 @@ from statistics import median
 from rich.text import Text
 
 from common import record
+from common.stats import grouped
 from common.text import figures
 from deploy import samples
 from deploy.boards import LOCAL
@@ -80,14 +81,6 @@ def _where(rows, several):
     return f"{boards}{', '.join(some(cases, MOST_CASES, 'cases'))}{count}"
 
 
-def grouped(items, key):
-    """Return lists of the items that have the same key, by that key, in their order."""
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
-
-
 def show(rows):
     """Print a table with a row for each record."""
     alone = len({row.board for row in rows}) == 1
@@ -128,7 +121,7 @@ def ran_on(rows):
 
 def rate(item):
     """Return the rate of a record as a number and as text with its unit; (0, "-") without one."""
-    for key, unit in (("gflops", "GFLOPS"), ("gbytes_per_s", "GB/s")):
+    for key, unit in record.RATES.items():
         if (value := item.metrics.get(key)) is not None:
             return value, f"{figures(value)} {unit}"
     return 0, "-"

@@ -10,7 +10,10 @@ from common.errors import UsageError
 from deploy import boards, doctor, progress, reports, runs, samples, ship, table, update
 from deploy import parity as compare
 from deploy import provision as provisioning
+from deploy.experiments import command, file
 from deploy.fleet import FLEET
+from tools import check as checking
+from tools import inspect as inspecting
 
 # No short options: -h and -H are fab's own.
 task = partial(fabric.task, auto_shortflags=False)
@@ -71,8 +74,6 @@ def _run(c, host, cases_of, verbose):
 def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=None, rounds=None,
           scheduler=None, wait="300"):
     """Run the points of an experiment on the boards; options after -- are for each point."""
-    from deploy.experiments import command, file  # Dask takes half a second to import
-
     FLEET.carry_out()
     there = [] if scheduler else FLEET.select(c.config, host)
     numbers = {"budget": budget, "seed": seed, "limit": limit, "rounds": rounds}
@@ -91,8 +92,6 @@ def _count(option, text):
 @task(help={**HOST, "scheduler": "tls://... of Dask: gives it the boards as workers"})
 def worker(c, scheduler, host=None):
     """Let the sweeps of a scheduler elsewhere use the boards, until you stop it."""
-    from deploy.experiments import command
-
     FLEET.carry_out()
     command.work(FLEET.select(c.config, host), scheduler, threading.Event())
 
@@ -100,8 +99,6 @@ def worker(c, scheduler, host=None):
 @task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
 def replay(c, record, host=None, trust=False):
     """Repeat the run of a record on the board, and compare; options after -- are added."""
-    from deploy.experiments import command
-
     FLEET.carry_out()
     argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
     _end(command.replay(FLEET.select(c.config, host), argv))
@@ -111,10 +108,8 @@ def replay(c, record, host=None, trust=False):
             "folder": "of the files; default SAMPLE-inspect"})
 def inspect(c, sample, host=None, limit=None, folder=None):
     """Show what the board's driver makes of each kernel; options after -- are the sample's."""
-    from tools import inspect as tool
-
     folder = folder or f"{sample}-inspect"
-    _tool(c, host, tool, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
+    _tool(c, host, inspecting, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
 
 
 @task(iterable=["define"], help={
@@ -124,15 +119,11 @@ def inspect(c, sample, host=None, limit=None, folder=None):
 })
 def check(c, sample, define, host=None, limit=None, guards="oclgrind"):
     """Look for data races and out-of-bounds accesses on the board; options after -- are added."""
-    from tools import check as tool
-
     own = ["--guards", guards, *(word for each in define for word in ("--define", each))]
-    _tool(c, host, tool, sample, limit, lambda board: own)
+    _tool(c, host, checking, sample, limit, lambda board: own)
 
 
 def _tool(c, host, module, sample, limit, own):
-    from deploy.experiments import command
-
     FLEET.carry_out()
     samples.pick(samples.load(), sample)  # that there is
     limits = ["--limit", limit] if limit else []

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 from distributed.utils import sync
@@ -73,7 +74,7 @@ def measure(folder, boards, points, plot=None):
         threading.Thread(target=_watch, args=(ended, seen)).start()
         began, used = time.monotonic(), time.process_time()
         try:
-            Sweep(experiment, client, [], runs, Quiet(), 60).carry_out()
+            Sweep(experiment, client, [], deque(maxlen=200), runs, Quiet(), 60).carry_out()
         finally:
             ended.set()
         spent, used = time.monotonic() - began, time.process_time() - used

@@ -16,13 +16,14 @@ import io
 import json
 import os
 import re
+import shutil
 import zipfile
 from pathlib import Path
 
 from common import files
 from common.errors import UsageError
 from common.text import one_line, printable
-from report.disk import LARGEST_OBJECT, object_in, scan, whole
+from report.disk import scan, whole
 from report.replay import arguments, plain_argv, plain_params
 
 FORMAT, VERSION = "opencl-samples run", 2
@@ -33,7 +34,6 @@ LARGEST_FILE = 128 * 1024**2  # bytes of an archive
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 MOST_FILES = 10_000
 MOST_COMMANDS = 1000  # that it says to repeat; those of all others are in the records
-_PART = 2**20  # bytes that are unpacked at a time
 _NAME = r"[a-z0-9_][a-z0-9_-]*"
 _MEMBER = re.compile(
     rf"README\.txt|run/(plan|ended)\.json|run/{_NAME}/{_NAME}\.(jsonl|log|outcome\.json)"
@@ -64,7 +64,7 @@ def rights(path):
 
     What it does not say is None, as all of it where `path` is None. Raises UsageError.
     """
-    table = files.parsed(path, LARGEST_OBJECT, files.toml) if path else {}
+    table = files.parsed(path, files.LARGEST_OBJECT, files.toml) if path else {}
     unknown = [key for key in table if key not in OF]
     for name in OF:
         own = table.setdefault(name, {})
@@ -91,7 +91,7 @@ def pack(folder, board, path, whose=None):
     `whose` is what rights() returns. Raises UsageError where the folder holds no whole run, or one
     too large to be shared.
     """
-    plan = object_in(folder / "plan.json")
+    plan = files.object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
     with whole(path) as unfinished:
@@ -156,7 +156,7 @@ class _Packing:
                         self.commands[f"python {words}"] = None
                     yield item.to_line().encode() + b"\n"
         elif file.name.endswith(".outcome.json"):
-            outcome = object_in(file)
+            outcome = files.object_in(file)
             argv = outcome.get("argv")
             argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
             yield _json(outcome | {"argv": argv})
@@ -185,8 +185,8 @@ def unpack(path, folder):
             for name in about["files"].keys() - {"README.txt"}:
                 target = folder / name.removeprefix("run/")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with open(target, "wb") as file:
-                    file.writelines(_inflated(archive, name))
+                with archive.open(name) as member, open(target, "wb") as file:
+                    shutil.copyfileobj(member, file)
     except Exception as error:  # zipfile has many, for what is hostile or broken
         why = one_line(error) or type(error).__name__
         raise UsageError(f"{printable(str(path))} is refused: {why}") from error
@@ -205,38 +205,25 @@ def _checked(archive):
         _require_plain(info)
     if "manifest.json" not in names:
         raise UsageError("it has no manifest.json: it is not an archive of `fab export`")
-    if archive.getinfo("manifest.json").file_size > LARGEST_OBJECT:
+    size = archive.getinfo("manifest.json").file_size
+    if size > files.LARGEST_OBJECT:
         raise UsageError("its manifest.json is too large")
-    about = _manifest(b"".join(_inflated(archive, "manifest.json")))
+    with archive.open("manifest.json") as member:
+        about = _manifest(member.read(size))  # read() alone would inflate all that is there
     if names != {"manifest.json", *about["files"]}:
         raise UsageError("its files differ from its manifest")
     for name, expected in about["files"].items():
-        digest = hashlib.sha256()
-        for part in _inflated(archive, name):
-            digest.update(part)
-        if digest.hexdigest() != expected["sha256"]:
+        with archive.open(name) as member:
+            digest = hashlib.file_digest(member, "sha256").hexdigest()
+        if digest != expected["sha256"]:
             raise UsageError(f"the SHA-256 of {name} differs from that in the manifest")
     return about
 
 
-def _inflated(archive, name):
-    """Yield a member's parts; no more of it is inflated than its header says that there is."""
-    left = archive.getinfo(name).file_size
-    with archive.open(name) as member:
-        # Asked for less than it holds, it would give no more than that of any size.
-        while left >= 0 and (part := member.read(min(left + 1, _PART))):
-            left -= len(part)
-            yield part
-    if left:
-        raise UsageError(f"{name} does not have the size in its header")
-
-
 def _require_plain(info):
-    """Refuse a member that is a link, is encrypted, or has a name that is none of ours."""
+    """Refuse a member that is a link, or has a name that is none of ours."""
     if info.external_attr >> 16 & 0o170000 not in (0, 0o100000):
         raise UsageError(f"{info.filename} is not a plain file")
-    if info.flag_bits & 1:
-        raise UsageError(f"{info.filename} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UsageError(f"{info.filename} has an unsupported compression")
     if info.filename != "manifest.json" and not _MEMBER.fullmatch(info.filename):
@@ -262,8 +249,7 @@ def _manifest(data):
     if about["version"] == OLDEST:
         about["data"] = {"licence": about.get("licence")}
     for name in OF:
-        own = about.get(name)
-        own = own if isinstance(own, dict) else {}
+        own = about[name] if isinstance(about.get(name), dict) else {}
         texts = {key: own.get(key) for key in _SAYS}
         about[name] = {k: v[:80] if isinstance(v, str) else None for k, v in texts.items()}
     return about

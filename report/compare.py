@@ -12,10 +12,10 @@ from typing import NamedTuple
 from common.errors import UsageError
 from common.manifest import as_asked
 from common.record import GOOD
-from common.stats import Spread
+from common.stats import Spread, grouped
 from report import gemm
 from report.points import NO_KERNEL, SEVERITY, Point
-from report.values import case_of, grouped
+from report.values import case_of
 
 LEAST = 0.03
 FEWEST = 3
@@ -109,12 +109,11 @@ def _boards(points, baseline):
 
 def _paired(points, baseline, boards):
     """Return [(point, that of the baseline)], and the points of either side that are left."""
-    of_baseline = {id(p) for p in baseline}
+    names = {id(p): boards[p.board] for p in baseline}
     pairs, left = [], [list(points), list(baseline)]
 
     def kernel(point):
-        board = boards[point.board] if id(point) in of_baseline else point.board
-        return board, *_case(point)
+        return names.get(id(point), point.board), *_case(point)
 
     def take(key):
         """Pair points of an equal key that is not None; of several in the baseline the newest."""

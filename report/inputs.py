@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import UsageError
+from common.files import json_object, object_in
+from common.manifest import ROOT
 from common.text import printable
 from report import archive
-from report.disk import object_in, require_object
 
 NO_CASE = ""
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+RESULTS = ROOT / "results"
 REFERENCE = "reference"  # in it: runs that came with the samples
 
 
@@ -127,7 +128,7 @@ def _of_archive(path, folder, notices):
 
 def _plan(folder, notices):
     try:
-        return require_object(folder / "plan.json")
+        return json_object(folder / "plan.json")
     except UsageError as error:
         notices.append(str(error))
         return {}

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import re
-from pathlib import Path
 
 from common import files
 from common.errors import UsageError
-from report.values import device_name, flat, grouped, text
+from common.manifest import ROOT
+from common.stats import grouped
+from report.values import device_name, flat, text
 
-ROOT = Path(__file__).resolve().parents[1]
 _OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
 _LARGEST = 64 * 1024**2  # bytes of a file of the samples
 _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "OpenCL C": "opencl_c",

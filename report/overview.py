@@ -1,18 +1,26 @@
-"""The overview: cases that did not pass, and boards x samples with their key figures."""
+"""What the page tells of boards: what did not pass, key figures, and what was built only."""
 
 import re
 from collections import Counter
 
-from common import files
+from common import files, mesa
 from common.errors import UsageError
 from common.record import GOOD, RATES
+from common.stats import grouped
 from common.text import figures
 from report.points import SEVERITY
-from report.values import grouped
 
 LOG_TAIL = 40  # lines
 _LOG_BYTES = 16 * 1024
 MOST_PROBLEMS = 100
+BUILT_NOTE = (
+    "The compiler's figures for each kernel; no kernel ran. Cycles are Mesa's static model of a "
+    "work-item's program, each loop counted once: they are not times, and do not hold for Arm's "
+    "compiler. The busiest unit limits a kernel: green for arithmetic, yellow for memory."
+)
+_NAMED = ("instructions", "registers", "threads", "bytes")
+_MEMORY = ("load_store", "texture")
+
 
 
 def problems(points):
@@ -76,3 +84,47 @@ def _cell(points):
             spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
             return badges, f"{figures(rate.median)} {unit}", f"{named}, spread {spread}"
     return badges, None, ""
+
+
+def built(points):
+    """Return (boards, [(name of a kernel, cells)]) of the points that were built.
+
+    A cell is ([(what binds it or its status, its badge)], None, what else is known).
+    """
+    # Where nothing could be built, no status tells.
+    only = (p for p in points if "--build-only" in p.argv)
+    found = {}
+    for names, same in grouped(only, lambda p: (p.sample, p.case, p.kernel)).items():
+        differing = _differing(same)
+        for point in same:
+            words = [word for word in point.words if word.partition("=")[0] in differing]
+            found.setdefault(" ".join((*names, *words)), {})[point.board] = _built_cell(point)
+    boards = sorted({board for cells in found.values() for board in cells})
+    return boards, [
+        (key, [found[key].get(b, ((), None, "")) for b in boards]) for key in sorted(found)
+    ]
+
+
+def _differing(points):
+    """Return the names of the parameters in which points of the same board differ."""
+    boards = grouped(points, lambda p: p.board).values()
+    words = [[set(point.words) for point in same] for same in boards]
+    return {word.partition("=")[0] for each in words
+            for word in set.union(*each) - set.intersection(*each)}
+
+
+def _built_cell(point):
+    if point.status != "built":
+        return [(point.status, point.status)], None, point.reason
+    known = {name: point.metric(f"compiler.{name}") for name in (*mesa.UNITS, *_NAMED)}
+    told = [f"{known[name]:.0f} {name}" for name in _NAMED if known[name] is not None]
+    if spilled := sum(point.metric(f"compiler.{name}") or 0 for name in ("spills", "fills")):
+        told.append(f"{spilled:.0f} spills and fills")
+    if not told:
+        kernel = {name: point.metric(f"kernel.{name}") for name in ("private", "local")}
+        told = [f"{value:.0f} bytes {name}" for name, value in kernel.items() if value is not None]
+    badge = "built", "built"
+    if unit := mesa.binds(known):
+        cycles = f"{known[unit]:.4g} cycles of {unit.replace('_', '/')}"
+        badge = "memory" if unit in _MEMORY else "arithmetic", cycles
+    return [badge], None, ", ".join(told)

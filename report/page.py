@@ -10,10 +10,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from common.stats import grouped
 from common.text import figures
-from report import builds, compare, draw, machines, overview, rows
+from report import compare, draw, machines, overview, rows
 from report.points import SEVERITY
-from report.values import grouped
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -51,7 +51,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),
         machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
-        builds=builds.table(points), builds_note=builds.NOTE, data=rows.packed(points),
+        builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
     )
 
 

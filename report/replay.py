@@ -9,7 +9,6 @@ from common import manifest
 from common.manifest import as_asked
 
 _SCRIPT = "run.py"
-_SAMPLE = re.compile(r"[a-z0-9_][a-z0-9_-]*")
 _BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -41,7 +40,7 @@ def arguments(sample, argv):
     """
     if not argv or not all(isinstance(word, str) and word.isprintable() for word in argv):
         return None
-    if not _SAMPLE.fullmatch(sample) or argv[0].rpartition("/")[2] != _SCRIPT:
+    if not manifest.NAME.fullmatch(sample) or argv[0].rpartition("/")[2] != _SCRIPT:
         return None
     words = (_quoted(word, sample) for word in as_asked(argv[1:]))
     return " ".join((f"samples/{sample}/{_SCRIPT}", *words))

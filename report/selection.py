@@ -3,10 +3,11 @@
 Nothing here knows a sample by name: docs/report.md says which values each plot needs.
 """
 
+from functools import partial
 from itertools import islice
 
+from common.stats import grouped
 from report import charts, gemm
-from report.values import grouped
 
 FEWEST_STEPS = 3  # kernels of one size
 FEWEST_TRIED = 8  # combinations of parameters, for a landscape
@@ -38,12 +39,14 @@ def _of_device(where, gemms, peaks):
             yield charts.kernels(where, of, steps)
         kernels = grouped(own, lambda g: g.name)
         at_size = grouped(own, lambda g: f"{g.name} at {g.size_text}")
-        names, cell = ("work-items in dimension 0", "in dimension 1"), "{0}x{1}"
-        for name, cells in _most(at_size, _by_local_size):
-            yield charts.heat(where, of, f"local sizes of {name}", names, cell, cells)
-        names, cell = ("order n", "clock in MHz"), "{0:g} at {1} MHz"
-        for name, cells in _most(kernels, _by_clock):
-            yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
+        for title, names, cell, place, groups in (
+            ("local sizes", ("work-items in dimension 0", "in dimension 1"), "{0}x{1}",
+             lambda g: g.local, at_size),
+            ("orders and clocks", ("order n", "clock in MHz"), "{0:g} at {1} MHz",
+             lambda g: g.clock and (g.order, g.clock), kernels),
+        ):
+            for name, cells in _most(groups, partial(_area, place)):
+                yield charts.heat(where, of, f"{title} of {name}", names, cell, cells)
         for name, tried in _most(at_size, _landscape):
             yield charts.landscape(where, of, f"tuning of {name}", tried)
     if peaks and gemms[0].intensity:
@@ -118,15 +121,7 @@ def _most(groups, pick):
     return islice(kernels.values(), MOST_OF_A_KIND)
 
 
-def _by_local_size(gemms):
-    return _area(gemms, lambda g: g.local)
-
-
-def _by_clock(gemms):
-    return _area(gemms, lambda g: g.clock and (g.order, g.clock))
-
-
-def _area(gemms, place):
+def _area(place, gemms):
     """Return the fastest Gemm by place, where these make an area; else None."""
     fastest = {at: g for g in sorted(gemms, key=lambda g: g.gflops) if (at := place(g))}
     across, down = ({each[side] for each in fastest} for side in (0, 1))
@@ -137,7 +132,7 @@ def _landscape(gemms):
     """Return the Gemms where many combinations of parameters were tried; else None."""
     tried = set()
     for each in gemms:
-        tried.add(tuple(sorted(each.choices.items())))
+        tried.add(frozenset(each.choices.items()))
         if len(tried) == FEWEST_TRIED:  # of very many, that is soon known
             return gemms
     return None

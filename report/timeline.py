@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 from matplotlib.patches import Patch
 
-from common.stats import number
+from common.files import object_in
+from common.stats import grouped, number
 from report import draw
-from report.disk import object_in
 from report.draw import FADED, SERIES, Plot
-from report.values import grouped
 
 MOST_TIMELINES = 12  # of the boards that ran last
 _PHASES = {"python, imports": FADED, "build, inputs, check": SERIES[7], "timed launches": SERIES[0]}

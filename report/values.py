@@ -34,13 +34,9 @@ def device_name(device):
     return f"{text(device.get('name', 'unnamed'))} ({text(device.get('type', 'unknown'))})"
 
 
-def flat(values, prefix=""):
-    """Yield (name, text) for each value of nested dictionaries."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{text(name, 80)}.")
-        else:
-            yield f"{prefix}{text(name, 80)}", text(value, 120)
+def flat(values):
+    """Return [(name, text)] for each value of nested dictionaries."""
+    return [(name, text(value, 120)) for name, value in _leaves(values)]
 
 
 def parameters(params):
@@ -81,28 +77,23 @@ def _is_found(name):
     return name in (*LIBRARY, *ORIGIN, "exit_status") or name.endswith("sha256")
 
 
-def measured(values, prefix=""):
+def measured(values):
     """Return [(name, number)] for each number in nested dictionaries."""
+    found = ((name, number(value)) for name, value in _leaves(values))
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _leaves(values, prefix=""):
     found = []
     for name, value in values.items():
-        if type(value) is dict:
-            found += measured(value, _joined(prefix, name) + ".")
-        elif type(value) is not str and (value := number(value)) is not None:
-            found.append((_joined(prefix, name), value))
+        name = _joined(prefix, name)
+        found += _leaves(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
     return found
 
 
 @lru_cache(10_000)
 def _joined(prefix, name):
     return f"{prefix}{text(name, 80)}"
-
-
-def grouped(items, key):
-    """Return lists of the items by their key."""
-    groups = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def interned(value):

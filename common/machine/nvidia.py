@@ -65,43 +65,66 @@ def units_more(problem, params, limits, device):
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
 
-_TILE = {"TSM": 128, "TSN": 128}  # of C
 _KEPT = 4  # chunks of 8 k's that a work-item of split() keeps at most
+
+
+def _rows(params):
+    return {"TSM": 64 if params["DIRECT"] else 128}  # of a tile
 
 
 def _chunk(size):
     """Return the k's that the unit sums up: few enough that truncation costs less than rounding
     does in float32, for which others take K in slices where C is small."""
-    tiles_of_c = tiles.count(size, _TILE)
-    most = 64 if tiles_of_c <= 16 else 128 if tiles_of_c <= 64 else 256
+    tiles_of_c = tiles.count(size, {"TSM": 128, "TSN": 128})
+    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 64 else 256
     steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
     return min(most, next(chunk for least, chunk in steps if least <= size.K))
 
 
-def warpgroups(problem, limits, device):
-    """Return (seconds, parameters), with the time of split()."""
-    (M, N, K), batch = problem.size, problem.batch
-    tile = tiles.WARPGROUP._replace(params={**_TILE, "KC": _chunk(problem.size)})
+def warpgroups(problem, limits, device, given=()):
+    """Return (seconds, parameters) of the fastest tile, with the time of split().
+
+    Those that are `given` are kept, if they can be.
+    """
+    (M, N, K), batch, found = problem.size, problem.batch, []
     lines = sum(-(-side // 128) * 128 for side in (M, N))
-    before = 3e-6 + batch * lines * K / 4.5e11
-    return tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch)
+    for tile in tiles.unpaired(problem.size, tiles.WARPGROUPS):
+        params = {**tile.params, **_rows(tile.params)}
+        params["KC"] = params["KC"] or _chunk(problem.size)
+        before, rate = 0, tile.rate
+        if not params["DIRECT"]:
+            before = 3e-6 + batch * lines * K / 4.5e11
+            if params["KC"] <= 64:  # sums are taken from the unit more often
+                rate *= 0.65 if params["TSN"] == 128 else 0.8
+        tile = tile._replace(params=params, rate=rate)
+        found.append(tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch))
+
+    def differs(params):
+        wanted = dict(given)
+        return sum(params[name] != wanted.get(name, params[name]) for name in ("DIRECT", "TSN"))
+
+    return min(found, key=lambda pair: (differs(pair[1]), pair[0]))
 
 
 def warpgroups_start(given, problem, limits, device):
-    """Return the parameters."""
-    params = warpgroups(problem, limits, device)[1]
-    return {"KC": params["KC"], "STAGES": 4, "SPLITS": params["SPLITS"], "BAND": 8}
+    """Return the parameters of the fastest tile."""
+    given = {"DIRECT": 0, **given} if {"KC", "STAGES"} & set(given) else given
+    params = warpgroups(problem, limits, device, given)[1]
+    return {**{name: n for name, n in params.items() if name != "TSM"}, "BAND": 8}
 
 
 def warpgroups_more(problem, params, limits, device):
-    """Return how split() goes about. Raises Unsupported for other devices than Hopper's."""
+    """Return how parts are made. Raises Unsupported for other devices than Hopper's."""
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
+    width = warps_more(problem, params, limits, device)[0]["WIDTH_A"]
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
-    return {**_TILE, "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
+    return {**_rows(params), "WIDTH_A": width,
+            "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
 
 
 def warpgroups_groups(problem, params, device):
     """Return the work-groups: one for each compute unit, if there are enough tiles."""
     units = device.max_compute_units
-    return (min(units, tiles.groups(problem.size, {**_TILE, **params}, units)),)
+    found = tiles.groups(problem.size, {**_rows(params), **params}, units)
+    return (found if params["DIRECT"] else min(units, found),)

@@ -16,19 +16,21 @@ _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 4e-6  # seconds that a launch takes on the device
 _ENQUEUE = 7e-6  # and on the host, which works ahead
 _TIE = 0.02  # of the time of the units counts where memory or the host takes longer
+_UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
     A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. To begin
-    and to end a tile costs as much as `start` k's.
+    and to end a tile costs as much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
     at_once: int
     rate: float
     start: int
+    once: int = 0
 
 
 def _tiles(names, *rows):
@@ -45,7 +47,7 @@ SINGLE = _tiles(
     ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
     ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
-    ((64, 16, 16, 8, 4, 4), 2, 0.26, 100),
+    ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
@@ -75,7 +77,15 @@ DIRECT = _tiles(
     ((64, 32, 32, 16, 2, 1), 2, 0.33, 30),
     ((32, 32, 16, 16, 2, 1), 4, 0.31, 40),
 )
-WARPGROUP = Tile({}, 1, 4, 250)  # of kernel 15, of which a compute unit holds one work-group
+WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "SPLITS", "DIRECT")
+WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
+    ("TSN", "KC", "STAGES", "SLICES", "DIRECT"),
+    ((128, 0, 4, 1, 0), 1, 4, 60, 180),
+    ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
+    ((64, 32, 2, 1, 1), 3, 0.73, 40),
+    ((64, 32, 2, 2, 1), 1, 0.6, 100),
+    ((32, 32, 2, 2, 1), 2, 0.5, 45),
+)
 
 
 def single(batch):
@@ -123,11 +133,17 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
     return min(found, key=lambda pair: pair[0])
 
 
+def unpaired(size, tiles):
+    """Return the tiles of matrix units; for an odd N they store C element by element."""
+    late = size.N % 2 * _UNPAIRED
+    return [tile._replace(start=tile.start + late * tile.rate) for tile in tiles]
+
+
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
     before = 5e-6 + batch * (size.M + size.N) * size.K / 3e11
-    found = [] if direct == 1 else [best(size, UNITS, units, 4, before, batch)]
-    found += [] if direct == 0 else [best(size, DIRECT, units, 4, 0, batch)]
+    found = [] if direct == 1 else [best(size, unpaired(size, UNITS), units, 4, before, batch)]
+    found += [] if direct == 0 else [best(size, unpaired(size, DIRECT), units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
 
 
@@ -153,7 +169,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
         return full + (max(-(-rest // units) / tile.at_once, _ALONE) if rest else 0)
 
     depth = rounds(batch * count(size, params) - last) * (K + tile.start)
-    depth += rounds(last * splits) * (-(-K // splits) + tile.start)
+    depth += rounds(last * splits) * (-(-K // splits) + tile.start) + tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1))

@@ -1,6 +1,6 @@
 """A matrix and a vector: parameters of dot products and of sums of rows, and their time on a GPU.
 
-What is here for a GPU was measured on an H200, where a work-group has 256 work-items at most.
+What is here for a GPU was measured on an H200.
 """
 
 from common.constraints import VECTORS
@@ -10,7 +10,7 @@ _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to
 _LAUNCH, _BANDWIDTH = 4e-6, 3.6e12  # of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 6e9, 8e8  # bytes in a second that C's rows and columns are good for
 _ITEMS = 256
-_SHORT, _LONG = 2**13, 2**15  # rows of C for which 8 and 16 columns a work-group are enough
+_FEW, _MANY = 2**11, 2**13  # columns of C
 
 
 def seconds(size, itemsize, batch=1):
@@ -27,10 +27,14 @@ def dots(size):
 
 
 def sums(size):
-    """Return the parameters of row sums on a GPU: fewer columns, and more slices, for a short C."""
-    lanes = 8 if size.N <= _SHORT else 16 if size.N <= _LONG else 32
-    return {"WIDTH": 1, "UNROLL": 16 if lanes == 16 else 8, "LANES": lanes,
-            "SLICES": _ITEMS // lanes, "NC": lanes}
+    """Return the parameters of row sums on a GPU: a work-group has all of 1024 work-items.
+
+    Few columns of C are taken by 16, so that all compute units have some.
+    """
+    lanes, columns, unroll = (16, 16, 16) if size.N <= _FEW else (16, 32, 8)
+    if size.N > _MANY:
+        lanes = 32
+    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": columns}
 
 
 def cores(size, native, units):

@@ -1,17 +1,14 @@
 """The tasks `fab sweep` and `fab worker`, and tools whose samples run on boards."""
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
-from itertools import chain
 
-from common.errors import OPENCL_FAILURE, UNSUPPORTED, SampleError, worst
+from common.errors import UNSUPPORTED, SampleError, worst
 from deploy import samples
-from deploy.errors import BoardError
-from deploy.experiments import file, workers
+from deploy.experiments import file
 from deploy.experiments.member import Member
 from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
-from deploy.experiments.sweep import Sweep
 from deploy.link import sense
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
@@ -24,17 +21,18 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
 
     `wait_s` is how long to wait where every board is away. Raises UsageError and BoardError.
     """
+    from deploy.experiments import workers  # Dask takes half a second to import
+    from deploy.experiments.sweep import Sweep
+
     path = RESULTS / EXPERIMENTS / f"{experiment.found.name}-{experiment.name}"
     show = Show()
-    with closing(Runs(path)) as kept, _attended(boards, scheduler) as (client, attendants):
-        task = Sweep(experiment, client, attendants, kept, show, wait_s)
-        try:
-            if address := workers.dashboard(client):
-                show.line(f"Dask's dashboard: {address}")
-            with SCREEN.showing(show.progress):
-                task.carry_out()
-        finally:
-            workers.close(attendants, task.stored)
+    with closing(Runs(path)) as kept, workers.attended(boards, scheduler) as there:
+        client, attendants, stored = there
+        task = Sweep(experiment, client, attendants, stored, kept, show, wait_s)
+        if address := workers.dashboard(client):
+            show.line(f"Dask's dashboard: {address}")
+        with SCREEN.showing(show.progress):
+            task.carry_out()
     for kind in task.kinds.values():
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
@@ -55,8 +53,7 @@ def tool(boards, module, sample, words, own):
     UsageError where they cannot be.
     """
     options, axes = file.apart(words)
-    pairs = [(option, value) for option, values in axes.items() for value in values]
-    samples.asked(sample, [*options, *chain(*pairs)])
+    samples.asked(sample, [*options, *file.each_value(axes)])
     axes = [word for option, values in axes.items() for word in ("--axis", option, *values)]
     argv = {board: [sample, *own(board), *axes, "--", *options] for board in boards}
     for each in argv.values():
@@ -79,9 +76,9 @@ def _each(boards, start):
             member.connect()
             with sense("what it made of kernels"):
                 statuses.append(start(board, member))
-        except (SampleError, BoardError) as error:
+        except SampleError as error:
             board.say(str(error))
-            statuses.append(getattr(error, "exit_status", OPENCL_FAILURE))
+            statuses.append(error.exit_status)
         finally:
             member.forget(["once"])
     return worst(statuses)
@@ -89,17 +86,7 @@ def _each(boards, start):
 
 def work(boards, scheduler, stop):
     """Offer Boards to a scheduler until the Event `stop`. Raises UsageError."""
-    with _attended(boards, scheduler) as (_, attendants):
-        try:
-            stop.wait()
-        finally:
-            workers.close(attendants, ())
+    from deploy.experiments import workers
 
-
-@contextmanager
-def _attended(boards, scheduler):
-    width = max((len(board.name) for board in boards), default=0)
-    for board in boards:
-        board.prefix = f"{board.name:<{width}} | " if len(boards) > 1 else ""
-    with workers.connect(scheduler) as client:
-        yield client, [workers.Attendant(board, client) for board in boards]
+    with workers.attended(boards, scheduler):
+        stop.wait()

@@ -1,13 +1,12 @@
 """Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
 
 import re
-from itertools import chain
 from pathlib import Path
 
 from common import manifest
 from common.errors import UsageError
 from common.files import parsed, toml
-from common.manifest import MOST_SECONDS, NAME
+from common.manifest import MOST_SECONDS, NAME, strings
 from deploy import samples
 from tools.space import MOST, PER_WATT, Experiment
 
@@ -59,14 +58,18 @@ def apart(words):
     return options, axes
 
 
+def each_value(axes):
+    """Return the words of all axes: each option with each of its values."""
+    return [word for option, values in axes.items() for value in values for word in (option, value)]
+
+
 def _experiment(name, table, words, more):
     known = {"description", "sample", *Experiment.__dataclass_fields__} - {"name", "found"}
-    if unknown := set(table) - known:
-        raise UsageError(f"unknown key {min(unknown)}: choose from {', '.join(sorted(known))}")
+    manifest.only(table, known)
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))
-    options = (*_texts(table.get("options", []), "options"), *words)
+    options = (*strings(table.get("options", []), "options"), *words)
     given = {word.partition("=")[0] for word in options}
     if refused := sorted(given & set(_NOT_ALLOWED)):
         raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")
@@ -76,8 +79,7 @@ def _experiment(name, table, words, more):
     axes |= _table(table.get("axes", {}), "axes") | more
     axes = {option: _values(option, values) for option, values in axes.items()
             if option not in given}
-    pairs = ((option, value) for option, values in axes.items() for value in values)
-    samples.asked(found.name, [*options, *chain(*pairs)])  # that the sample has them
+    asked = samples.asked(found.name, [*options, *each_value(axes)])  # that the sample has them
     parameters = _table(table.get("parameters", {}), "parameters")
     for key, values in parameters.items():
         if not isinstance(values, list) or not values or any(type(v) is not int for v in values):
@@ -85,7 +87,7 @@ def _experiment(name, table, words, more):
     search = table.get("search", "random" if "budget" in table else Experiment.search)
     if search not in SEARCHES:
         raise UsageError(f"search must be one of {', '.join(SEARCHES)}")
-    objectives = _texts(table.get("objectives", [found.tools.metric]), "objectives")
+    objectives = strings(table.get("objectives", [found.tools.metric]), "objectives")
     if len(objectives) not in (1, 2):
         raise UsageError("objectives must be one or two metrics of a record")
     if any(name.endswith(PER_WATT) for name in objectives) and "--energy" not in options:
@@ -96,16 +98,10 @@ def _experiment(name, table, words, more):
     return Experiment(
         name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
         _whole(table, "budget", None, MOST), _whole(table, "seed", 0, MOST, least=0),
-        objectives, _texts(table.get("sensors", []), "sensors"),
-        _whole(table, "limit", Experiment.limit, MOST_SECONDS) + _longer(found.name, options, axes),
+        objectives, strings(table.get("sensors", []), "sensors"),
+        _whole(table, "limit", Experiment.limit, MOST_SECONDS) + asked.longer,
         _whole(table, "rounds", Experiment.rounds, 1000, least=0),
     )
-
-
-def _longer(sample, options, axes):
-    """Return by how many seconds the options of the longest point exceed any time limit."""
-    pairs = [(option, value) for option, values in axes.items() for value in values]
-    return max(manifest.longer(sample, words) for words in (options, *pairs))
 
 
 def _whole(table, key, default, most, least=1):
@@ -121,15 +117,9 @@ def _table(value, what):
     return value
 
 
-def _texts(value, what):
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{what} must be a list of strings")
-    return tuple(value)
-
-
 def _values(option, values):
     if isinstance(values, list):
         values = [str(value) if type(value) is int else value for value in values]
-    if not option.startswith("-") or not _texts(list(values), f"axes: {option}"):
+    if not option.startswith("-") or not strings(list(values), f"axes: {option}"):
         raise UsageError(f"axes: {option} must be an option with a list of values")
     return tuple(dict.fromkeys(values))

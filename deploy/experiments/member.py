@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Lock
 
 from common import icd, record
-from common.errors import OpenCLFailure, UsageError
 from common.manifest import MOST_SECONDS
 from common.text import printable
 from deploy import home, ship
@@ -24,10 +23,6 @@ STOPPED = "stopped"  # the reason of a point that did not end: it has no result
 
 class Lost(BoardError):
     """A board was lost while it ran a point."""
-
-
-class Refused(BoardError):
-    """The sample on a board does not take the options."""
 
 
 @dataclass
@@ -69,15 +64,9 @@ class Member:
     def describe(self, sample, options, limit_s):
         """Return the record of --describe.
 
-        Raises BoardError where there is none: Refused if the options are wrong.
+        Raises SampleError where there is none: UsageError if the options are wrong.
         """
-        done = self.once(sample, (*options, "--describe"), limit_s)
-        try:
-            return child.described(sample, done)
-        except UsageError as error:
-            raise Refused(str(error)) from error
-        except OpenCLFailure as error:
-            raise BoardError(str(error)) from error
+        return child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
 
     def once(self, sample, options, limit_s, env=None, files=None):
         """Run a sample for what is no point of an experiment; return the Outcome as run() does."""

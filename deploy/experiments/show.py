@@ -34,13 +34,11 @@ class Show:
         self._done += 1
         done = sum(kind.study.done for kind in kinds)
         total = sum(kind.study.total for kind in kinds)
-        where = f"{done}/{total}, {clock((total - done) / self._rate())} left"
+        pace = self._done / (time.monotonic() - self._start)
+        where = f"{done}/{total}, {clock((total - done) / pace)} left"
         if any(kind.finals for kind in kinds):
             where = "again"
         self.line(f"[{where}] {board or 'lost'}: {point.label}: {text}")
-
-    def _rate(self):
-        return max(self._done, 1) / (time.monotonic() - self._start)
 
     def refresh(self, kinds):
         """Draw the progress anew."""

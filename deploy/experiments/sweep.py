@@ -1,7 +1,7 @@
 """The loop of an experiment: ask the study, submit to Dask, store what comes, tell the study."""
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 from distributed import KilledWorker
 
-from common.errors import UsageError
+from common.errors import SampleError
 from common.text import figures
 from deploy.boards import shown
 from deploy.errors import BoardError
@@ -74,14 +74,14 @@ class Kind:
 class Sweep:
     """One Experiment on the boards of `attendants`, or of the workers of a scheduler elsewhere.
 
-    `show` is told of what happens: see show.py.
+    `stored` gets the keys of points that boards need not keep any more. `show` is told of what
+    happens: see show.py.
     """
 
-    def __init__(self, experiment, client, attendants, runs, show, wait_s):
+    def __init__(self, experiment, client, attendants, stored, runs, show, wait_s):
         self.experiment, self.kinds = experiment, {}
         self.summary = engine.Summary(experiment.found)
-        self.stored = deque(maxlen=200)  # keys that boards need not keep any more
-        self._client, self._attendants, self._runs = client, attendants, runs
+        self._client, self._attendants, self._stored, self._runs = client, attendants, stored, runs
         self._show, self._wait = show, wait_s
         self._elsewhere = not attendants
         self._came, self._open, self._told = SimpleQueue(), {}, []
@@ -124,7 +124,7 @@ class Sweep:
         elif time.monotonic() - self._last > (self._wait if self.kinds or self._elsewhere else 0):
             refused = [each.refused for each in self._attendants]
             if refused and all(refused):
-                raise UsageError(str(refused[0]))
+                raise refused[0]
             raise BoardError("no board is left: the same command continues")
 
     def _look(self):
@@ -188,7 +188,7 @@ class Sweep:
                 self._show.line(f"the search: optuna-dashboard {shown(made.study.shown)}")
         kind = self.kinds[key]
         kind.records.plans[board] = plan
-        self.stored.extend(key for key in left if kind.records.state(key))
+        self._stored.extend(key for key in left if kind.records.state(key))
         kind.left.update((key, (board, outcome)) for key, outcome in left.items())
         kind.again += kind.study.claim(left)
         self._known[address] = kind.boards[address] = board
@@ -226,7 +226,7 @@ class Sweep:
             self._store(kind, point, then, kind.left.pop(point.key))
         else:
             what = self.experiment
-            asked = Asked(point.key, what.found.name, point.options, what.limit, [*self.stored])
+            asked = Asked(point.key, what.found.name, point.options, what.limit, [*self._stored])
             self._submit(partial(self._store, kind, point, then), workers.run, asked, **where)
 
     def _store(self, kind, point, then, result):
@@ -246,7 +246,7 @@ class Sweep:
         self._told.append(partial(self._written, kind, point, then, board, made))
 
     def _written(self, kind, point, then, board, made):
-        self.stored.append(point.key)
+        self._stored.append(point.key)
         values = kind.records.values(point.key)
         self.summary.add(point, made.state)
         if values and values[0] > kind.best.get(board, (0.0,))[0]:
@@ -266,6 +266,6 @@ class Sweep:
 def _error(future):
     """Return why a task has no result."""
     error = future.exception() if future.status == "error" else BoardError("its worker is gone")
-    if isinstance(error, (BoardError, UsageError, KilledWorker)):
+    if isinstance(error, (SampleError, KilledWorker)):
         return error
     raise error

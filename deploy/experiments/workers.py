@@ -4,6 +4,7 @@ import logging
 import sys
 import tempfile
 import threading
+from collections import deque
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -11,13 +12,14 @@ import dask
 from distributed import Client, LocalCluster, Security, Worker, get_worker
 from distributed.utils import sync
 
-from common.errors import UsageError
-from deploy.errors import BoardError
-from deploy.experiments.member import Lost, Member, Refused
+from common.errors import SampleError, UsageError
+from deploy.experiments.member import Lost, Member
+from deploy.plan import name_lines
 
 RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"
 _CLOSING = 30  # seconds
+_MOST_STORED = 200  # the last points: of those before, the boards know
 _SECURE = "tls://"
 # All workers are in this process, a point is long, and needs no data of others: what Dask measures
 # and looks for, some hundred times a second for each worker, would take most of the processor; its
@@ -108,7 +110,7 @@ class Attendant:
             while not self._stop.is_set():
                 try:
                     self._member.connect()
-                except (BoardError, UsageError, OSError) as error:
+                except (SampleError, OSError) as error:
                     self._note(str(error))
                 else:
                     self._serve(folder)
@@ -125,7 +127,7 @@ class Attendant:
         self._note(str(lost or "stopped"))
         if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
             self._stop.set()
-        self.refused = lost if isinstance(lost, Refused) else None
+        self.refused = lost if isinstance(lost, UsageError) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
 
     async def _begin(self, folder):
@@ -149,12 +151,23 @@ class Attendant:
         self._thread.join(_CLOSING)
 
 
-def close(attendants, stored):
-    """End the workers; `stored` are keys of points that the boards need not keep."""
-    for each in attendants:
-        each.stop(stored)
-    for each in attendants:
-        each.wait()
+@contextmanager
+def attended(boards, scheduler=None):
+    """Give a Client as connect() does, an Attendant for each Board, and a list for keys of points.
+
+    At the end the workers end, and the boards forget the points of that list.
+    """
+    name_lines(boards)
+    stored = deque(maxlen=_MOST_STORED)
+    with connect(scheduler) as client:
+        attendants = [Attendant(board, client) for board in boards]
+        try:
+            yield client, attendants, stored
+        finally:
+            for each in attendants:
+                each.stop(stored)
+            for each in attendants:
+                each.wait()
 
 
 # What runs on a worker.
@@ -181,7 +194,7 @@ def _noticed():
     """Let the worker end with the board."""
     try:
         yield
-    except BoardError as error:
+    except SampleError as error:
         worker = get_worker()
         worker.lost = worker.lost or error
         worker.gone.set()

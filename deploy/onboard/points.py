@@ -17,9 +17,9 @@ from deploy.onboard.cases import first_records, run_case
 from deploy.onboard.environment import added, variables
 from deploy.onboard.folder import locked, place, require_ours
 from deploy.onboard.runs import send_files
+from deploy.onboard.wire import BEAT
 
 KEPT = "points"
-BEAT = 5.0  # seconds between signs of life while the host has no point for this board
 
 
 def points(wire, request):
@@ -44,7 +44,6 @@ def points(wire, request):
             if line == b"stop":
                 break
             if line is None:
-                wire.emit("beat")
                 continue
             asked = json.loads(line.decode())
             for key in asked["stored"]:

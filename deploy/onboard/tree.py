@@ -38,8 +38,7 @@ def replace_tree(wire, folder, current, manifest, wanted):
     """Unpack beside the deployed tree, check every file, then switch."""
     trees = place(folder, "trees")
     number = new_in(trees)
-    incoming = os.path.join(trees, "incoming")
-    shutil.rmtree(incoming, ignore_errors=True)
+    incoming = os.path.join(trees, number)
     try:
         for path in manifest:
             os.makedirs(os.path.dirname(os.path.join(incoming, path)), exist_ok=True)
@@ -53,7 +52,6 @@ def replace_tree(wire, folder, current, manifest, wanted):
         shutil.rmtree(incoming, ignore_errors=True)  # a full disk needs the room
         raise
     os.sync()  # power that fails after the switch must not leave empty files behind it
-    os.rename(incoming, os.path.join(trees, number))
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place(folder, "next"))
     os.symlink(os.path.join("trees", number), place(folder, "next"))

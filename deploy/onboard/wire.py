@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import sys
 import threading
 import time
 
@@ -13,23 +12,6 @@ PATIENCE = 30.0  # seconds for the host to take or say something, before it coun
 
 class Refused(Exception):
     """Why the request cannot be done: a line that a person can act on."""
-
-
-def serve(answers):
-    """Answer one request of the host: `answers` holds, by its "do", what takes (wire, request)."""
-    request = json.loads(sys.stdin.buffer.readline().decode())
-    # The host sends no more until it is greeted: nothing is left in Python's buffer.
-    wire = Wire(sys.stdin.fileno(), sys.stdout.fileno())
-    # A login script may have printed anything, without a newline at its end.
-    wire.emit("hello", before=b"\n", token=request["token"])
-    threading.Thread(target=wire.beat, daemon=True).start()
-    try:
-        answers[request["do"]](wire, request)
-    except Refused as error:
-        wire.emit("refused", reason=str(error))
-    except OSError as error:
-        where = error.filename or "the folder of the samples"
-        wire.emit("refused", reason="%s: %s" % (where, error.strerror or error))
 
 
 class Wire:
@@ -42,7 +24,7 @@ class Wire:
     def __init__(self, source, sink):
         self.source, self.sink = source, sink
         self.lost = False
-        self.rest = b""
+        self.rest = bytearray()  # what came, and was not read yet
         self.emitting = threading.Lock()
         os.set_blocking(sink, False)
 
@@ -69,18 +51,18 @@ class Wire:
         while b"\n" not in self.rest and not self.lost:
             if not select.select([self.source], [], [], max(0.0, end - time.monotonic()))[0]:
                 return None
-            said = os.read(self.source, 65536)
-            self.lost = not said
-            self.rest += said
+            self._read()
         line, newline, self.rest = self.rest.partition(b"\n")
-        return line if newline else None
+        return bytes(line) if newline else None
 
     def take(self, count):
         """Return the next `count` bytes from the host; fewer where the host is gone."""
-        data, self.rest = bytearray(self.rest), b""
-        while len(data) < count and not self.lost:
-            said = os.read(self.source, 65536)
-            self.lost = not said
-            data += said
-        self.rest = bytes(data[count:])
-        return bytes(data[:count])
+        while len(self.rest) < count and not self.lost:
+            self._read()
+        data, self.rest = self.rest[:count], self.rest[count:]
+        return data
+
+    def _read(self):
+        said = os.read(self.source, 65536)
+        self.lost = not said
+        self.rest += said

@@ -14,7 +14,7 @@ from PIL import Image
 
 from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
-from deploy.experiments import journal
+from deploy.experiments import records
 from dev.fuzz import words
 from dev.fuzz.engine import MOST_MEMORY, ROOT
 from report import archive
@@ -191,7 +191,7 @@ def _journal(value, work):
     if not swept:
         return tools("replay", "j.jsonl:1", "--limit", "0.02")
     try:
-        print(len(list(journal.read(path, whole=False))), "points")
+        print(len(list(records.read(path, whole=False))), "points")
     except UsageError as error:
         print(error)
         return WRONG_USAGE

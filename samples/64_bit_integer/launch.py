@@ -116,7 +116,7 @@ def shape(chosen, limits, count, local=None, access=None):
     on_cpu = device.type_of(chosen) == "cpu"
     most = min(limits.max_work_group_size, limits.max_work_item_sizes[0])
     most = min(most, limits.local_mem_size // _SUMS)
-    usual = 1 if on_cpu else _ON_MALI if "mali" in chosen.name.lower() else 256
+    usual = 1 if on_cpu else _ON_MALI if "mali" in chosen.name.lower() else 128
     local = min(local or usual, 1 << (most.bit_length() - 1))
     groups = chosen.max_compute_units * (4 if on_cpu else 16)
     groups = max(1, min(groups, -(-count // (VECTOR * local))))

@@ -185,28 +185,35 @@ MATRIX_UNITS = define(
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
     local_least=99 * 2**10, precisions=("single",),
-    before=(plans.FOLDER / "nvidia.cl", plans.FOLDER / "split.cl"),
+    before=tuple(plans.FOLDER / f"{each}.cl" for each in ("nvidia", "store", "split")),
 )
 
 # 15: warpgroups. A compute unit has one work-group, which stays.
 
-_PARTS_OF_A, _COLUMNS_OF_B = up("M", "128"), up("N", "128")
+_PARTS_OF_A, _COLUMNS_OF_B = up("M", "128"), up("N", "TSN")
 _COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
 
 WARPGROUPS = define(
-    15, "warpgroups", {"KC": 0, "STAGES": 4, "SPLITS": 0, "BAND": 8},
-    ("KC in (32, 64, 128, 256)", "STAGES >= 2"), ("384",),
-    "STAGES * 256 * 128 + (STAGES + 1) * 512 + STAGES * 16",  # slabs, scales, barriers
-    {"KC": (32, 64, 128, 256), "STAGES": (3, 4, 5, 6), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16)},
+    15, "warpgroups",
+    {**dict.fromkeys(("TSN", "KC", "STAGES", "SLICES", "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
+    ("DIRECT * (TSN - 32) * (TSN - 64) == 0", "(1 - DIRECT) * (TSN - 64) * (TSN - 128) == 0",
+     "KC in (32, 64, 128, 256)", "STAGES >= 2", "DIRECT * (KC + STAGES - 34) == 0",
+     "SLICES in (1, 2, 4)"),
+    ("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
+    # Slabs, scales, barriers; or slabs and scales.
+    "(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * (1 - DIRECT) + "
+    "SLICES * (2 * (64 + TSN) * 132 + 8) * DIRECT",
+    {"TSN": (32, 64, 128), "KC": (32, 64, 128, 256), "STAGES": (2, 3, 4, 5, 6), "SLICES": (1, 2, 4),
+     "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
     start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
-    passes=(Pass("split", (f"{_PARTS_OF_A} * ROW_ITEMS + "
-                           f"{_COLUMNS_OF_B} * ({_COLUMN_ITEMS}) * {over('K', 'KC')}",), None,
-                 ("256",)),),
-    work=f"({_PARTS_OF_A} + {_COLUMNS_OF_B}) * {over('K', '32')} * 128 + "
-         f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}",
+    passes=(Pass("split", (f"({_PARTS_OF_A} * ROW_ITEMS + {_COLUMNS_OF_B} * ({_COLUMN_ITEMS}) * "
+                           f"{over('K', 'KC')}) * (1 - DIRECT)",), None, ("256",)),),
+    work=f"(({_PARTS_OF_A} + {_COLUMNS_OF_B}) * {over('K', '32')} * 128 + "
+         f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}) * (1 - DIRECT)",
     local_least=227 * 2**10,  # from the same table as for 14
     precisions=("single",),
-    before=tuple(plans.FOLDER / each for each in ("nvidia.cl", "hopper.cl", "15_split.cl")),
+    before=tuple(plans.FOLDER / f"{each}.cl"
+                 for each in ("nvidia", "hopper", "store", "15_split", "15_direct")),
 )
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.

@@ -272,15 +272,15 @@ def build_kernel(queue, limits, kernel, given, problem):
         strides, files = steps.of_batch(made)
         defines, before = {**made.defines, **strides}, (*files, *kernel.before)
         program = build(queue.context, kernel.file, defines, made.options, before)
-        most = group_limit(program, device)
-        fixed = all(side.isdigit() for side in kernel.space.local)  # no parameter would change it
-        if fixed or prod(made.local_size) <= most:
+        most, compiled_for = group_limits(program, device)
+        if prod(made.local_size) <= most or prod(made.local_size) == compiled_for:
             return Built(made, program, side)
         limits = replace(limits, max_work_group_size=most)
     raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
 
 
-def group_limit(program, device):
-    """Return how many work-items a work-group of the built kernel may have."""
-    info = cl.kernel_work_group_info.WORK_GROUP_SIZE
-    return cl.Kernel(program, "gemm").get_work_group_info(info, device)
+def group_limits(program, device):
+    """Return how many work-items a work-group of gemm() may have, and how many it was built for."""
+    of, kernel = cl.kernel_work_group_info, cl.Kernel(program, "gemm")
+    return (kernel.get_work_group_info(of.WORK_GROUP_SIZE, device),
+            prod(kernel.get_work_group_info(of.COMPILE_WORK_GROUP_SIZE, device)))

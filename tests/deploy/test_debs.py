@@ -171,7 +171,7 @@ ARMHF["apt"] = {**APT, "packages": NAMES, "problem": "none"}
 
 def test_a_board_that_no_wheels_fit_gets_packages():
     made = plan(**ARMHF)
-    assert (made.debs, made.wheels, made.lacking) == (NAMES, [], [])
+    assert (made.kind, made.packages, made.lacking) == ("debs", NAMES, [])
     assert "debs python3-numpy, python3-pil, python3-pyopencl and what they need, of debian " in (
         text(made)
     )
@@ -182,15 +182,15 @@ def test_a_board_that_no_wheels_fit_gets_packages():
 def test_an_old_python_gets_packages():
     old = {"path": "/usr/bin/python3", "version": "3.9.2"}
     made = plan(**{**ARMHF, "bits": 64, "machine": "aarch64", "python": old})
-    assert made.debs == NAMES
+    assert made.packages == NAMES
     assert "there are no wheels for Python 3.9" in text(made)
     assert wheels.none_for(wheels.target(FOUND)) is None
 
 
 def test_what_was_provisioned_before_is_replaced_as_a_whole():
     one = {**ARMHF, "lacking": ["PIL"], "apt": {**ARMHF["apt"], "packages": ["python3-pil"]}}
-    assert plan(**one).debs == ["python3-pil"]
-    assert plan(**{**one, "provisioned": "/there/envs/1"}).debs == NAMES
+    assert plan(**one).packages == ["python3-pil"]
+    assert plan(**{**one, "provisioned": "/there/envs/1"}).packages == NAMES
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_was_provisioned_before_is_replaced_as_a_whole():
 )
 def test_a_board_that_packages_do_not_fit_either(odd, why):
     made = plan(**{**ARMHF, **odd})
-    assert (made.debs, made.wheels) == ([], [])
+    assert made.kind is None
     assert why in made.lacking[0]
     assert made.lacking[0].startswith("numpy, pyopencl, PIL: there are no wheels for 32-bit ARM")
 
@@ -220,7 +220,8 @@ def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
     board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
     found = {**FOUND, **ARMHF, **changes}
-    provision.download_debs(board, plan(**ARMHF), found, kind, "http://x.invalid", "payload")
+    provision.download(board, plan(**ARMHF)._replace(kind=kind), found, "http://x.invalid",
+                       "payload")
     return asked[0], read[0]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stub import TOML
 
-from deploy import entry, incoming
+from deploy import entry, home
 from tests.conftest import FAB, ROOT
 from tests.deploy.test_deploy import processes_with, records, until
 
@@ -200,29 +200,14 @@ def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
     board = tmp_path / "results" / "odroid"
     run = board / "20260102T030405.678Z"
     run.mkdir(parents=True)
-    code = "import sys, time\nfrom deploy import incoming\n"
-    code += "with incoming.folder(sys.argv[1]) as path:\n    print(path, flush=True)\n"
-    code += "    time.sleep(60)\n"
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, board], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        theirs = Path(other.stdout.readline().strip())
-        os.utime(theirs, (0, 0))
-        with incoming.folder(board) as ours:
-            incoming.sweep(tmp_path / "results")
-            assert {theirs, Path(ours), run} == set(board.iterdir())
-        assert {theirs, run} == set(board.iterdir())
-    finally:
-        other.kill()
-        other.communicate()
-    os.utime(theirs)
-    incoming.sweep(tmp_path / "results")
-    assert theirs.exists()  # new: another fab may be about to lock it
-    os.utime(theirs, (0, 0))
-    incoming.sweep(tmp_path / "results")
+    left = board / ".incoming-left"
+    left.mkdir()
+    os.utime(left, (time.time() - 25 * 3600,) * 2)
+    with home.incoming(board) as ours:
+        home.sweep(tmp_path / "results")
+        assert {Path(ours), run} == set(board.iterdir())
     assert [run] == list(board.iterdir())
-    incoming.sweep(tmp_path / "nowhere")
+    home.sweep(tmp_path / "nowhere")
 
 
 def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):

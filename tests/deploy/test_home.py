@@ -11,6 +11,7 @@ from deploy import home, link, runs
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.onboard import runs as onboard
+from deploy.onboard.folder import RUN_NAME
 from tests.deploy.onboard.test_remote import sha, sync
 
 RUN = "20260101T000000.000Z"
@@ -239,4 +240,4 @@ def test_a_file_that_no_tool_asks_for(path):
 @pytest.mark.parametrize("name", ["../x", "/x", ".hidden", "", "20260101T000000.000Z/.."])
 def test_a_run_with_a_name_that_is_none(name):
     with pytest.raises(BoardError, match="invalid name of a run"):
-        home.run_name(name)
+        home.checked(name, RUN_NAME, "a run")

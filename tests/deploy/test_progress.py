@@ -273,11 +273,10 @@ def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeyp
     ids=lambda bad: str(bad)[:40],
 )
 def test_an_end_that_makes_no_sense_costs_one_board(bad):
-    board = Board()
-    board.view, board.running = progress.View(board, [("s", "c")], "results"), True
+    view = progress.View(Board(), [("s", "c")], "results")
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
     with pytest.raises(runs.BoardError, match="it sends invalid data") as caught:
-        runs._Talk(board, session, False, [("s", "c")], "run").follow()
+        runs._Talk(view, session, False, [("s", "c")], "run").follow()
     assert len(str(caught.value)) < 1000
 
 

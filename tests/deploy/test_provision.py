@@ -47,7 +47,7 @@ def text(made):
 
 def test_what_is_there_is_kept():
     made = plan()
-    assert (made.apt, made.wheels, made.drivers, made.lacking) == ([], [], [], [])
+    assert (made.kind, made.drivers, made.lacking) == (None, [], [])
     assert text(made).splitlines() == [
         "keep numpy 1.0", "keep pyopencl 1.0", "keep PIL 1.0",
         "keep /etc/OpenCL/vendors/mali.icd: libmali",
@@ -57,10 +57,10 @@ def test_what_is_there_is_kept():
 def test_the_distributions_packages_come_first_where_they_are_allowed():
     numpy = {"packages": missing("numpy"), "lacking": ["numpy"], "apt": APT}
     made = plan(system=True, **numpy)
-    assert (made.apt, made.wheels) == (["python3-numpy"], [])
+    assert (made.kind, made.packages) == ("apt", ["python3-numpy"])
     assert "apt install libblas3, python3-numpy" in text(made)
     made = plan(**numpy)
-    assert (made.apt, made.wheels) == ([], ["numpy"])
+    assert (made.kind, made.packages) == ("wheels", ["numpy"])
     assert "skip apt-get: it could install libblas3, python3-numpy with --system" in text(made)
 
 
@@ -73,7 +73,7 @@ def test_the_distributions_packages_come_first_where_they_are_allowed():
 )
 def test_wheels_come_where_apt_cannot(apt, why):
     made = plan(system=True, packages=NOTHING, lacking=list(ALL), apt=apt)
-    assert (made.apt, made.wheels) == ([], ["numpy", "pyopencl", "Pillow"])
+    assert (made.kind, made.packages) == ("wheels", ["numpy", "pyopencl", "Pillow"])
     assert why in text(made)
     assert "for CPython 3.11, aarch64, glibc 2.31: downloaded here, unpacked into there/envs" in (
         text(made)
@@ -82,13 +82,13 @@ def test_wheels_come_where_apt_cannot(apt, why):
 
 def test_only_what_is_missing_comes_as_wheels():
     made = plan(**{**BARE, "packages": missing("PIL"), "lacking": ["PIL"]})
-    assert made.wheels == ["Pillow"]
+    assert (made.kind, made.packages) == ("wheels", ["Pillow"])
 
 
 def test_what_was_provisioned_before_is_replaced_as_a_whole():
     missing_one = {**BARE, "packages": missing("PIL"), "lacking": ["PIL"]}
     made = plan(**missing_one, provisioned="/there/envs/1")
-    assert made.wheels == ["numpy", "pyopencl", "Pillow"]
+    assert made.packages == ["numpy", "pyopencl", "Pillow"]
 
 
 def test_a_driver_without_an_icd_file():
@@ -101,24 +101,24 @@ def test_no_driver_at_all():
     no_icd = {"icd": {"vendors": "x", "files": []}, "lacking": ["driver"]}
     cannot = {**APT, "problem": "none"}
     made = plan(**no_icd, apt=cannot)
-    assert made.wheels == []
+    assert made.kind is None
     assert "an OpenCL driver: install the vendor's" in made.lacking[0]
     made = plan(**no_icd, apt=cannot, machine="x86_64")
-    assert made.wheels == [
+    assert made.packages == [
         "numpy", "pyopencl", "Pillow", "intel-opencl-rt", "intel-cmplr-lib-rt",
     ]
     assert made.lacking == []
     made = plan(system=True, **no_icd, apt={**APT, "packages": ["pocl-opencl-icd"]})
-    assert (made.apt, made.wheels, made.lacking) == (["pocl-opencl-icd"], [], [])
+    assert (made.kind, made.packages, made.lacking) == ("apt", ["pocl-opencl-icd"], [])
 
 
 def test_a_python_that_cannot_run_the_samples():
     old = {"path": "/usr/bin/python3", "version": "3.7.3"}
     made = plan(**BARE, python=old)
-    assert made.wheels == []
+    assert made.kind is None
     assert "Python 3.7.3: the samples need 3.8" in made.lacking[0]
     made = plan(**BARE, implementation="pypy")
-    assert made.wheels == []
+    assert made.kind is None
     assert "wheels for pypy" in made.lacking[0]
 
 

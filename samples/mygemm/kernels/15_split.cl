@@ -21,6 +21,12 @@
 #ifndef KC
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
 #endif
+#ifndef TSN
+#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64 */
+#endif
+#ifndef DIRECT
+#define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
+#endif
 #ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
 #endif
@@ -31,10 +37,10 @@
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #endif
 
-#define TSM 128                          /* rows of a tile of C: 64 for each of 2 warpgroups */
-#define TSN 128                          /* columns of a tile of C */
+#define TSM (DIRECT ? 64 : 128)          /* rows of a tile of C: 64 for a warpgroup */
 #define SLAB 32                          /* depth of a slab */
 #define LINE 8                           /* uint4 of a line in a slab */
+#define STAGE ((TSM + TSN) * LINE)       /* uint4 of a slab of a tile */
 #define COLUMN_ITEMS (KC > 128 ? 8 : 4)  /* work-items that share a column of B */
 #define KEPT_B (KC / 8 / COLUMN_ITEMS)   /* chunks of a column that a work-item has */
 #define KEPT 4                           /* the most that KEPT_A and KEPT_B may be */
@@ -45,8 +51,10 @@
 #define LOWEST_A (TOP - 127) /* exponents of lines: 2^127 is the largest power of 2 */
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
+#define LOWEST_DIRECT (-48) /* there a scale is the product of one for the row and for the column */
+#define HIGHEST_DIRECT 76
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST (KC * 3 / 128) /* units of 2^-23 by which a sum is increased, see above */
+#define LOST ((KC * 3 + 32) / 128) /* units of 2^-23 by which a sum is increased, see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -118,22 +126,59 @@ uint4 widened(uint4 range, const float4 *x)
     return range;
 }
 
-/* Store the parts of a chunk: the big one at to[place], the small one where chunk + 4 lies. */
-void store_parts(__global uint4 *to, const int place, const float4 *x, const float scale)
+/* Return whether a line fits, and the exponent of its largest element, or `lowest` if that is larger.
+ * The exponent of Inf and NaN is 128. All below 2^-126 count as the smallest that there is. */
+int2 exponent_of(const uint4 range, const int K, const int lowest, const int highest)
+{
+    const uint smallest = 0 - range.s1;
+    const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;
+    const int most = max((int)(range.s0 >> 23) - 127, lowest);
+    const int span = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
+    return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
+}
+
+/* Return the parts of a chunk, scaled: big and small. */
+uint8 parts_of(const float4 *x, const float scale)
 {
     const float4 v = x[0] * scale, w = x[1] * scale;
     const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
     const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
     const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
-    to[place] = big;
-    to[place ^ 4] = (uint4)(narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
+    return (uint8)(big, narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
 }
+
+/* Add up a work-item's elements of a tile by float32 multiplications, from row i and column j on.
+ * Beyond the edge of C the last row and column are read. */
+void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
+                const int lda, __global const float *B, const int ldb, const int i, const int j)
+{
+    __global const float *row = A + min(i, M - 1) * (size_t)lda;
+    __global const float *other = A + min(i + 8, M - 1) * (size_t)lda;
+    for (int k = 0; k < K; k++, B += ldb)
+#pragma unroll
+        for (int n = 0; n < TSN / 4; n++) {
+            const float b = B[min(j + n / 2 * 8 + n % 2, N - 1)];
+            sums[n / 2 * 4 + n % 2] += row[k] * b;
+            sums[n / 2 * 4 + n % 2 + 2] += other[k] * b;
+        }
+}
+
+#if !DIRECT
+/* Store the parts of a chunk: the big one at to[place], the small one where chunk + 4 lies. */
+void store_parts(__global uint4 *to, const int place, const float4 *x, const float scale)
+{
+    const uint8 both = parts_of(x, scale);
+    to[place] = both.lo;
+    to[place ^ 4] = both.hi;
+}
+#endif
 
 #if SPLITS > 1
 #define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
 #else
 #define OF_PARTS
 #endif
+#if !DIRECT
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict A, const int lda,
@@ -204,14 +249,8 @@ void split(const int M, const int N, const int K, const float alpha,
     barrier(CLK_LOCAL_MEM_FENCE); /* the range of the line, which the first one found */
     range = ranges[in_group];
 
-    /* The range from the largest element to the smallest. The exponent of Inf, NaN is 128. All
-     * below 2^-126 count as the smallest that there is. */
-    const uint smallest = 0 - range.s1;
-    const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;
-    const int most = max((int)(range.s0 >> 23) - 127, of_a ? LOWEST_A : LOWEST_B);
-    const int span = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
-    const int fits =
-        most <= (of_a ? 127 : HIGHEST_B) && (range.s0 == 0 ? K >= 8 : most - least <= span);
+    const int2 e = exponent_of(range, K, of_a ? LOWEST_A : LOWEST_B, of_a ? 127 : HIGHEST_B);
+    const int fits = e.s0, most = e.s1;
     if (sharer == 0 && of_a)
         at.e_a[line] = fits ? most - TOP : UNFIT;
     if (sharer == 0 && !of_a)
@@ -229,3 +268,4 @@ void split(const int M, const int N, const int K, const float alpha,
         store_parts(to + c / 4 * stride, c % 4 ^ line % 8, x, scale);
     }
 }
+#endif

@@ -9,15 +9,15 @@
  *        ^                                    |   "empty"              | 64 rows             |
  *        +------------------------------------+   "full" ->            +---------------------+
  *
- *   slab    32 k's of 128 rows of A, and of 128 columns of B: see 15_split.cl
+ *   slab    32 k's of 128 rows of A, and of TSN columns of B: see 15_split.cl
  *
  * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each computes one
- * tile of C after the other, of 128 x 128, whole or not.
+ * tile of C after the other, of 128 x TSN, whole or not. With DIRECT see 15_direct.cl.
  *
- * The idea: one instruction multiplies 64 x 16 by 16 x 128 numbers in the background, and reads both
+ * The idea: one instruction multiplies 64 x 16 by 16 x TSN numbers in the background, and reads both
  * from local memory. One warpgroup only keeps the ring full: one of its work-items starts copies of
  * 16 KiB. A warpgroup waits at the barrier of one stage; the others continue. The copying warpgroup
- * gives registers to the other two, for 64 rows x 128 columns of sums each.
+ * gives registers to the other two, for 64 rows x TSN columns of sums each.
  *
  * The error: as in 14. The unit truncates, so it sums up at most KC products; ordinary additions sum
  * up the rest. Each of its sums is scaled for its column in these KC, and at the end for its row. If
@@ -29,8 +29,8 @@
  *
  * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups.
  *
- * Needs: NVIDIA's compiler, compute capability 9.0, and nvidia.cl, hopper.cl and 15_split.cl
- * before it. */
+ * Needs: NVIDIA's compiler, compute capability 9.0, and before it nvidia.cl, hopper.cl, store.cl,
+ * 15_split.cl and 15_direct.cl. */
 
 #ifndef STAGES
 #define STAGES 4 /* slabs in local memory */
@@ -39,9 +39,9 @@
 #define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #endif
 
-#define STAGE ((TSM + TSN) * LINE) /* uint4 of a slab of a tile */
-#define SLOTS (STAGES + 1)         /* for scales, each of TSN */
-#define DEPTH (KC / SLAB)          /* slabs of a sum */
+#if !DIRECT
+#define SLOTS (STAGES + 1) /* for scales, each of TSN */
+#define DEPTH (KC / SLAB)  /* slabs of a sum */
 
 /* What a work-group computes at a time: a tile of C, or a part of it. */
 typedef struct {
@@ -100,45 +100,6 @@ void fill(__local uint4 *stage, __local float *slot, __local ulong *full, const 
               16 * TSN * LINE, full);
 }
 
-/* Compute a work-item's elements of a tile by float32 multiplications, from row i and column j on.
- * Beyond the edge of C the last row and column are read. */
-void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
-                const int lda, __global const float *B, const int ldb, const int i, const int j)
-{
-    __global const float *row = A + min(i, M - 1) * (size_t)lda;
-    __global const float *other = A + min(i + 8, M - 1) * (size_t)lda;
-#pragma unroll
-    for (int e = 0; e < 64; e++)
-        sums[e] = 0;
-    for (int k = 0; k < K; k++, B += ldb)
-#pragma unroll
-        for (int n = 0; n < 32; n++) {
-            const float b = B[min(j + n / 2 * 8 + n % 2, N - 1)];
-            sums[n / 2 * 4 + n % 2] += row[k] * b;
-            sums[n / 2 * 4 + n % 2 + 2] += other[k] * b;
-        }
-}
-
-/* Return v * 2^e. One power of 2 might be beyond the range of float32, two are not. */
-float2 scaled(const float2 v, const int e)
-{
-    return v * as_float((e / 2 + 127) << 23) * as_float((e - e / 2 + 127) << 23);
-}
-
-/* Store alpha * v + beta * c to two elements of C: at once, or as many as are `left` in the row.
- * Where beta is 0, C is not read. */
-void store(__global float *c, const float2 v, const int at_once, const int left,
-           const float alpha, const float beta)
-{
-    __global float2 *both = (__global float2 *)c;
-    if (at_once)
-        *both = beta == 0 ? alpha * v : alpha * v + beta * *both;
-    else if (left > 0)
-        c[0] = beta == 0 ? alpha * v.s0 : alpha * v.s0 + beta * c[0];
-    if (!at_once && left > 1)
-        c[1] = beta == 0 ? alpha * v.s1 : alpha * v.s1 + beta * c[1];
-}
-
 __kernel __attribute__((reqd_work_group_size(384, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
@@ -184,14 +145,14 @@ void gemm(const int M, const int N, const int K, const float alpha,
     }
     MORE_REGISTERS;
     const int half_of_tile = warpgroup - 1, elected = item % 128 == 0, lane = item % 32;
-    float high[64], low[64], sums[64];
+    float high[TSN / 2], low[TSN / 2], sums[TSN / 2];
     for (int n = get_group_id(0); n < jobs; n += get_num_groups(0)) {
         const job it = job_of(n, M, N, K);
         const int i = it.i0 + half_of_tile * 64 + item % 128 / 32 * 16 + lane / 4;
         const int j = it.j0 + lane % 4 * 2;
         const int e[2] = {at.e_a[i], at.e_a[i + 8]};
 #pragma unroll
-        for (int s = 0; s < 64; s++)
+        for (int s = 0; s < TSN / 2; s++)
             sums[s] = 0;
         for (int slab = it.begin; slab < it.end;) {
             const int begin = slab, end = min(slab + DEPTH, it.end);
@@ -224,7 +185,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
             __local const float2 *scale =
                 (__local const float2 *)(scales + slot * TSN + lane % 4 * 2);
 #pragma unroll
-            for (int s = 0; s < 64; s++) {
+            for (int s = 0; s < TSN / 2; s++) {
                 const float2 both = scale[s / 4 * 4];
                 sums[s] += (high[s] + low[s] * (1 / SMALL_SCALE)) * (s % 2 ? both.s1 : both.s0);
             }
@@ -233,11 +194,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
         /* Elements that did not fit are NaN, those beyond the range of float32 Inf. */
         int fits = e[0] != UNFIT && e[1] != UNFIT;
 #pragma unroll
-        for (int s = 0; s < 64; s++)
+        for (int s = 0; s < TSN / 2; s++)
             fits &= (as_uint(sums[s]) & 0x7f800000) != 0x7f800000;
-        if (!fits)
+        if (!fits) {
+#pragma unroll
+            for (int s = 0; s < TSN / 2; s++)
+                sums[s] = 0;
             plain_sums(sums, M, N, min(it.end * SLAB, K) - it.begin * SLAB, A + it.begin * SLAB,
                        lda, B + it.begin * SLAB * (size_t)ldb, ldb, i, j);
+        }
 
         __global float *to = C; /* or a part that begins where its tile is in C */
         size_t ld = ldc;
@@ -255,10 +220,11 @@ void gemm(const int M, const int N, const int K, const float alpha,
         for (int m = 0; m < 2; m++)
             if (i + 8 * m < M)
 #pragma unroll
-                for (int n = 0; n < 16; n++) {
+                for (int n = 0; n < TSN / 8; n++) {
                     const float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
-                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, fits ? e[m] : 0), at_once,
-                          N - j - 8 * n, times, plus);
+                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, (int2)(fits ? e[m] : 0)),
+                          at_once, N - j - 8 * n, times, plus);
                 }
     }
 }
+#endif

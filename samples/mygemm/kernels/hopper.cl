@@ -38,6 +38,14 @@ void await(__local ulong *barrier, uint phase)
                    : "memory");
 }
 
+/* Make what this work-item wrote to local memory visible to the matrix units, before a barrier. */
+void show_writes(void) { __asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* A barrier for the work-items of one warpgroup, the n-th. */
+void sync_warpgroup(int n)
+{
+    __asm volatile("bar.sync %0, 128;" ::"r"(n + 1) : "memory"); /* barrier() uses barrier 0 */
+}
+
 /* Start to copy `bytes` to local memory. They arrive at the barrier. */
 void copy_bulk(__local void *to, __global const void *from, uint bytes, __local ulong *barrier)
 {
@@ -54,23 +62,40 @@ typedef ulong matrix;
 #define MATRIX(ring, at) \
     ((matrix)((PLACE(&(ring)[at]) & 0x3ffff) >> 4) | 1UL << 16 | 64UL << 32 | 1UL << 62)
 
-/* sums = a * b + sums, or + 0 if `add` is 0: 64 rows of A and 128 columns of B, 16 elements deep.
+/* sums = a * b + sums, or + 0 if `add` is 0: 64 rows of A and TSN columns of B, 16 elements deep.
  * Work-item 32 * w + 4 * r + c has in sums[4 * n ..] columns 8 * n + 2 * c and the next one, of row
- * 16 * w + r and then of row 16 * w + r + 8. `sums` are 64 registers, not to be used before
+ * 16 * w + r and then of row 16 * w + r + 8. `sums` are TSN / 2 registers, not to be used before
  * AWAIT_PRODUCTS. */
 #define FOUR(sums, n) "+f"(sums[n]), "+f"(sums[n + 1]), "+f"(sums[n + 2]), "+f"(sums[n + 3])
 #define SIXTEEN(sums, n) FOUR(sums, n), FOUR(sums, n + 4), FOUR(sums, n + 8), FOUR(sums, n + 12)
+#define REGISTERS_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define REGISTERS_64 \
+    REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, " \
+                 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define REGISTERS_128 \
+    REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, " \
+                 "%40, %41, %42, %43, %44, %45, %46, %47, " \
+                 "%48, %49, %50, %51, %52, %53, %54, %55, " \
+                 "%56, %57, %58, %59, %60, %61, %62, %63"
+#if TSN == 32
+#define ALL(sums) SIXTEEN(sums, 0)
+#define PRODUCT(type) "m64n32k16" type " {" REGISTERS_32 "}, %16, %17"
+#define ADD "%18"
+#elif TSN == 64
+#define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16)
+#define PRODUCT(type) "m64n64k16" type " {" REGISTERS_64 "}, %32, %33"
+#define ADD "%34"
+#else
 #define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16), SIXTEEN(sums, 32), SIXTEEN(sums, 48)
+#define PRODUCT(type) "m64n128k16" type " {" REGISTERS_128 "}, %64, %65"
+#define ADD "%66"
+#endif
 #define MULTIPLY(sums, a, b, add) \
-    __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, %66, 0;\n" \
-                   "//@ wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " \
-                   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, " \
-                   "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, " \
-                   "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, " \
-                   "%61, %62, %63}, %64, %65, p, 1, 1, 0, 0; }" \
+    __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n" \
+                   "//@ wgmma.mma_async.sync.aligned." PRODUCT(".f32.f16.f16") ", p, 1, 1, 0, 0; }" \
                    : ALL(sums) : "l"(a), "l"(b), "r"(add))
-/* Before the first product of a group; and after its last one, which leaves only this group in
+/* Before the first product of a group; and after its last one. END_PRODUCTS leaves only this group in
  * flight: the groups before it have read their inputs. */
 #define BEGIN_PRODUCTS __asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory")
 #define END_PRODUCTS \

@@ -32,7 +32,7 @@ def test_the_unit_sums_up_less_where_rounding_costs_less(size, chunk):
     ("K", "items", "kept"), [(7, 4, 1), (64, 4, 2), (2048, 64, 4), (4097, 256, 3), (99999, 256, 4)]
 )
 def test_work_items_that_share_a_row_keep_all_of_it_where_they_can(K, items, kept):
-    defines, _ = nvidia.warpgroups_more(problem(f"64x64x{K}"), {}, LIMITS, H200)
+    defines, _ = nvidia.warpgroups_more(problem(f"64x64x{K}"), {"DIRECT": 0}, LIMITS, H200)
     assert (defines["ROW_ITEMS"], defines["KEPT_A"]) == (items, kept)
 
 

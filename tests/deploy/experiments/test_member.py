@@ -5,6 +5,7 @@ import time
 import pytest
 from stub_board import Bench
 
+from common.errors import UsageError
 from deploy.errors import BoardError
 from deploy.experiments.member import Asked, Lost, Member
 
@@ -129,5 +130,5 @@ def test_how_a_point_ended(bench):
     assert silent.reason == "ended with status 3 and left no record"
     described = member.describe("stub", (), 60)
     assert described.params["kernels"][0]["name"] == "01_k"
-    with pytest.raises(BoardError, match="ended with status 2 and left no record"):
+    with pytest.raises(UsageError, match="ended with status 2 and left no record"):
         member.describe("none", (), 60)

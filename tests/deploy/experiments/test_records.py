@@ -7,7 +7,7 @@ from stub_board import Bench
 
 from common import record
 from common.errors import UsageError
-from deploy.experiments import journal, records
+from deploy.experiments import records
 from dev import usage
 from tests.conftest import ROOT
 from tools import points
@@ -26,7 +26,7 @@ def read(tmp_path):
 
     def read(text, whole=False):
         path.write_text(text)
-        return [(key.hex(), state) for key, state, _ in journal.read(path, whole)]
+        return [(key.hex(), state) for key, state, _ in records.read(path, whole)]
 
     read.path = path
     return read

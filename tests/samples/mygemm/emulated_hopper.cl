@@ -5,6 +5,8 @@
 
 void init_barrier(__local ulong *barrier, uint count) {}
 void show_barriers(void) {}
+void show_writes(void) {}
+void sync_warpgroup(int n) { barrier(CLK_LOCAL_MEM_FENCE); }
 void arrive(__local ulong *barrier) {}
 void arrive_expecting(__local ulong *barrier, uint bytes) {}
 void await(__local ulong *barrier, uint phase) {}
@@ -20,7 +22,7 @@ typedef int matrix;
 void emulated_multiply(float *sums, __local const uint4 *ring, matrix a, matrix b, int add)
 {
     const int item = get_local_id(0) % 128, lane = item % 32;
-    for (int s = 0; s < 64; s++) {
+    for (int s = 0; s < TSN / 2; s++) {
         const int row = a / 8 + item / 32 * 16 + lane / 4 + s / 2 % 2 * 8;
         const int column = b / 8 + s / 4 * 8 + lane % 4 * 2 + s % 2;
         float sum = add ? sums[s] : 0;

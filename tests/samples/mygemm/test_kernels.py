@@ -130,7 +130,7 @@ def test_what_the_plan_counts_is_what_the_kernel_takes(run, queue):
 
 
 def test_a_kernel_that_can_have_fewer_work_items_gets_fewer(run, sample, monkeypatch):
-    monkeypatch.setattr(sample.plans, "group_limit", lambda *_: 64)
+    monkeypatch.setattr(sample.plans, "group_limits", lambda *_: (64, 1))
     check, built = run(3, (40, 40, 40))
     assert check.reason is None
     assert np.prod(built.plan.local_size) <= 64

@@ -41,9 +41,10 @@ def multiply(sample, queue, tmp_path, programs):
     """
 
     def run(A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=2, **params):
-        text = "".join((KERNELS / f"15_{name}.cl").read_text() for name in ("split", "warpgroups"))
+        text = "".join((KERNELS / f"{name}.cl").read_text()
+                       for name in ("store", "15_split", "15_direct", "15_warpgroups"))
         if change:
-            assert text.count(change[0]) == 1
+            assert change[0] in text
             text = text.replace(*change)
         limits = device.limits(queue.device)
         limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
@@ -71,21 +72,33 @@ def multiply(sample, queue, tmp_path, programs):
     return run
 
 
-@pytest.mark.parametrize("chunk", exhaustive_but([64], [32, 64, 128, 256]))
-def test_it_is_right_at_every_size(multiply, chunk):
+DIRECT = {"DIRECT": 1, "SLICES": 2, "TSN": 32}
+FORMS = {"split": {"KC": 64, "TSN": 128}, "direct": DIRECT}
+both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+@pytest.mark.parametrize(
+    "form", exhaustive_but(
+        [FORMS["split"], DIRECT],
+        [*({"KC": n, "TSN": 128} for n in (32, 64, 128, 256)), {"KC": 64, "TSN": 64}, DIRECT,
+         {**DIRECT, "SLICES": 4, "TSN": 64}],
+    )
+)
+def test_it_is_right_at_every_size(multiply, form):
     for *size, gap in ((1, 1, 7, 0), (33, 17, 40, 3), (1, 140, 40, 0), (130, 2, 300, 0),
                        (129, 130, 40, 2)):
         inputs = matrices(*size)
-        assert not wrong(multiply(*inputs, gap=gap, KC=chunk), *inputs), size
+        assert not wrong(multiply(*inputs, gap=gap, **form), *inputs), size
 
 
+@both_forms
 @pytest.mark.parametrize("shared", exhaustive_but([(3, 9)], [(2, 9), (3, 9), (5, 1)]))
-def test_work_groups_share_tiles(multiply, shared):
+def test_work_groups_share_tiles(multiply, shared, form):
     """All tiles of C, or with one compute unit none: the others are a whole round."""
     splits, units = shared
     A, B, C = matrices(140, 20, 200)
     A[-1] *= 1e-12
-    first, again = (multiply(A, B, C, units=units, KC=64, SPLITS=splits) for _ in "12")
+    first, again = (multiply(A, B, C, units=units, SPLITS=splits, **form) for _ in "12")
     assert not wrong(first, A, B, C)
     assert (first == again).all()
 
@@ -101,7 +114,17 @@ def lines_of_all_kinds():
     return A, B, C
 
 
-MUTANTS = {
+def tiles_of_all_kinds():
+    """The same for the direct form: a line that does not fit has its tile computed plainly."""
+    A, B, C = matrices(130, 70, 200)
+    A[3], A[4], A[5], A[6] = A[3] * 1e-30, A[4] * 1e15, 0, A[6] * 1e-41
+    A[70], A[75], B[:, 3], B[:, 4] = A[70] * 1e3, A[75] * 1e-4, B[:, 3] * 1e-3, B[:, 4] * 1e4
+    A[20, ::2] *= 1e-12
+    B[::2, 40], B[1::2, 40] = 1e12, 1e-12
+    return A, B, C
+
+
+MUTANTS = {  # of the form that splits first, and of the direct one
     "makes one product only": ("MULTIPLY(low, a + 4, b, 1);", ""),
     "mixes up chunks": ("MULTIPLY(high, a + 2, b + 2, 1)", "MULTIPLY(high, a + 2, b, 1)"),
     "forgets a scale": ("* (s % 2 ? both.s1 : both.s0)", "* both.s0"),
@@ -113,15 +136,30 @@ MUTANTS = {
     "stores beyond C": ("if (i + 8 * m < M)", "if (i + 8 * m < M + 1)"),
     "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
     "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
-    "mixes up stages": ("b = MATRIX(ring, stage * STAGE +", "b = MATRIX(ring,"),
+    "mixes up stages": ("matrix b = MATRIX(ring, stage * STAGE +", "matrix b = MATRIX(ring,"),
+}
+DIRECT_MUTANTS = {
+    "makes one product only": ("MULTIPLY(low, a + 4, b, 1);", ""),
+    "forgets a scale": ("* rows[s / 2 % 2 * 8])", "* rows[0])"),
+    "takes any line": ("#define RANGE 26", "#define RANGE 200"),
+    "computes no slab that does not fit": ("unfit[stage] == n", "0"),
+    "sees a chunk for a line": ("range.lo = max(range.lo, shuffle_xor(range.lo, 16));", ""),
+    "stores beyond C": ("s / 2 % 2 * 8 < M)", "s / 2 % 2 * 8 < M + 1)"),
+    "mixes up stages": (", b = MATRIX(ring, stage * STAGE +", ", b = MATRIX(ring,"),
 }
 
 
-@pytest.mark.parametrize("mutant", exhaustive_but([None, "forgets a scale"], [None, *MUTANTS]))
-def test_a_kernel_broken_on_purpose_fails(multiply, mutant):
-    A, B, C = lines_of_all_kinds()
+@pytest.mark.parametrize("broken", exhaustive_but(
+    [(form, mutant) for form in FORMS for mutant in (None, "forgets a scale")],
+    [*(("split", each) for each in (None, *MUTANTS)),
+     *(("direct", each) for each in (None, *DIRECT_MUTANTS))],
+))
+def test_a_kernel_broken_on_purpose_fails(multiply, broken):
+    form, mutant = broken
+    A, B, C = lines_of_all_kinds() if form == "split" else tiles_of_all_kinds()
+    change = (MUTANTS if form == "split" else DIRECT_MUTANTS).get(mutant)
     try:
-        got = multiply(A, B, C, change=MUTANTS.get(mutant), KC=64)
+        got = multiply(A, B, C, change=change, **FORMS[form])
     except AssertionError:
         assert "stores" in str(mutant)
         return
@@ -130,12 +168,13 @@ def test_a_kernel_broken_on_purpose_fails(multiply, mutant):
     assert right == (mutant is None)
 
 
-def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply):
+@both_forms
+def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply, form):
     A, B, C = matrices(40, 36, 200)
     A[3, 5], B[2, 7], B[0, 30] = np.inf, np.nan, -np.inf
     A[-1, -1] = B[-1, -1] = np.inf  # beyond them a kernel may read, if it takes it as 0
     for gap in (0, 2):
-        got = multiply(A, B, np.full_like(C, np.nan), beta=0, gap=gap, KC=64)
+        got = multiply(A, B, np.full_like(C, np.nan), beta=0, gap=gap, **form)
         with np.errstate(invalid="ignore"):
             expected = 1.5 * (A.astype(float) @ B)
         finite = np.isfinite(expected)
@@ -143,23 +182,32 @@ def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply):
         np.testing.assert_allclose(got[finite], expected[finite], atol=1e-4)
 
 
-def test_small_whole_numbers_stay_exact(multiply):
+@both_forms
+def test_small_whole_numbers_stay_exact(multiply, form):
     A, B, C = (np.random.default_rng(n).integers(-4, 5, shape).astype(np.float32)
                for n, shape in enumerate(((40, 200), (200, 36), (40, 36))))
-    np.testing.assert_array_equal(multiply(A, B, C, alpha=2, beta=-3, KC=64), 2 * A @ B - 3 * C)
+    np.testing.assert_array_equal(multiply(A, B, C, alpha=2, beta=-3, **form), 2 * A @ B - 3 * C)
 
 
-def test_a_batch(multiply):
+@both_forms
+def test_a_batch(multiply, form):
     products = [matrices(9, 130, 200, seed=n) for n in range(3)]
-    got = multiply(*map(np.stack, zip(*products)), KC=64)
+    got = multiply(*map(np.stack, zip(*products)), **form)
     assert not any(wrong(each, *inputs) for each, inputs in zip(got, products))
 
 
 def test_an_instruction_names_its_operands_in_order():
     """What emulation replaces is compiled by NVIDIA's compiler only."""
     text = (KERNELS / "hopper.cl").read_text()
-    multiply = text[text.index("#define MULTIPLY"):text.index("/* Before the first product")]
-    assert [int(n) for n in re.findall(r"%(\d+)", multiply)] == [66, *range(66)]
+    lists = {}
+    for count in (32, 64, 128):  # each begins with the one before
+        names = re.search(rf"#define REGISTERS_{count} \\\n((?:.*\\\n)*.*)", text)[1]
+        own = [int(n) for n in re.findall(r"%(\d+)", names)]
+        lists[count] = lists.get(count // 2, []) + own
+        assert lists[count] == list(range(count // 2))
+        product = re.search(rf"m64n{count}k16.*REGISTERS_{count} .*?%(\d+), %(\d+)\"", text)
+        assert [int(n) for n in product.groups()] == [count // 2, count // 2 + 1]
+        assert f'#define ADD "%{count // 2 + 2}"' in text
     for mnemonic in ("wgmma", "setmaxnreg"):  # all behind the mark that common/ptx.py opens
         assert text.count(f'"//@ {mnemonic}.') + text.count(f"\\n//@ {mnemonic}.") == len(
             re.findall(rf"{mnemonic}\.\w", text)

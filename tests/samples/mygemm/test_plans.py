@@ -107,18 +107,25 @@ PLANS = [
      "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 SPLITS=264 BAND=8 WIDTH_A=4 WIDTH_N=4",
      (264 * 128,), (128,)),
     (14, "4097x4097x4097",
-     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 DIRECT=0 SPLITS=8 BAND=8 "
+     "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 DIRECT=0 SPLITS=4 BAND=8 "
      "PARTS=1 SPLIT_ITEMS=256 KEPT=4 WIDTH_A=1",
-     ((2112 + 33 * 8) * 128,), (128,)),
+     ((2112 + 33 * 4) * 128,), (128,)),
     (15, "4096x4096x4096",
-     "KC=256 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=128 KEPT_A=4",
+     "TSN=128 KC=256 STAGES=4 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=4 ROW_ITEMS=128 "
+     "KEPT_A=4",
      (132 * 384,), (384,)),
     (15, "511x2049x777",
-     "KC=128 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=32 KEPT_A=4",
-     (4 * 17 * 384,), (384,)),
+     "TSN=64 KC=128 STAGES=6 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=1 ROW_ITEMS=32 "
+     "KEPT_A=4",
+     (4 * 33 * 384,), (384,)),
     (15, "8192x8192x20",
-     "KC=32 STAGES=4 SPLITS=1 BAND=8 TSM=128 TSN=128 ROW_ITEMS=4 KEPT_A=1",
+     "TSN=128 KC=32 STAGES=4 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=4 ROW_ITEMS=4 "
+     "KEPT_A=1",
      (132 * 384,), (384,)),
+    (15, "100000x64x64",
+     "TSN=64 KC=32 STAGES=2 SLICES=1 DIRECT=1 SPLITS=1 BAND=8 TSM=64 WIDTH_A=4 ROW_ITEMS=4 "
+     "KEPT_A=2",
+     (1563 * 128,), (128,)),
     (14, "64x64x100000",
      "PART_BITS=16 TSM=64 TSN=64 WARP_M=64 WARP_N=16 STAGES=2 DIRECT=1 SPLITS=264 BAND=8 "
      "PARTS=264 SPLIT_ITEMS=256 KEPT=2 WIDTH_A=4",
@@ -221,7 +228,10 @@ def test_15_shares_the_last_tiles(sample):
     lines = 2 * 33 * 128  # of 129 slabs of 128 bytes; an exponent for a row, 17 scales for a column
     assert made.room["work"] == lines * 129 * 128 + 33 * 128 * 4 * (1 + 17)
     assert made.room["parts"] == 4 * 33 * 128 * 128 * 4
-    assert plan(sample, 15, Size(300, 200, 999), SPLITS=5).global_size == (3 * 2 * 5 * 384,)
+    wide = plan(sample, 15, Size(300, 200, 999), TSN=128, DIRECT=0, SPLITS=5)
+    assert wide.global_size == (3 * 2 * 5 * 384,)
+    direct = plan(sample, 15, Size(300, 200, 999), TSN=64, DIRECT=1, SPLITS=5, SLICES=2)
+    assert direct.global_size == (5 * 4 * 5 * 256,)
 
 
 @pytest.mark.parametrize("number", [14, 15])
@@ -245,16 +255,15 @@ def test_15_is_for_hopper_only(sample, capability):
         plan(sample, 15, square(64), **has)
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (SMALL, "on this device; 384 work-items in dimension 0, but the device takes at most 256"),
-        (replace(LIMITS, profile="mali-t628", local_mem_size=32768), "of local memory, but the"),
-    ],
-)
-def test_15_needs_large_work_groups_and_local_memory(sample, limits, reason):
-    with pytest.raises(Unsupported, match=reason):
-        plan(sample, 15, square(64), limits=limits)
+def test_15_has_a_form_for_small_work_groups_and_little_local_memory(sample):
+    mali = replace(LIMITS, profile="mali-t628", local_mem_size=32768)
+    for limits, reason in (
+        (SMALL, "384 work-items in dimension 0, but the device takes at most 256"),
+        (mali, "of local memory, but the device has 32768"),
+    ):
+        assert plan(sample, 15, square(2048), limits=limits).params["DIRECT"] == 1
+        with pytest.raises(UsageError, match=f"{reason}.*; --DIRECT 1 would do"):
+            plan(sample, 15, square(2048), limits=limits, DIRECT=0)
 
 
 def test_13_and_14_through_the_program(recorded):
