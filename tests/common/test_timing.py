@@ -7,6 +7,7 @@ import pyopencl as cl
 import pytest
 
 from common import timing
+from common.text import milliseconds
 from common.timing import Timing
 
 
@@ -56,6 +57,7 @@ def test_the_time_between_launches_can_be_used(monkeypatch):
 )
 def test_figures(value, text):
     assert timing.figures(value) == text
+    assert milliseconds(value / 1e3) == f"{text} ms"
 
 
 def test_events_without_times_leave_the_hosts_clock():
