@@ -108,7 +108,10 @@ def warpgroups(problem, limits, device, given=()):
 
 def warpgroups_start(given, problem, limits, device):
     """Return the parameters of the fastest tile."""
-    given = {"DIRECT": 0, **given} if {"KC", "STAGES"} & set(given) else given
+    if "SLICES" in given:
+        given = {"DIRECT": 1, **given}
+    elif {"KC", "STAGES"} & set(given):
+        given = {"DIRECT": 0, **given}
     params = warpgroups(problem, limits, device, given)[1]
     return {**{name: n for name, n in params.items() if name != "TSM"}, "BAND": 8}
 

@@ -196,9 +196,9 @@ _COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
 WARPGROUPS = define(
     15, "warpgroups",
     {**dict.fromkeys(("TSN", "KC", "STAGES", "SLICES", "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
-    ("DIRECT * (TSN - 32) * (TSN - 64) == 0", "(1 - DIRECT) * (TSN - 64) * (TSN - 128) == 0",
-     "KC in (32, 64, 128, 256)", "STAGES >= 2", "DIRECT * (KC + STAGES - 34) == 0",
-     "SLICES in (1, 2, 4)"),
+    ("KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
+     "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
+     "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"),
     ("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
     # Slabs, scales, barriers; or slabs and scales.
     "(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * (1 - DIRECT) + "
