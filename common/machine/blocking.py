@@ -15,6 +15,7 @@ _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
+_STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
@@ -75,7 +76,13 @@ def defines(problem, params, cpu):
     """Return what a kernel with the parameters of blocks() is told beside them."""
     if not cpu:
         return {}
-    return {"PREFETCH": 1, **({"IN_PLACE": 1} if _in_place(problem, params) else {})}
+    found = {"PREFETCH": 1}
+    if _in_place(problem, params):
+        found["IN_PLACE"] = 1
+        size_of_c = problem.batch * problem.size.M * problem.size.N * problem.dtype.itemsize
+        if problem.dtype.itemsize > 2 and size_of_c > _STAYS:  # clang stores no half past a cache
+            found["STREAM"] = 1
+    return found
 
 
 def shares(problem, params, units, cpu):

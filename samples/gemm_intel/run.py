@@ -139,7 +139,7 @@ def main(args):
             enqueue().wait()
             last = C.read()
         if first.tobytes() != last.tobytes():
-            reason = "the last iteration gave another result than the first"
+            reason = "a launch after the last iteration gave another result than the first"
 
     # Summarise and record the results.
     if found.metrics or not (args.repeat or args.check_only):

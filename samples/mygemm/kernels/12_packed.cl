@@ -100,6 +100,16 @@
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + (k))
 #endif
 
+/* STREAM is defined for a batch whose C is larger than a cache: whole vectors bypass the caches, so
+ * that their lines are not read before they are written. */
+#define BYPASS 0
+#if defined(STREAM) && defined(__has_builtin)
+#if __has_builtin(__builtin_nontemporal_store)
+#undef BYPASS
+#define BYPASS 1
+#endif
+#endif
+
 /* Divide `total` into `parts`, as evenly as whole units allow; return the size of the largest. */
 int share(int total, int parts, int unit)
 {
@@ -193,6 +203,18 @@ void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *
             sums[i][v] = c[i][v];
 }
 
+/* Store a vector to C. */
+void put(VEC vector, __global REAL *c)
+{
+#if BYPASS
+    if ((size_t)c % sizeof(VEC) == 0) {
+        __builtin_nontemporal_store(vector, (__global VEC *)c);
+        return;
+    }
+#endif
+    VSTORE(vector, 0, c);
+}
+
 /* C = alpha * sums + beta * C, for a whole tile. */
 void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, __global REAL *C, int ldc)
 {
@@ -202,7 +224,10 @@ void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, __global REAL *C, int 
         for (int v = 0; v < VECTORS; v++) {
             __global REAL *c = C + i * (size_t)ldc + v * WIDTH;
             const VEC product = alpha * sums[i][v];
-            VSTORE(beta == 0 ? product : product + beta * VLOAD(0, c), 0, c);
+            if (beta == 0)
+                put(product, c);
+            else
+                VSTORE(product + beta * VLOAD(0, c), 0, c);
         }
 }
 
@@ -264,9 +289,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j), next = min(i + MR + p % MR, M - 1);
                     __global REAL *c = C + i * (size_t)ldc + j;
-                    for (int r = 0; r < rows; r++)
-                        for (int v = 0; v < VECTORS; v++)
-                            PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
+                    if (!BYPASS || scale != 0)
+                        for (int r = 0; r < rows; r++)
+                            for (int v = 0; v < VECTORS; v++)
+                                PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
                     micro_kernel(kc, PANEL_A, PANEL_B,

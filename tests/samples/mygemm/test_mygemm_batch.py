@@ -76,6 +76,12 @@ def test_12_reads_small_products_in_place_or_packs_them(checked, size, dtype):
         assert checked(12, size, 5, (5, 0, 1), dtype, data).reason is None
 
 
+@pytest.mark.parametrize("gaps", [(0, 0, 0), (0, 0, 1)])
+def test_12_bypasses_the_caches_where_c_is_large(checked, monkeypatch, gaps):
+    monkeypatch.setattr("common.machine.blocking._STAYS", 0)
+    assert checked(12, (32, 64, 20), 5, gaps).reason is None
+
+
 def test_14_with_its_instructions_emulated(sample, queue):
     params = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2, "SPLITS": 3}
     limits = device.limits(queue.device)
