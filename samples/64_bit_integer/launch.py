@@ -129,13 +129,20 @@ def per_pixels(chosen, limits, count, pixels):
     return Shape(-(-count // (pixels * local)), local, None)
 
 
-def whole_pass(queue, kernel, shape, result):
-    """Return a function that makes the sums from reset to the host's addition of the rows."""
+def whole_pass(queue, kernel, shape, result, reset=False):
+    """Return a function that makes the sums, up to the host's addition of the rows.
+
+    A `reset` goes before, for a kernel that adds to what is there.
+    """
+
+    rows = np.empty(result.shape, result.dtype)
 
     def run():
-        result.write(0)
+        if reset:
+            result.write(0)
         cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
-        return result.read().sum(axis=0)  # the queue is in order: this waits
+        cl.enqueue_copy(queue, rows, result.device)  # the queue is in order: this waits
+        return rows.sum(axis=0)
 
     return run
 

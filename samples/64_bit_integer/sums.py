@@ -96,7 +96,8 @@ def by_numpy(image):
 def side_by_side(passes, image, repeat, warmup):
     """Return lines that compare `passes`, functions by name, with numpy and with each other.
 
-    A pass is all that a user waits for: reset of the sums, launch, read-back, and the host's part.
+    A pass is all that a user waits for: reset of the sums if needed, launch, read-back, and the
+    host's part.
     All are timed by the host's clock, interleaved. `plain read` among them is the ceiling.
     """
     passes = {**passes, "numpy on the host": lambda: by_numpy(image)}
