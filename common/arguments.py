@@ -35,12 +35,16 @@ def count(least, most=None):
     return parse
 
 
+def _float(text):
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def number(text):
     """Return the number that `text` names, if float32 can hold it: an argparse type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _float(text)
     if not abs(value) <= _LARGEST:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
     return value
@@ -48,10 +52,7 @@ def number(text):
 
 def positive(text):
     """Return the positive number that `text` names: an argparse type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _float(text)
     if not 0 < value <= _LARGEST:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0, or too large")
     return value

@@ -92,13 +92,8 @@ class GuardedBuffer:
     @contextmanager
     def map(self, flags):
         """Map the buffer for the host: gives an array in the buffer's own memory, then unmaps."""
-        array, _ = cl.enqueue_map_buffer(
-            self._queue, self.device, flags, 0, self.shape, self.dtype, is_blocking=True
-        )
-        try:
+        with self._mapped(flags, (self.device, 0, self.shape, self.dtype)) as (array,):
             yield array
-        finally:
-            array.base.release(self._queue)
 
     def write(self, values):
         """Fill the buffer from a host array, or with one value."""
@@ -131,18 +126,19 @@ class GuardedBuffer:
         with self._map_bands(cl.map_flags.READ) as bands:
             return all((band == np.resize(self._guard, band.size)).all() for band in bands)
 
-    @contextmanager
     def _map_bands(self, flags):
-        mapped = [
-            cl.enqueue_map_buffer(
-                self._queue, self._whole, flags, start, (size,), np.uint8, is_blocking=True
-            )[0]
-            for start, size in self._bands
-        ]
+        return self._mapped(flags, *((self._whole, start, (size,), np.uint8)
+                                     for start, size in self._bands))
+
+    @contextmanager
+    def _mapped(self, flags, *parts):
+        """Map parts of buffers, (buffer, offset, shape, type): gives an array for each."""
+        arrays = [cl.enqueue_map_buffer(self._queue, buffer, flags, *part, is_blocking=True)[0]
+                  for buffer, *part in parts]
         try:
-            yield mapped
+            yield arrays
         finally:
-            for array in mapped:
+            for array in arrays:
                 array.base.release(self._queue)
 
 

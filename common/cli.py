@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import errno
 import json
 import os
 import signal
@@ -36,15 +35,16 @@ from common.errors import (
     SampleError,
     UsageError,
 )
+from common.files import writing
 from common.machine import identity, state
+from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
 from common.measuring import MOST_RUNS
 from common.text import one_line, open_streams, printable
 
 __all__ = [
-    "MOST_RUNS", "add_device", "add_records", "bare_parser", "choose", "count", "describe",
-    "environment", "keep", "number", "parameters", "parser", "pin", "positive", "run", "save",
-    "save_result", "show",
+    "MOST_RUNS", "choose", "count", "describe", "environment", "keep", "number", "parameters",
+    "parser", "pin", "positive", "run", "save", "save_result", "show",
 ]
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -58,77 +58,45 @@ _EXIT_STATUS = {
 }
 
 
-def parser(sample, description):
-    """Return an argument parser with the shared options; `sample` names it in records."""
-    result = bare_parser(sample, description)
-    add_device(result)
-    group = result.add_argument_group("measurement")
-    add_records(group)
-    measuring.add_options(group)
-    group.add_argument("-v", "--verbose", action="store_true", help="print the raw times as well")
-    add_tools(result)
-    return result
+def parser(sample, description, timed=True):
+    """Return an argument parser with the shared options; `sample` names it in records.
 
-
-def bare_parser(sample, description):
-    """Return an argument parser without options, for what needs only some of the shared ones."""
+    Where a run is not `timed`, only --build-only is there of those that say what is measured.
+    """
     result = Parser("run.py", description, _EPILOG)
     result.set_defaults(sample=sample)
     what = "use one process, for a debugger; show the traceback of an error"
     result.add_argument("--debug", action="store_true", help=what)
-    return result
-
-
-def add_device(result):
-    """Add the options that choose a device."""
     add = result.add_argument_group("device").add_argument
     add("-p", "--platform", metavar="P", help="number, or part of the name")
     add("-d", "--device", metavar="D", help="number, or part of the name")
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
     add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
-    add("--cores", type=_cores, metavar="N-N,N", help="run on these cores of the CPU only")
-
-
-def _cores(text):
-    try:
-        return identity.parsed_cores(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def add_records(group):
-    """Add the options of the inputs' seed, and of the files of records and outputs."""
+    add("--cores", type=identity.parsed_cores, metavar="N-N,N",
+        help="run on these cores of the CPU only")
+    group = result.add_argument_group("measurement")
     add = group.add_argument
     usual = "seed of the inputs (default %(default)s)"
     add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
     add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
         "which may be /dev/stdout, or a FIFO with a reader")
     add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
-
-
-def add_tools(result):
-    """Add the options by which tools ask a sample for something else than its times."""
-    group = result.add_argument_group("for tools, and to inspect a kernel")
-    group.add_argument("--check-only", action="store_true", help="check the result, without timing")
-    add_build_only(group)
-    group.add_argument(
-        "--describe", action="store_true",
-        help="build nothing; write the kernels and their parameters",
-    )
-    group.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the driver's binary of each .cl there"
-    )
-    group.add_argument(
-        "--guards", choices=buffers.GUARDS, default="bands",
-        help="around buffers: bands of NaN, or guard pages, which stop a kernel that touches them",
-    )
-
-
-def add_build_only(result):
-    """Add the option with which nothing is enqueued."""
-    what = "build, and show what the driver made of each kernel; enqueue nothing"
-    result.add_argument("--build-only", action="store_true", help=what)
+    if timed:
+        measuring.add_options(group)
+        add("-v", "--verbose", action="store_true", help="print the raw times as well")
+    add = result.add_argument_group("for tools, and to inspect a kernel").add_argument
+    add("--build-only", action="store_true",
+        help="build, and show what the driver made of each kernel; enqueue nothing")
+    if timed:
+        add("--check-only", action="store_true", help="check the result, without timing")
+        add("--describe", action="store_true",
+            help="build nothing; write the kernels and their parameters")
+        add("--keep", type=Path, metavar="FOLDER",
+            help="keep the driver's binary of each .cl there")
+        add("--guards", choices=buffers.GUARDS, default="bands", help="around buffers: bands of "
+            "NaN, or guard pages, which stop a kernel that touches them")
+    return result
 
 
 def run(main, options, argv=None):
@@ -156,7 +124,7 @@ def run(main, options, argv=None):
             status = PASSED
         else:
             _check_writable(args)
-            if getattr(args, "cores", None):
+            if args.cores:
                 identity.use_cores(args.cores)
             program.ask(args.keep, args.build_only)
             buffers.guard_with(args.guards)
@@ -201,7 +169,6 @@ def _isolate(args):
     """Return in the child process that does the work; the parent exits."""
 
     def lost(variant, size, reason, number):
-        where = " ".join(filter(None, (variant, size)))
         status, word = OPENCL_FAILURE, "error"
         # A compiler that crashes does not support the kernel; one that refuses it says why.
         if args.build_only and variant:
@@ -213,7 +180,7 @@ def _isolate(args):
             # The driver works on this device. So it is the kernel that left its buffers.
             status, word = WRONG_RESULT, "failed"
             reason = f"touched a guard page, or memory beyond it: {reason}"
-        return _fail(args, status, word, reason, variant=variant, size=size, where=where)
+        return _fail(args, status, word, reason, variant=variant, size=size)
 
     isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))
 
@@ -227,28 +194,19 @@ def _json_of(argv):
 
 def _check_writable(args):
     if args.json is not None:
-        with _writing("records", args.json):
+        with writing(f"cannot write records to {args.json}"):
             record.appending(args.json).close()
     if args.output is not None:
-        with _writing("the output", args.output):
+        with writing(f"cannot write the output to {args.output}"):
             outputs.start(args.output)
 
 
-@contextlib.contextmanager
-def _writing(what, path):
-    try:
-        yield
-    except OSError as error:
-        nobody = error.errno == errno.ENXIO  # of a FIFO
-        reason = "nobody reads from it" if nobody else error.strerror
-        raise UsageError(f"cannot write {what} to {path}: {reason}") from error
-
-
-def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None, where=""):
+def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None):
     reason = one_line(reason)
     if not quiet:
-        text = f"{printable(where)}: {reason}" if where else reason
-        print(f"run.py: error: {text}", file=sys.stderr, flush=True)
+        where = printable(" ".join(filter(None, (variant, size))))
+        print("run.py: error", *filter(None, (where, reason)), sep=": ", file=sys.stderr,
+              flush=True)
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
     if args.json is not None:
@@ -281,7 +239,7 @@ def save(args, finished, output=None):
         finished.status, finished.reason = "error", args.ended[1]
     if args.json is not None:
         _sign(args, finished)
-        with _writing("records", args.json):
+        with writing(f"cannot write records to {args.json}"):
             record.append(args.json, finished)
     args.progress.saved(_EXIT_STATUS[finished.status])
     if output is not None:
@@ -317,11 +275,18 @@ def choose(args):
 def pin(args, about, kernels):
     """Hold the clocks for --pin until run() ends; `about` is what device.describe() said.
 
-    Raises UsageError where --duration is given and the `kernels`, a sequence, are not one.
+    Raises UsageError where --duration is given and the `kernels`, a sequence, are not one, or where
+    caches are to be flushed between launches that follow one another.
     """
-    measuring.require_one(args, kernels)
+    if args.caches == "flushed" and (args.duration or args.energy):
+        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
+                         "back to back")
+    if args.duration and len(kernels) != 1:
+        raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
+                         "board. Name one, see --help")
     if args.pin and not (args.build_only or args.check_only):
-        args.held.enter_context(measuring.pinned(args, about))
+        hz = None if args.pin == "max" else float(args.pin) * 1e6
+        args.held.enter_context(pinned(about["type"], hz, args.sysfs))
 
 
 def show(args, about):
@@ -371,7 +336,7 @@ def describe(args, about, kernels):
 def keep(args, name, output):
     """Append an array that a kernel put out to the file of --output, if there is one."""
     if args.output is not None:
-        with _writing("the output", args.output):
+        with writing(f"cannot write the output to {args.output}"):
             outputs.append(args.output, name, output)
 
 

@@ -106,41 +106,26 @@ def evaluate(text, values):
     return eval(code, _GLOBALS, dict(values))
 
 
-@lru_cache(100)
-def _device_rules(local, local_bytes):
+def _device_rules(space):
     """Return (expression, the limit of the device that it may not exceed, a message) of a Space."""
     rules = [
         (side, f"max_work_items_{n}", f"{{}} work-items in dimension {n}, but {_AT_MOST}")
-        for n, side in enumerate(local)
+        for n, side in enumerate(space.local)
     ]
-    items = " * ".join(f"({side})" for side in local) or "1"
+    items = " * ".join(f"({side})" for side in space.local) or "1"
     return (
         *rules,
         (items, "max_work_group_size", "{} work-items, but a work-group has at most {}"),
-        (local_bytes, "local_mem_size", _NO_ROOM),
+        (space.local_bytes, "local_mem_size", _NO_ROOM),
     )
 
 
-@lru_cache(100)
-def _conjunction(constraints, local, local_bytes):
-    """Return the code of an expression that tells whether all of a Space is kept."""
-    rules = _device_rules(local, local_bytes)
-    for text in (*constraints, *(expression for expression, *_ in rules)):
-        _compiled(text)  # it is one of ours
-    fits = (f"({expression}) <= {limit}" for expression, limit, _ in rules)
-    joined = " and ".join((*(f"({text})" for text in constraints), *fits))
-    return compile(joined, "<constraints>", "eval")
-
-
 def is_legal(space, params, known):
-    """Tell whether the parameters break nothing: broken(), but fast. `known` is of facts()."""
-    code = _conjunction(tuple(space.constraints), tuple(space.local), space.local_bytes)
-    try:
-        return bool(eval(code, _GLOBALS, {**known, **params}))
-    except ZeroDivisionError:
-        return False
-    except NameError as error:
-        raise ValueError(f"{error.name} is unknown") from error
+    """Tell whether the parameters break nothing. `known` is of facts()."""
+    values = {**known, **params}
+    return all(_holds(text, values) for text in space.constraints) and all(
+        evaluate(text, values) <= values[limit] for text, limit, _ in _device_rules(space)
+    )
 
 
 def local_size(space, params):
@@ -163,7 +148,7 @@ def broken(space, params, known):
     ]
     if messages:
         return messages
-    for text, limit, message in _device_rules(tuple(space.local), space.local_bytes):
+    for text, limit, message in _device_rules(space):
         if (need := evaluate(text, values)) > (most := values[limit]):
             return [_options_in(text, params) + message.format(need, most)]
     return []

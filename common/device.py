@@ -21,6 +21,7 @@ TYPES = {
     "default": cl.device_type.DEFAULT,
 }
 
+_SCALARS = ("char", "short", "int", "long", "half", "float", "double")
 _LOCAL_MEM_TYPES = {
     cl.device_local_mem_type.LOCAL: "local", cl.device_local_mem_type.GLOBAL: "global",
 }
@@ -229,7 +230,8 @@ def describe(device, limit):
         "profile": device.profile.strip(),
         "type": type_of(device),
         "compute_units": device.max_compute_units,
-        "preferred_vector_widths": _vector_widths(device),
+        "preferred_vector_widths": {kind: getattr(device, f"preferred_vector_width_{kind}")
+                                    for kind in _SCALARS},
         "extensions": sorted(limit.extensions),
         "skipped": skipped(),
         "limits": {name: value for name, value in vars(limit).items() if name != "extensions"},
@@ -245,11 +247,6 @@ def _compute_capability(device, limit):
         numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
         return {"compute_capability": ".".join(map(str, numbers))}
     return {}
-
-
-def _vector_widths(device):
-    kinds = ("char", "short", "int", "long", "half", "float", "double")
-    return {kind: getattr(device, f"preferred_vector_width_{kind}") for kind in kinds}
 
 
 def summary(about):

@@ -21,8 +21,10 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import files, icd
+from common import icd
 from common.errors import OpenCLFailure
+from common.files import replace
+from common.machine.sysfs import text
 from common.text import signal_name
 
 _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
@@ -38,7 +40,8 @@ def platforms():
     Intel's runtime from pip, which belongs to one environment only, comes last.
     """
     if found := loaded(unloadable()):
-        return sorted(found, key=lambda item: from_pip() and item.name.strip() == icd.PLATFORM)
+        from_pip = str(icd.intel_library()) in icd.libraries()
+        return sorted(found, key=lambda item: from_pip and item.name.strip() == icd.PLATFORM)
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
     why = "".join(f"; {file} {reason}" for file, reason in unloadable().items())
@@ -55,11 +58,6 @@ def loaded(without):
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
             raise
         return []
-
-
-def from_pip():
-    """Tell whether Intel's runtime from pip is among the drivers."""
-    return str(icd.intel_library()) in icd.libraries()
 
 
 @lru_cache
@@ -79,30 +77,22 @@ def unloadable(anew=False):
     return {file: reason for file, reason in verdicts.items() if reason}
 
 
-def identity(device):
-    """Return what tells the driver of a device from others: platform, version, device, driver."""
-    texts = (device.platform.name, device.platform.version, device.name, device.driver_version)
-    return [text.strip() for text in texts]
-
-
 def every_device(platforms):
-    """Yield (identity, number, device): `number` counts those with the same identity, from 0."""
-    count = {}
+    """Yield (name, device) of each device: what tells it from others, and its driver, as a list."""
+    number = 0
     for each in platforms:
         try:
             devices = each.get_devices()
         except cl.Error:  # common/device.py reports it
             continue
         for device in devices:
-            who = identity(device)
-            number = count[tuple(who)] = count.get(tuple(who), -1) + 1
-            yield who, number, device
+            texts = each.name, each.version, device.name, device.driver_version
+            yield [*(text.strip() for text in texts), number], device
+            number += 1
 
 
 def _named(device):
-    """Return the identity of a device with its number, as a list."""
-    found = every_device(cl.get_platforms())
-    return next([*who, number] for who, number, each in found if each == device)
+    return next(name for name, each in every_device(cl.get_platforms()) if each == device)
 
 
 def problem(device, anew=False):
@@ -130,13 +120,12 @@ def _verdict(what, job, anew=False):
     """Return what common/probe.py says to a job, from the cache if it was asked before."""
     key = {"what": what, "machine": _machine()}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-    file = _cache() / f"{name}.json"
+    file = icd.caches() / "opencl-samples" / "drivers" / f"{name}.json"
     known = None if anew else _read(file)
     if known is None:
         known = ask({"without": [], **job})
         with contextlib.suppress(OSError):  # then the next start costs a probe again, no more
-            text = json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1)
-            files.replace(file, text)
+            replace(file, json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1))
     return known
 
 
@@ -145,7 +134,7 @@ def ensure_cache():
 
     Without one PoCL shows no device, and pyopencl fails. All runs of a user share that folder.
     """
-    if _is_writable(_caches()):
+    if _is_writable(icd.caches()):
         return
     folder = Path(tempfile.gettempdir(), f"opencl-samples-{os.getuid()}")
     if _is_writable(folder):
@@ -161,14 +150,6 @@ def _is_writable(folder):
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)
-
-
-def _caches():
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-
-
-def _cache():
-    return _caches() / "opencl-samples" / "drivers"
 
 
 def _read(file):
@@ -204,11 +185,7 @@ def _stamp(library):
 
 def this_cpu():
     """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = file.read(65536).splitlines()
-    except OSError:
-        return platform.machine()
+    lines = (text(Path("/proc/cpuinfo")) or f"model {platform.machine()}").splitlines()
     names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
     kept = sorted({line for line in lines if line.startswith(names)})
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]

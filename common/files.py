@@ -4,11 +4,13 @@ A FIFO would wait for a writer, a device may never end or do something when it i
 file of gigabytes takes the memory: each of them is refused with one line that names it.
 """
 
+import errno
 import fcntl
 import json
 import os
 import stat
 import time
+from contextlib import contextmanager
 
 from common.errors import UsageError
 from common.record import is_deep
@@ -43,12 +45,11 @@ def opened(path, most=None):
 
     The file may grow while it is read: a caller that needs the limit limits its reads as well.
     """
+    regular(path)  # not even opened: that alone starts some devices
     try:
-        # Not even opened: that alone starts some devices.
-        _check(path, os.stat(path).st_mode)
         # What stands there may be another file since: it is not waited for, and looked at again.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
         raise _unreadable(path, error) from error
     try:
         found = os.fstat(descriptor)
@@ -56,7 +57,7 @@ def opened(path, most=None):
         if most is not None and found.st_size > most:
             raise _too_large(path, most)
         return open(descriptor, "rb")
-    except BaseException:
+    except UsageError:
         os.close(descriptor)
         raise
 
@@ -147,6 +148,17 @@ def replace(path, text):
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(what):
+    """Raise UsageError, `what` with the reason, where a file cannot be written in the block."""
+    try:
+        yield
+    except OSError as error:
+        nobody = error.errno == errno.ENXIO  # of a FIFO
+        reason = "nobody reads from it" if nobody else error.strerror
+        raise UsageError(f"{what}: {reason}") from error
 
 
 def lock(file, seconds):

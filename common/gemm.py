@@ -6,6 +6,7 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from math import prod
 from types import SimpleNamespace
@@ -14,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from common import cli, hard, networks, rng
-from common.digest import digest
 from common.errors import Unsupported, UsageError
+from common.outputs import digest
 from common.room import advice, buffer_bytes, require_room
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
@@ -110,13 +111,11 @@ def parse_size(text):
         text, *others = networks.layers(text)
         if others:
             raise argparse.ArgumentTypeError("give one size: a layer such as @resnet50.fc")
-    parts = text.lower().split("x")
-    good = all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts)
-    if len(parts) not in (1, 3) or not good:
+    if not re.fullmatch(r"\d{1,19}(x\d{1,19}x\d{1,19})?", text.lower(), re.ASCII):
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: give an order such as 1024, or M x N x K such as 640x48x1000"
         )
-    numbers = [int(p) for p in parts]
+    numbers = [int(number) for number in text.lower().split("x")]
     if min(numbers) < 1 or max(numbers) > LARGEST_ORDER:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: every order must be from 1 to {LARGEST_ORDER}"
@@ -169,10 +168,10 @@ def sdk_inputs(size, seed, dtype=np.float32, batch=1):
     of float32, rounded.
     """
     wide = np.promote_types(dtype, np.float32).type
-    draws = rng.rand(seed, 3 * batch * _longest(size)).astype(wide)
+    draws = rng.rand(seed, 3 * batch * longest(size)).astype(wide)
     # (float)RAND_MAX rounds to 2^31.
     draws = draws / wide(2**31) * wide(2) - wide(1)
-    return _deal(draws.astype(dtype), size, batch)
+    return deal(draws.astype(dtype), size, batch)
 
 
 def integer_inputs(size, seed, dtype=np.float32, batch=1):
@@ -182,8 +181,8 @@ def integer_inputs(size, seed, dtype=np.float32, batch=1):
     says whether that holds. In int8 they may be any, and C is int32.
     """
     low, high = _integers(dtype)
-    draws = rng.rand(seed, 3 * batch * _longest(size)) % (high - low + 1)
-    A, B, C = _deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size, batch)
+    draws = rng.rand(seed, 3 * batch * longest(size)) % (high - low + 1)
+    A, B, C = deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size, batch)
     return A, B, C.astype(_of_c(dtype))
 
 
@@ -255,14 +254,13 @@ def problems(args, limits):
     dtype, found = np.dtype(PRECISIONS[args.precision]), []
     args.data = "integer" if args.precision == "int8" else args.data
     for size in args.size:
-        strides = []
-        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
-            ld = getattr(args, name) or least
-            if ld < least:
-                text = f"a row of {size} has {least} elements; --{name} {least} would do"
-                raise UsageError(f"--{name} {ld}: {text}")
-            strides.append(ld)
-        problem = Problem(size, dtype, *strides, args.batch)
+        widths = {"lda": size.K, "ldb": size.N, "ldc": size.N}
+        leading = {name: getattr(args, name) or least for name, least in widths.items()}
+        for name, least in widths.items():
+            if leading[name] < least:
+                raise UsageError(f"--{name} {leading[name]}: a row of {size} has {least} "
+                                 f"elements; --{name} {least} would do")
+        problem = Problem(size, dtype, **leading, batch=args.batch)
         require_room(problem, buffer_bytes(problem), limits, advice(problem))
         found.append(problem)
         require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
@@ -283,12 +281,14 @@ def metrics(size, times, unit="GFLOPS"):
     return {"gflops": times.rate(size.flop() / 1e9).median, "flop_convention": convention}
 
 
-def _longest(size):
+def longest(size):
+    """Return how many elements the largest of A, B and C has."""
     M, N, K = size
     return max(M * K, K * N, M * N)
 
 
-def _deal(draws, size, batch):
+def deal(draws, size, batch=1):
+    """Return A, B and C of numbers that were drawn for A, B and C in turn, element by element."""
     M, N, K = size
     products = (batch,) if batch > 1 else ()
     shapes = [(*products, *shape) for shape in ((M, K), (K, N), (M, N))]

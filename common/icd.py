@@ -16,6 +16,8 @@ import sysconfig
 from pathlib import Path
 
 from common.errors import OpenCLFailure, Unsupported
+from common.files import replace
+from common.machine.sysfs import text
 
 PLATFORM = "Intel(R) OpenCL"  # as that runtime calls itself
 _SYSTEM = Path("/etc/OpenCL/vendors")
@@ -57,22 +59,17 @@ def files(system=_SYSTEM):
 
     Where the user's choice is a library itself, that is the only path.
     """
-    chosen = next(filter(None, map(os.environ.get, _CHOICES)), None)
+    chosen = _chosen()
     folder = Path(chosen) if chosen else system
     return sorted(folder.glob("*.icd")) if folder.is_dir() else [folder] if chosen else []
 
 
 def libraries(prefix=sys.prefix, system=_SYSTEM):
     """Return {path of an ICD file: path of its library}; a name that is not found stays a name."""
-    found = {}
-    for file in files(system):
-        try:
-            name = str(file)
-            if ".so" not in file.name:
-                name = file.read_text(encoding="utf-8", errors="replace").split("\n")[0].strip()
-        except OSError:
-            name = ""
-        found[str(file)] = _resolved(name)
+    def name(file):
+        return str(file) if ".so" in file.name else (text(file) or "").partition("\n")[0]
+
+    found = {str(file): _resolved(name(file)) for file in files(system)}
     library = intel_library(prefix)
     if library and not _chosen():
         found[str(library)] = str(library)
@@ -80,7 +77,8 @@ def libraries(prefix=sys.prefix, system=_SYSTEM):
 
 
 def _chosen():
-    return any(os.environ.get(name) for name in _CHOICES)
+    """Return the user's choice, or None."""
+    return next(filter(None, map(os.environ.get, _CHOICES)), None)
 
 
 def _resolved(name):
@@ -96,29 +94,28 @@ def _resolved(name):
     return name
 
 
-def _folder(files):
-    """Return the path of a folder with these files: each is a link to a Path, or holds a text.
+def caches():
+    """Return the folder where programs of this user keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
+def _folder(texts):
+    """Return the path of a folder with files of these texts by their names.
 
     It stays in the user's cache: a signal or a driver may end this process at any time, and nothing
     would clean up.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    names = json.dumps(sorted((name, str(what)) for name, what in files.items()))
+    names = json.dumps(sorted(texts.items()))
     key = hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()[:32]
-    folder = os.path.join(os.path.abspath(home), "opencl-samples", "vendors", key)
+    folder = caches().absolute() / "opencl-samples" / "vendors" / key
     try:
-        os.makedirs(folder, exist_ok=True)
-        for name in set(files) - set(os.listdir(folder)):
-            # In one step: other processes may use the folder, or make it as well.
-            new = Path(folder, f"{name}.{os.getpid()}")
-            if isinstance(files[name], Path):
-                new.symlink_to(files[name])
-            else:
-                new.write_text(files[name], encoding="utf-8")
-            new.rename(new.with_name(name))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in texts:
+            if not (folder / name).exists():
+                replace(folder / name, texts[name] + "\n")
     except OSError as error:
         raise OpenCLFailure(f"cannot make a folder for ICD files: {error}") from error
-    return folder
+    return str(folder)
 
 
 @contextlib.contextmanager
@@ -135,9 +132,9 @@ def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
         yield
         return
     before = {name: os.environ.pop(name, None) for name in _CHOICES}
-    wanted = {file.name: file.resolve() for file in kept}
+    wanted = {file.name: text(file) or "" for file in kept}
     if added:
-        wanted["pip-intel-cpu.icd"] = f"{library}\n"
+        wanted["pip-intel-cpu.icd"] = str(library)
     try:
         os.environ["OCL_ICD_VENDORS"] = _folder(wanted)
         yield

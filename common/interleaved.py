@@ -55,11 +55,10 @@ class Contender:
 
     def enter(self, stream, launcher=None):
         """Take a further stream. Raises what making a launcher raises."""
-        self._launchers.append(launcher or self.launcher(stream))
-        self._streams.append(stream)
+        self._entered.append((stream, launcher or self.launcher(stream)))
         if self._bare:
-            self._bare_streams.append(stream.bare())
-            self._bare_launchers.append(self.launcher(self._bare_streams[-1]))
+            bare = stream.bare()
+            self._bare_entered.append((bare, self.launcher(bare)))
 
     def rest(self):
         """Wait until the threads of a library are at rest: they would slow what comes next."""
@@ -68,13 +67,12 @@ class Contender:
 
     def leave(self):
         """Let go of all streams, and of their buffers."""
-        self._streams, self._launchers = [], []
-        self._bare_streams, self._bare_launchers = [], []
+        self._entered, self._bare_entered = [], []  # pairs of a stream and its launcher
 
     @property
     def queues(self):
         """Over how many command queues its launches are spread; 0 for a library without any."""
-        return len(self._streams) if self._queued else 0
+        return len(self._entered) if self._queued else 0
 
     def attempt(self, do, *args):
         """Return what another method returns; None if the contender fails now or has before."""
@@ -86,7 +84,8 @@ class Contender:
             self.error = error.with_traceback(None)  # its frames would keep the buffers
             error.__cause__ = error.__context__ = None
         with suppress(SampleError, cl.Error):
-            self.finish(self._streams)  # what it launched is not to run in the sample of another
+            # What it launched is not to run in the sample of another.
+            self.finish([stream for stream, _ in self._entered])
         return None
 
     def sample(self, in_flight):
@@ -102,7 +101,7 @@ class Contender:
         if host < SHORT:
             launches, host = self._launch(in_flight)
         if self._bare:
-            host = self._launch(in_flight, self._bare_launchers, self._bare_streams)[1]
+            host = self._launch(in_flight, self._bare_entered)[1]
         host /= in_flight
         if not self._events:
             return *_NO_TIMES, host
@@ -119,12 +118,13 @@ class Contender:
         run = elapsed(begin, end) / in_flight
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
-    def _launch(self, count, launchers=None, streams=None):
+    def _launch(self, count, entered=None):
         """Return what `count` launches return, and the host's seconds until all are done."""
+        entered = entered or self._entered
         self.flush()
         start = time.perf_counter()
-        launches = [launch() for launch in islice(cycle(launchers or self._launchers), count)]
-        self.finish(streams or self._streams)
+        launches = [launch() for _, launch in islice(cycle(entered), count)]
+        self.finish([stream for stream, _ in entered])
         return launches, time.perf_counter() - start
 
 
@@ -258,10 +258,7 @@ def remarks(batches, libraries):
 def busy():
     """Return a line that says that others use this machine's CPUs, or None."""
     cpus = os.cpu_count() or 1
-    try:
-        load = os.getloadavg()[0]
-    except (OSError, AttributeError):
-        return None
+    load = os.getloadavg()[0]
     if load < cpus / 2:
         return None
     return (

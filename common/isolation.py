@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 
 from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, SampleError, outcome, worst
-from common.text import signal_name
+from common.text import one_line, signal_name
 
 _ROOM = 1 << 20  # bytes for the progress
 _GRACE = 5  # seconds that a child has to end after a signal; in a driver it may never look up
@@ -34,7 +34,7 @@ class Progress:
                        "done": [], "statuses": [], "end": None}
         self.crashed = {}  # (variant, size): the reason
         self.isolated = False  # whether this is a child, whose parent starts another one
-        self._write()
+        self._note()
 
     def each(self, variants):
         """Yield the variants that are still to run, and note each as at work, then as done."""
@@ -47,24 +47,19 @@ class Progress:
 
     def single(self):
         """Note that nothing is left to do after the kernel at work."""
-        self._state["last"] = True
-        self._write()
+        self._note(last=True)
 
     def now(self, doing):
         """Note what happens now, where it is of no single kernel."""
-        self._state.update(at=None, doing=doing)
-        self._write()
+        self._note(at=None, doing=doing)
 
     def at(self, variant, doing, size=None):
         """Note what happens now: `doing` is such as `building`."""
-        self._state.update(at=[variant, size], doing=doing)
-        self._write()
+        self._note(at=[variant, size], doing=doing)
 
     def done(self, variant, size=None):
         """Note that all of a kernel is on the disk: it is not run again."""
-        self._state["at"] = None
-        self._state["done"].append([variant, size])
-        self._write()
+        self._note(at=None, done=[*self._state["done"], [variant, size]])
 
     def is_done(self, variant, size=None):
         """Tell whether done() was called for this one."""
@@ -77,8 +72,7 @@ class Progress:
         this process fails as well.
         """
         if self.isolated and self._state["at"] and not self._state["last"]:
-            self._state["reason"] = reason[:500]
-            self._write()
+            self._note(reason=reason[:500])
             sys.stdout.flush()
             os._exit(OPENCL_FAILURE)
 
@@ -89,29 +83,23 @@ class Progress:
         of OpenCL, the others go on in another process.
         """
         if queue is not None and not isinstance(error, SampleError):
-            self.require_alive(queue, error)
+            try:
+                queue.finish()
+            except Exception:
+                self.give_up(f"{one_line(error)}, and the device is lost")
         if alone:
             raise error
         if log := getattr(error, "log", None):  # of the compiler
             print(log)
         return outcome(error)
 
-    def require_alive(self, queue, error):
-        """Give up where the device does not answer any more after an error."""
-        try:
-            queue.finish()
-        except Exception:
-            self.give_up(f"{' '.join(str(error).split())}, and the device is lost")
-
     def saved(self, exit_status):
         """Note what a record that was saved means for the exit status."""
-        self._state["statuses"].append(exit_status)
-        self._write()
+        self._note(statuses=[*self.statuses, exit_status])
 
     def ended(self, exit_status):
         """Note that the work is over: a crash from now on is one of the driver's own end."""
-        self._state["end"] = exit_status
-        self._write()
+        self._note(end=exit_status)
 
     def _read(self):
         """Take over what the child wrote; return its exit status, or None where it was lost."""
@@ -127,8 +115,7 @@ class Progress:
         left = unit is not None and unit not in self.crashed and not state["last"]
         if unit:
             self.crashed[unit] = reason
-        state.update(at=None, reason=None, doing="starting")
-        self._write()
+        self._note(at=None, reason=None, doing="starting")
         return unit or (None, None), reason, left
 
     @property
@@ -136,7 +123,8 @@ class Progress:
         """What was given to saved()."""
         return self._state["statuses"]
 
-    def _write(self):
+    def _note(self, **news):
+        self._state.update(news)
         text = json.dumps(self._state).encode()
         if len(text) < _ROOM:
             self._memory[: len(text) + 1] = text + b"\0"
@@ -147,8 +135,7 @@ class _Child:
 
     def __init__(self):
         self.pid, self.got = 0, []
-        handlers = {signal.SIGINT: self._pass_on, signal.SIGTERM: self._pass_on,
-                    signal.SIGHUP: self._pass_on, signal.SIGALRM: self._kill}
+        handlers = {**dict.fromkeys(_STOPS, self._pass_on), signal.SIGALRM: self._kill}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
             del handlers[signal.SIGHUP]
         self._before = {n: signal.signal(n, handler) for n, handler in handlers.items()}

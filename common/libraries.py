@@ -10,6 +10,7 @@ import ctypes
 import ctypes.util
 import os
 import re
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from common.device import type_of
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.files import regular
 from common.interleaved import Contender, finish
+from common.text import one_line
 
 NAMES = ("numpy", "clblast", "cublas")
 _LINE = 64  # bytes
@@ -58,7 +60,7 @@ class Library(Contender):
             try:
                 return call(*args)
             except (RuntimeError, MemoryError) as error:
-                raise OpenCLFailure(f"{self.name}: {' '.join(str(error).split())}") from error
+                raise OpenCLFailure(f"{self.name}: {one_line(error)}") from error
 
         return guarded
 
@@ -78,20 +80,18 @@ def find(names, device, inputs, library=None, caches="warm"):
     takes part as well. With `caches` flushed, those of the device are: what runs on the host takes
     part if the device is its CPU.
     """
-    makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
+    makers, on_host = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}, {"numpy"}
     if library:
         makers[library.name] = lambda *args: _of_cblas(library, *args)
         names = (*names, library.name)
+        on_host.add(library.name)
     if (dtype := inputs[0].dtype) not in _LETTERS:
         return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     found, reasons = [], {}
-    if caches == "flushed" and type_of(device) != "cpu":
-        on_host = [name for name in names if name == "numpy" or (library and name == library.name)]
-        reasons = dict.fromkeys(on_host, "--caches flushed does not flush the host's caches")
     for name in names:
-        if name in reasons:
-            continue
         try:
+            if name in on_host and caches == "flushed" and type_of(device) != "cpu":
+                raise Unsupported("--caches flushed does not flush the host's caches")
             found.append(makers[name](device, *inputs))
         except Unsupported as missing:
             reasons[name] = str(missing)
@@ -113,26 +113,32 @@ def _of_cblas(library, _device, *inputs):
     name, real = f"cblas_{letter.lower()}gemm", _REALS[letter]
     A, B, C = map(on_cache_lines, inputs)
     (M, N), K, batch = C.shape[-2:], A.shape[-1], C.shape[:-2]
-    if batch:
-        name += "_batch_strided"
-    try:
-        function = getattr(library.handle, name)
-    except AttributeError as error:
-        raise Unsupported(f"it has no {name}") from error
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
     size = ctypes.c_ssize_t
     matrix = (ctypes.c_void_p, *(size,) * (1 + len(batch)))  # elements, ld, and to the next product
-    function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
-    function.argtypes += [size] * len(batch)
-    function.restype = None
+    name += "_batch_strided" if batch else ""
+    function = _function(library.handle, name, size, real, matrix, [size] * len(batch))
     a, b, c = ((each.ctypes.data, each.shape[-1], *(prod(each.shape[-2:]),) * len(batch))
                for each in (A, B, C))
 
     def multiply(kept=(A, B, C)):  # of which the library has only addresses
         function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, *a, *b, 0, *c, *batch)
 
-    name, version = library.name, library.version
-    return _elsewhere(name, version, multiply, lambda: None, lambda: C)
+    return _elsewhere(library.name, library.version, multiply, lambda: None, lambda: C)
+
+
+def _function(handle, name, size, real, matrix, last):
+    """Return a GEMM of a library, of which C's types of arguments are told. Raises Unsupported.
+
+    `size`, `real` and `matrix` are those of an order, of alpha and beta, and of a matrix.
+    """
+    try:
+        function = getattr(handle, name)
+    except AttributeError as error:
+        raise Unsupported(f"it has no {name}") from error
+    function.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, *matrix, *matrix, real, *matrix,
+                         *last]
+    return function
 
 
 def on_cache_lines(matrix):
@@ -151,13 +157,8 @@ def _numpys_blas():
         blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{name}, {blas['name']} {blas['version']}"
     except (TypeError, KeyError):
-        pass
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            loaded = re.findall(r"/([^/\n]*blas[^/\n]*\.so[^/\n]*)$", maps.read(), re.M)
-    except OSError:
-        loaded = []
-    return f"{name}, {loaded[0] if loaded else 'BLAS unknown'}"
+        files = (Path(file).name for _, file in _loaded())
+        return f"{name}, {next((f for f in files if 'blas' in f and '.so' in f), 'BLAS unknown')}"
 
 
 def _clblast(_device, A, B, C):
@@ -170,15 +171,11 @@ def _clblast(_device, A, B, C):
         raise Unsupported(f"libclblast does not load: {error}") from error
     letter = _LETTERS[A.dtype]
     (M, N), K, one, batch = C.shape[-2:], A.shape[-1], A.dtype.type(1), C.shape[:-2]
-    name, real = f"CLBlast{letter}gemm{'StridedBatched' if batch else ''}", _REALS[letter]
-    try:
-        function = getattr(library, name)
-    except AttributeError as error:
-        raise Unsupported(f"it has no {name}") from error
-    size, pointer = ctypes.c_size_t, ctypes.c_void_p
+    name, size, pointer = f"CLBlast{letter}gemm", ctypes.c_size_t, ctypes.c_void_p
     matrix = (pointer, *(size,) * (2 + len(batch)))  # buffer, offset, ld, and to the next product
-    function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [real, *matrix, *matrix, real, *matrix]
-    function.argtypes += [*[size] * len(batch), pointer, pointer]
+    name += "StridedBatched" if batch else ""
+    last = [*[size] * len(batch), pointer, pointer]
+    function = _function(library, name, size, _REALS[letter], matrix, last)
     one = int(one.view(np.uint16)) if letter == "H" else float(one)
 
     def launcher(stream):
@@ -207,7 +204,7 @@ def _cublas(device, *inputs):
         except ImportError:
             continue
         except (OSError, RuntimeError, MemoryError, Unsupported) as error:
-            broken.append(" ".join(str(error).split()))
+            broken.append(one_line(error))
     if broken:
         raise Unsupported(f"CUDA does not work here: {'; '.join(broken)}")
     raise Unsupported("cuBLAS needs PyTorch or CuPy, which are not installed")
@@ -271,7 +268,7 @@ def cblas(file):
         path.encode()  # ctypes stumbles later over a name that is no UTF-8
         handle = ctypes.CDLL(path)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--blas: {' '.join(str(error).split())}") from error
+        raise UsageError(f"--blas: {one_line(error)}") from error
     for name in ("cblas_sgemm", "cblas_dgemm"):
         try:
             function = getattr(handle, name)
@@ -303,15 +300,14 @@ def own_words(handle):
     return ""
 
 
-class _Symbol(ctypes.Structure):
-    """What dladdr() finds: Dl_info of dlfcn.h."""
-
-    _fields_ = [
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    ]
+def _loaded():
+    """Yield (range of addresses, path) of the parts of files that this process has loaded."""
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            span, _, path = line.rstrip("\n").partition(" ")
+            if "/" in path:
+                path = path[path.index("/"):].replace(r"\012", "\n")
+                yield range(*(int(end, 16) for end in span.split("-"))), path
 
 
 def file_of(function):
@@ -319,12 +315,8 @@ def file_of(function):
 
     It is empty where the system does not tell.
     """
-    symbol, address = _Symbol(), ctypes.cast(function, ctypes.c_void_p)
-    try:
-        found = ctypes.CDLL(None).dladdr(address, ctypes.byref(symbol))
-    except (OSError, AttributeError):
-        return ""
-    return os.path.realpath(os.fsdecode(symbol.file)) if found and symbol.file else ""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    return next((path for span, path in _loaded() if address in span), "")
 
 
 def version_in(file):

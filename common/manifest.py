@@ -248,11 +248,6 @@ def as_asked(argv):
     return words
 
 
-def only_chooses(name, words):
-    """Tell whether a sample would only choose by these words what it runs, and write no file."""
-    return more_than_choice(name, words) is None
-
-
 def more_than_choice(name, words, own=False):
     """Return the first word that does more than choose what a sample runs, or None.
 

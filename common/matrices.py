@@ -55,7 +55,7 @@ class Matrix:
         start = time.perf_counter()
         self._buffer.write(values)
         seconds = time.perf_counter() - start
-        self._buffer.guard(None if around is None else self._around)
+        self._buffer.guard(self._around)
         return seconds
 
     def read(self):

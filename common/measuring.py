@@ -8,8 +8,7 @@ from pathlib import Path
 
 from common import flush, sustained, timing
 from common.arguments import count, positive
-from common.errors import UsageError
-from common.machine import pin, power, state
+from common.machine import power, state
 from common.machine.sysfs import SYSFS
 from common.record import RATES
 from common.timing import Timing
@@ -37,24 +36,6 @@ def add_options(group):
 
 def _frequency(text):
     return "max" if text == "max" else f"{positive(text):g}"
-
-
-def pinned(args, about):
-    """Return the context in which the clocks are held for --pin; `about` is a record's device."""
-    return pin.pinned(about["type"], None if args.pin == "max" else float(args.pin) * 1e6,
-                      args.sysfs)
-
-
-def require_one(args, kernels):
-    """Raise UsageError where --duration is given and there is not one kernel at one size, or where
-    caches are to be flushed between launches that follow one another.
-    """
-    if args.caches == "flushed" and (args.duration or args.energy):
-        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
-                         "back to back")
-    if args.duration and len(kernels) != 1:
-        raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
-                         "board. Name one, see --help")
 
 
 def plan(args):

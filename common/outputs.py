@@ -1,6 +1,7 @@
-"""Outputs of kernels in a file, to compare machines bit by bit."""
+"""Outputs of kernels, to compare machines bit by bit: their digests in records, and in a file."""
 
 import errno
+import hashlib
 import math
 import os
 import re
@@ -12,6 +13,22 @@ import numpy as np
 
 _LARGEST_DIRECTORY = 2**20  # bytes of a zip file's: more names than any run has
 _END = struct.Struct("<20s4s8xL4xH")  # of a zip file, and the room for another one before it
+
+
+def digest(*arrays):
+    """Return the SHA-256 of the arrays' shapes, types and values, equal on all machines.
+
+    A zero counts as +0: which zero a sum gives is the device's choice.
+    """
+    sha = hashlib.sha256()
+    for array in arrays:
+        sha.update(f"{array.dtype.name} {'x'.join(map(str, array.shape))}\n".encode())
+        sha.update(_canonical(array + 0).tobytes())
+    return sha.hexdigest()
+
+
+def _canonical(array):
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
 def start(path):
@@ -31,9 +48,8 @@ def append(path, name, array):
                     for n in file.namelist())
     name += f".{again + 1}" if again else ""
     member = zipfile.ZipInfo(f"{name}.npy")  # dated 1980: a board's clock may be before that
-    canonical = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"))
     with zipfile.ZipFile(path, "a") as file, file.open(member, "w") as stream:
-        np.lib.format.write_array(stream, canonical, allow_pickle=False)
+        np.lib.format.write_array(stream, _canonical(array), allow_pickle=False)
 
 
 def read(path):
@@ -89,15 +105,15 @@ def ulp_distance(a, b):
     if a.dtype.kind == "c":
         parts = a.real.dtype
         return ulp_distance(a.reshape(-1).view(parts), b.reshape(-1).view(parts))
-    if not a.size:
-        return 0
-    if a.dtype.kind != "f":
-        return _largest_difference(a, b)
-    alone = np.isnan(a) != np.isnan(b)
-    if alone.any():
-        return float("inf")
-    numbers = ~np.isnan(a)
-    return _largest_difference(_place(a[numbers]), _place(b[numbers]))
+    if a.dtype.kind == "f":
+        numbers = ~np.isnan(a)
+        if (numbers == np.isnan(b)).any():
+            return float("inf")
+        a, b = _place(a[numbers]), _place(b[numbers])
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    # Too large for a signed integer where the signs differ, but never for an unsigned one.
+    kind = np.dtype(f"u{a.dtype.itemsize}")
+    return int((high.view(kind) - low.view(kind)).max(initial=0))
 
 
 def _place(values):
@@ -106,12 +122,3 @@ def _place(values):
     bits = np.ascontiguousarray(values).view(kind)
     # Below zero, larger bits mean smaller numbers.
     return np.where(bits < 0, np.iinfo(kind).min - bits, bits)
-
-
-def _largest_difference(a, b):
-    if not a.size:
-        return 0
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    # Too large for a signed integer where the signs differ, but never for an unsigned one.
-    kind = np.dtype(f"u{a.dtype.itemsize}")
-    return int((high.view(kind) - low.view(kind)).max())

@@ -27,12 +27,10 @@ GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
 
 
-def probe(device):
-    """Return what is wrong with the driver of `device`, or an empty text."""
-    print("opening the device", flush=True)
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    side, program = build(context, device)
+def probe(queue):
+    """Return what is wrong with the driver of a queue's device, or an empty text."""
+    context, device = queue.context, queue.device
+    side, options, program = build(context, device)
     print("running a small program", flush=True)
     items = GROUPS * side
 
@@ -56,10 +54,9 @@ def probe(device):
     right = {"fma of float vectors": fma("fma_float", np.float32, 16)}
     came = launch("reverse", numbers, np.zeros_like(numbers))
     right["local memory behind a barrier"] = np.array_equal(came, backwards)
-    have = device.extensions.split()
-    if "cl_khr_fp64" in have:
+    if "-DWITH_DOUBLE" in options:
         right["fma of double vectors"] = fma("fma_double", np.float64, 8)
-    if "cl_khr_int64_base_atomics" in have:
+    if "-DWITH_ATOMICS" in options:
         total = sum(2**31 + i for i in range(items))
         right["64-bit atomics"] = int(launch("add_up", np.zeros(1, np.uint64))[0]) == total
     wrong = ", ".join(what for what, is_right in right.items() if not is_right)
@@ -67,7 +64,7 @@ def probe(device):
 
 
 def build(context, device):
-    """Return the side of a work-group, and the program of probe.cl, built for it."""
+    """Return the side of a work-group, the build options, and the program of probe.cl."""
     side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
     have = device.extensions.split()
     options = [f"-DSIDE={side}"]
@@ -77,21 +74,20 @@ def build(context, device):
     # As in common/program.py: cl.Program would add -I and cache binaries.
     program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
     program.build(" ".join(options).encode(), [device])
-    return side, cl.Program(program)
+    return side, options, cl.Program(program)
 
 
-def touch_guard_page(device):
+def touch_guard_page(queue):
     """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
     from common import buffers  # not where the doctor sends this file
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
+    context = queue.context
     room = buffers.between_guard_pages(1)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
     memory = cl.Buffer(context, flags, hostbuf=room)
     seen = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-    kernel = cl.Kernel(build(context, device)[1], "look")
+    kernel = cl.Kernel(build(context, queue.device)[2], "look")
     for at in (0, room.size // 4 - 1, room.size // 4):  # the last one is behind the buffer
         print(drivers.TOUCHING if at == room.size // 4 else "reading a buffer", flush=True)
         kernel.set_args(memory, np.int32(at), seen)
@@ -103,9 +99,12 @@ def touch_guard_page(device):
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
-    for who, number, device in drivers.every_device(drivers.loaded(job["without"])):
-        if [*who, number] == job.get("device"):
-            return touch_guard_page(device) if "guards" in job else probe(device)
+    for name, device in drivers.every_device(drivers.loaded(job["without"])):
+        if name == job.get("device"):
+            print("opening the device", flush=True)
+            context = cl.Context([device])  # Intel's queues do not keep theirs alive
+            queue = cl.CommandQueue(context)
+            return touch_guard_page(queue) if "guards" in job else probe(queue)
     return "the device is gone" if "device" in job else ""
 
 

@@ -51,10 +51,8 @@ def ask(keep, build_only):
     Mesa's disassembly (.isa). Raises UsageError where there is no such folder and none can be made.
     """
     if keep is not None:
-        try:
+        with files.writing(f"--keep {keep}"):
             Path(keep).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--keep {keep}: {error.strerror}") from error
     _asked.update(keep=keep, build_only=build_only)
     if build_only:
         mesa.listen()
@@ -136,7 +134,7 @@ def _keep(program, made, folder, path, defines, options):
     }
     log = program.get_build_info(device, cl.program_build_info.LOG)
     binary = program.get_info(cl.program_info.BINARIES)[0]
-    try:
+    with files.writing(f"cannot write to {folder}"):
         for number in itertools.count():
             base = Path(folder, f"{number}-{path.stem}")
             if not base.with_suffix(".json").exists():
@@ -147,8 +145,6 @@ def _keep(program, made, folder, path, defines, options):
         for name, (figures, disassembly) in made.items():
             figures["listing"] = f"{base.name}-{name}.isa"
             base.with_name(figures["listing"]).write_text(disassembly, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _numbers(kernel, device):

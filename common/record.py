@@ -110,19 +110,13 @@ class Record:
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""
-        values = {name: getattr(self, name) for name in _FIELDS}
-        for name in _OPTIONAL:
-            if values[name] is None:
-                del values[name]
-        try:
-            return _ENCODER.encode(values)
-        except ValueError:
-            return _ENCODER.encode(_finite(values))
+        values = {name: value for name, value in vars(self).items()
+                  if not (name in _OPTIONAL and value is None)}
+        return json.dumps(_finite(values), sort_keys=True, allow_nan=False)
 
 
 _FIELDS = {field.name for field in fields(Record)}
 _OPTIONAL = {"code"}  # keys that a record may lack
-_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
 
 def _check_group(name, group, known):
@@ -175,15 +169,11 @@ def appending(path):
 
 
 def _at_once(path, flags):
-    flags |= os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = os.open(path, flags, 0o666)
-    try:
-        if stat.S_ISBLK(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is a disk", path)
-        os.set_blocking(descriptor, True)
-    except BaseException:
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    if stat.S_ISBLK(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise
+        raise OSError(errno.EINVAL, "it is a disk", path)
+    os.set_blocking(descriptor, True)
     return descriptor
 
 

@@ -14,6 +14,9 @@ _DEGREE = 31  # words of state
 _SHORT_LAG = 3  # r[i] needs r[i - 3], so three rows can be made in one array operation
 _DISCARDED = 310  # srand() throws away ten times the state
 _MASK = 2**32 - 1
+# What moves a state by one word; its powers wrap at 2^32, as the generator does.
+_ONE_AHEAD = np.eye(_DEGREE, k=1, dtype=np.uint32)
+_ONE_AHEAD[-1, [0, _DEGREE - _SHORT_LAG]] = 1
 
 
 def rand(seed, count):
@@ -42,46 +45,13 @@ def _sequence(state, count):
     steps += -steps % _SHORT_LAG
 
     starts = state[:, np.newaxis]
-    ahead = _power_of_x(steps)
+    ahead = np.linalg.matrix_power(_ONE_AHEAD, steps)
     while starts.shape[1] < lanes:
-        starts = np.hstack([starts, _matrix(ahead) @ starts])
-        ahead = _times(ahead, ahead)
+        starts = np.hstack([starts, ahead @ starts])
+        ahead = ahead @ ahead
 
     rows = np.empty((_DEGREE + steps, lanes), np.uint32)
     rows[:_DEGREE] = starts
     for i in range(_DEGREE, _DEGREE + steps, _SHORT_LAG):
         np.add(rows[i - 3 : i], rows[i - 31 : i - 28], out=rows[i : i + 3])
     return rows[_DEGREE:].T.ravel()[:count]
-
-
-# Polynomials in x modulo x^31 - x^28 - 1 (the recurrence), coefficients modulo 2^32, lowest first.
-# x^n written so says which sum of the 31 words of state is the word n places ahead.
-
-
-def _reduce(coefficients):
-    for power in range(len(coefficients) - 1, _DEGREE - 1, -1):
-        coefficients[power - 3] += coefficients[power]
-        coefficients[power - 31] += coefficients[power]
-    return [c & _MASK for c in coefficients[:_DEGREE]]
-
-
-def _times(p, q):
-    product = np.convolve(np.array(p, np.uint64), np.array(q, np.uint64))  # wraps at 2^64: harmless
-    return _reduce(product.tolist())
-
-
-def _power_of_x(n):
-    power = [1] + [0] * (_DEGREE - 1)
-    for bit in bin(n)[2:]:
-        power = _times(power, power)
-        if bit == "1":
-            power = _reduce([0, *power])
-    return power
-
-
-def _matrix(ahead):
-    """Return the 31 x 31 matrix that moves a state by the distance of the polynomial `ahead`."""
-    rows = [ahead]
-    while len(rows) < _DEGREE:
-        rows.append(_reduce([0, *rows[-1]]))
-    return np.array(rows, np.uint32)

@@ -19,23 +19,13 @@
 
 #ifndef REAL
 #define REAL float
-#endif
-#ifndef WIDTH
-#define WIDTH 4 /* elements of a vector */
+#define VEC float4 /* a vector of REAL, or REAL itself */
 #endif
 #ifndef OP
 #define OP fma /* or mad, which may be faster where fma is emulated */
 #endif
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#if WIDTH == 1
-#define VEC REAL
-#else
-#define VEC JOIN(REAL, WIDTH)
-#endif
-
-/* 10 * WIDTH * 2 * rounds operations in each work-item: 10 independent chains. Each
+/* 10 * 2 * rounds operations for each element of VEC in each work-item: 10 independent chains. Each
  * converges to y / (1 - x), so `sums`, a vector for each work-item, is 10 times that. Chains are
  * single variables: some compilers keep an array in memory. */
 __kernel void multiply_add(const int rounds, const REAL x, const REAL y, __global VEC *sums)

@@ -17,7 +17,8 @@ from common.constraints import VECTORS
 from common.errors import OpenCLFailure
 from common.gemm import REAL
 from common.program import build
-from common.timing import elapsed, figures, stamps
+from common.text import figures, one_line
+from common.timing import spans
 
 SOURCE = Path(__file__).with_name("roofline.cl")
 _OPS = ("fma", "mad")  # the faster one counts: fma is emulated on some devices, mad on none
@@ -100,18 +101,19 @@ class Roofline:
         if self._read is None:
             self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
             self._read = cl.Kernel(self._program("fma", self._read_width), "read_all")
-        gflops, op = self._fastest_op
-        gflops = max(gflops, self._multiply_add(op))
-        self._fastest_op = gflops, op
-        if self._far is None:
             self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
+        op = self._fastest_op[1]
+        self._fastest_op = max(self._fastest_op, (self._multiply_add(op), op))
         near = max(self._far, self._read_all(batch * matrix_bytes(size, self._dtype)))
-        width = self._width if self._width > 1 else ""
-        return Peak(gflops, self._far, near, f"{op}, {REAL[self._dtype]}{width}")
+        how = f"{op}, {self._vector(self._width)}"
+        return Peak(self._fastest_op[0], self._far, near, how)
 
     def _program(self, op, width):
-        defines = {"REAL": REAL[self._dtype], "WIDTH": width, "OP": op}
+        defines = {"REAL": REAL[self._dtype], "VEC": self._vector(width), "OP": op}
         return build(self.queue.context, SOURCE, defines)
+
+    def _vector(self, width):
+        return f"{REAL[self._dtype]}{width if width > 1 else ''}"
 
     def _multiply_add(self, op):
         """Return GFLOPS."""
@@ -173,7 +175,7 @@ def attempt(function, *arguments):
     try:
         return function(*arguments), None
     except (OpenCLFailure, cl.Error) as error:
-        return None, " ".join(str(error).split())
+        return None, one_line(error)
 
 
 def _seconds(enqueue, count):
@@ -185,6 +187,4 @@ def _seconds(enqueue, count):
     events = enqueue(count)
     events[-1].wait()
     host = time.perf_counter() - start
-    *_, begin, _ = stamps(events[0])
-    *_, end = stamps(events[-1])
-    return (elapsed(begin, end) if begin else 0) or host
+    return min(spans(events)[2], host) or host  # a stamp that is left out counts as 0

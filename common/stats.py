@@ -1,6 +1,7 @@
 """Checked numbers of records, their groups and statistics. No OpenCL."""
 
 import math
+import sys
 from statistics import median
 from typing import NamedTuple
 
@@ -65,12 +66,6 @@ def grouped(items, key):
 
 def number(value):
     """Return a value as a finite float, or None."""
-    if type(value) is float:
-        return value if math.isfinite(value) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if type(value) not in (int, float) or abs(value) > sys.float_info.max or value != value:
         return None
-    try:
-        value = float(value)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
+    return float(value)

@@ -14,9 +14,17 @@ from common import device as devices
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure, Unsupported
 from common.program import build, builds_only
+from common.text import one_line
 
 KHR, INTEL, PTX = 1, 2, 3  # SHUFFLE in the kernels
 _NAMES = {KHR: "cl_khr_subgroup_shuffle", INTEL: "cl_intel_subgroups", PTX: "inline PTX"}
+_EXTENSIONS = {**_NAMES, PTX: "cl_nv_compiler_options"}
+# SHUFFLE and build options of what may work, the standard's own first.
+_WAYS = (
+    (KHR, ("-cl-std=CL3.0",)), (KHR, ("-cl-std=CL2.0",)),
+    (INTEL, ()), (INTEL, ("-cl-std=CL2.0",)),
+    (PTX, ()),
+)
 
 
 class Shuffles(NamedTuple):
@@ -33,27 +41,16 @@ def require(device, limits, path, defines, local, lanes, dtype):
     numbers, as `dtype`, of the neighbours that its values came from: as many as the define named
     `lanes` says. Raises Unsupported.
     """
-    reasons = []
-    for how, flags in _ways(limits):
+    why = None
+    for how, flags in _WAYS:
+        if _EXTENSIONS[how] not in limits.extensions:
+            continue
         wrong = _probe(device, how, flags, path, tuple(defines.items()), local, lanes, dtype)
         if wrong is None:
             return Shuffles(how, flags)
-        reasons.append(wrong)
-    lacking = f"the device has neither {_NAMES[KHR]} nor {_NAMES[INTEL]}"
-    why = reasons[0] if reasons else lacking
+        why = why or wrong
+    why = why or f"the device has neither {_NAMES[KHR]} nor {_NAMES[INTEL]}"
     raise Unsupported(f"{path.stem} needs sub-group shuffles: {why}")
-
-
-def _ways(limits):
-    """Return what may work as (SHUFFLE, build options), the standard's own first."""
-    ways = []
-    if _NAMES[KHR] in limits.extensions:
-        ways += [(KHR, ("-cl-std=CL3.0",)), (KHR, ("-cl-std=CL2.0",))]
-    if _NAMES[INTEL] in limits.extensions:
-        ways += [(INTEL, ()), (INTEL, ("-cl-std=CL2.0",))]
-    if "cl_nv_compiler_options" in limits.extensions:
-        ways.append((PTX, ()))
-    return ways
 
 
 @lru_cache(None)
@@ -70,7 +67,7 @@ def _probe(device, how, flags, path, defines, local, option, dtype):
         kernel.set_args(got.device)
         cl.enqueue_nd_range_kernel(queue, kernel, local, local).wait()
     except (OpenCLFailure, cl.Error) as error:
-        return f"the device has {name}, but the probe kernel fails: {' '.join(str(error).split())}"
+        return f"the device has {name}, but the probe kernel fails: {one_line(error)}"
     first = np.arange(items)[:, np.newaxis] // lanes * lanes
     if (got.read() == first + np.arange(lanes)).all():
         return None

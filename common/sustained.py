@@ -5,7 +5,6 @@ down. The duration is split into PARTS; each gives one value, so that a record s
 """
 
 import signal
-import threading
 import time
 from collections import deque
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from common import stats, stopping
 from common.errors import SampleError
 from common.machine import state
 from common.text import figures, one_line
-from common.timing import Timing, elapsed, stamps
+from common.timing import Timing, spans
 
 PARTS = 200
 _IN_FLIGHT = 2  # launches that the device has, so that it does not wait for the host
@@ -100,31 +99,22 @@ def wait(launched):
     """Wait for a launch, an event or those of its steps; return its times: queued, wait, run."""
     events = launched if isinstance(launched, list) else [launched]
     events[-1].wait()
-    first, last = stamps(events[0]), stamps(events[-1])
-    marks = (*first[:3], last[3])
-    return [*map(elapsed, marks, marks[1:])]
+    return spans(events)
 
 
 @contextmanager
 def _watched(states, seconds, tree):
     """Let a thread add the machine's states, one now and one at the end, while the block runs."""
-    start, ended = time.perf_counter(), threading.Event()
+    start = time.perf_counter()
 
     def look():
         states.append((time.perf_counter() - start, state.now(tree)))
 
-    def follow():
-        while not ended.wait(max(_LOOK_EVERY, seconds / PARTS)):
-            look()
-
     look()
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
     try:
-        yield
+        with state.repeated(look, max(_LOOK_EVERY, seconds / PARTS)):
+            yield
     finally:
-        ended.set()
-        thread.join()
         look()
 
 

@@ -101,8 +101,14 @@ def launch(enqueue):
     event = enqueue()
     event.wait()
     host = time.perf_counter() - start
-    marks = stamps(event)
-    return (*map(elapsed, marks, marks[1:]), host)
+    return (*spans([event]), host)
+
+
+def spans(events):
+    """Return how long a launch was queued, waited and ran: it has an event for each step."""
+    first, last = stamps(events[0]), stamps(events[-1])
+    marks = (*first[:3], last[3])
+    return [*map(elapsed, marks, marks[1:])]
 
 
 def settle():

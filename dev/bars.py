@@ -7,15 +7,15 @@ A bar is of cycles for a multiply-add of the hot loop, or for a pixel, and of in
 second number stands. No kernel may spill. The exit status is 1 where one does, or misses its bar.
 """
 
-import argparse
 import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from common import manifest, table
-from common.errors import PASSED, WRONG_RESULT, UsageError
+from common import manifest, programs, table
+from common.arguments import Parser
+from common.errors import PASSED, WRONG_RESULT
 from tools import child, gpus
 from tools.progress import Progress
 
@@ -58,18 +58,12 @@ BARS = (
 
 def main(argv):
     """Build every kernel that has a bar for one of the GPUs; return the exit status."""
-    parser = argparse.ArgumentParser(
-        "python -m dev.bars", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("python -m dev.bars", __doc__, None)
     parser.add_argument("gpus", nargs="?", metavar="GPU,GPU", help="(default: all with bars)")
     having = [*_BIFROST_OR_VALHALL, _T860]
     wanted = parser.parse_args(argv).gpus
     wanted = wanted.split(",") if wanted else having
-    try:
-        gpus.require(wanted)
-    except UsageError as error:
-        parser.error(str(error))
+    gpus.require(wanted)
     if without := [gpu for gpu in wanted if gpu not in having]:
         print(f"no bars: {', '.join(without)}", flush=True)
     plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
@@ -106,4 +100,4 @@ def measured(bar, gpu):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(programs.run("dev.bars", main, sys.argv[1:]))

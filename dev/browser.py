@@ -4,6 +4,9 @@ import contextlib
 import shutil
 import tempfile
 
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
 from common.errors import UsageError
 
 # It is to show one file from the disk: nothing that it would fetch for itself is wanted.
@@ -18,10 +21,6 @@ def missing():
     """Return what must be installed before a browser can be opened, or None."""
     if not shutil.which("chromium") or not shutil.which("chromedriver"):
         return "Chromium is not installed (Debian: chromium, chromium-driver)"
-    try:
-        import selenium  # noqa: F401
-    except ImportError:
-        return "selenium is not installed (PyPI: selenium)"
     return None
 
 
@@ -30,9 +29,6 @@ def browser(width=1280, height=900, dark=False):
     """Open a browser with a window of that size, and close it. Raises UsageError."""
     if why := missing():
         raise UsageError(why)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
     with tempfile.TemporaryDirectory() as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")

@@ -1,12 +1,11 @@
 """A sweep on simulated boards: workers of Dask in one process, whose points only take time."""
 
 import resource
-import shutil
-import tempfile
 import threading
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 from distributed.utils import sync
 
@@ -22,21 +21,15 @@ LEAST_BUSY = 0.9
 MOST_MEMORY = 2000  # MB
 DEVICE = {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
           "driver": "1", "limits": {}}
+SILENT = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))  # a Show
 _at_work = set()  # Members
-
-
-class Board:
-    """The settings of no board."""
-
-    def __init__(self, name):
-        self.name = name
 
 
 class Member:
     """A board that takes its time."""
 
     def __init__(self, name):
-        self.board, self.left, self.plan = Board(name), {}, {}
+        self.board, self.left, self.plan = SimpleNamespace(name=name), {}, {}
 
     def describe(self, *_):
         return record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
@@ -47,15 +40,6 @@ class Member:
         _at_work.remove(self)
         done = record.Record(asked.sample, "none", "passed", device=DEVICE, metrics={"gflops": 1.0})
         return Outcome(0, [done], None, SECONDS)
-
-
-class Quiet:
-    """Shows nothing."""
-
-    def line(self, text):
-        pass
-
-    point = refresh = lambda *_: None
 
 
 def measure(folder, boards, points, plot=None):
@@ -74,7 +58,7 @@ def measure(folder, boards, points, plot=None):
         threading.Thread(target=_watch, args=(ended, seen)).start()
         began, used = time.monotonic(), time.process_time()
         try:
-            Sweep(experiment, client, [], deque(maxlen=200), runs, Quiet(), 60).carry_out()
+            Sweep(experiment, client, [], deque(maxlen=200), runs, SILENT, 60).carry_out()
         finally:
             ended.set()
         spent, used = time.monotonic() - began, time.process_time() - used
@@ -112,9 +96,8 @@ def _draw(path, boards, seen):
         lower.set(ylim=(0, 1.2 * max(memory)), ylabel="memory, MB", xlabel="seconds")
         return figure
 
-    with tempfile.TemporaryDirectory() as folder:
-        draw.save(draw.Plot("", "", "", (), [], drawn), f"{folder}/crowd")
-        shutil.copy(f"{folder}/crowd.svg", path)
+    draw.save(draw.Plot("", "", "", (), [], drawn), path.with_suffix(""))
+    path.with_suffix(".png").unlink()
 
 
 async def _begin(client, members):

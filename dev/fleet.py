@@ -9,10 +9,8 @@ python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points
 shows one. Exit status 1: a limit is missed.
 """
 
-import argparse
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,14 +19,16 @@ from collections import Counter
 from pathlib import Path
 from statistics import mean
 
-from common import record
+from common import programs, record
+from common.arguments import Parser, count
+from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
 from dev import crowd
 from dev.loopback import SshServer
 
 ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
 PARTS = ("common", "deploy", "report", "tools", "fabfile.py", "fabric.yaml")
-LATE = 600  # seconds without a new record: the sweep hangs
+LATE = 600  # seconds without enough new records: the sweep hangs
 MOST_COST = 0.2  # seconds
 LEAST_PACE = 17 / 20  # of what as many boards as there are would do without any loss
 
@@ -68,12 +68,8 @@ class Fleet:
     def __init__(self, folder, count):
         self.folder, self.project = folder, folder / "project"
         self.starts = folder / "starts"
-        for part in PARTS:
-            if (ROOT / part).is_dir():
-                ignore = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(ROOT / part, self.project / part, ignore=ignore)
-            else:
-                shutil.copy(ROOT / part, self.project / part)
+        self.project.mkdir()
+        subprocess.run(["cp", "-r", *(ROOT / part for part in PARTS), self.project], check=True)
         sample = self.project / "samples" / "wait"
         sample.mkdir(parents=True)
         (sample / "run.py").write_text(SAMPLE)
@@ -104,12 +100,20 @@ class Fleet:
         paths = self.project.glob("results/*/*/wait/points*.jsonl")
         return [item for path in paths for item in record.sort(record.scan(path))[0]]
 
+    def wait_for(self, count, process):
+        """Wait until there are so many records, or the sweep has ended."""
+        deadline = time.monotonic() + LATE
+        while len(self.records()) < count and process.poll() is None:
+            if time.monotonic() > deadline:
+                raise OpenCLFailure("no record comes")
+            time.sleep(0.05)
+
     def end(self, process):
         """Wait for the end of a sweep that nobody disturbs."""
         status = process.wait(LATE)
         if status:
             log = (self.folder / "log").read_text()
-            sys.exit(f"dev.fleet: error: the sweep ended with status {status}:\n{log[-2000:]}")
+            raise OpenCLFailure(f"the sweep ended with status {status}: {log[-2000:]}")
 
     def close(self):
         """End the servers, and what they run."""
@@ -122,48 +126,33 @@ def loss(fleet, points):
     draw = random.Random(1)
     events = ["host"] * 20 + ["off"] * 5 + ["on"] * 2
     draw.shuffle(events)
-    off, killed, process = [], 0, fleet.start(points, 0.5)
-    step, last = points / (len(events) + 1), time.monotonic()
-    while process.poll() is None or events:
-        done = len(fleet.records())
-        time.sleep(0.1)
-        if process.poll() is not None:
-            break
-        if not events or done < points - step * len(events):
-            if time.monotonic() - last > LATE:
-                sys.exit("dev.fleet: error: no record comes")
-            continue
-        last = time.monotonic()
-        event = events.pop(0)
-        if event == "on" and not off:
-            events.insert(1, event)
-            event = events.pop(0)
+    off, process = [], fleet.start(points, 0.5)
+    for number, event in enumerate(events, 1):
+        fleet.wait_for(points * number / (len(events) + 1), process)
         if event == "host":
             process.kill()
             process.wait()
             process = fleet.start(points, 0.5)
         elif event == "off":
-            name = draw.choice([name for name in fleet.boards if name not in off])
-            fleet.boards[name].power_off()
-            off.append(name)
-            killed += 1
-        else:
+            off.append(draw.choice([name for name in fleet.boards if name not in off]))
+            fleet.boards[off[-1]].power_off()
+        elif off:
             fleet.boards[off.pop(0)].start()
-        print(f"{done} records: {event}", flush=True)
+        print(f"{len(fleet.records())} records: {event}", flush=True)
     fleet.end(process)
     count = Counter(item.params["n"] for item in fleet.records())
     again = len(fleet.starts.read_text().splitlines()) - points
     print(f"{len(count)} points, at most {max(count.values())} record each; {again} were run "
-          f"again, {killed} boards and 20 times the host killed")
-    return len(count) == points and max(count.values()) == 1 and again <= killed + 20
+          f"again, 5 boards and 20 times the host killed")
+    return len(count) == points and max(count.values()) == 1 and again <= 25
 
 
 def cost(fleet, points):
     """Run points that do not wait on one board; tell whether each costs little enough."""
     board, spent = next(iter(fleet.boards)), []
-    for count in (1, points):  # the first has what each sweep costs: to start, to connect
+    for number in (1, points):  # the first has what each sweep costs: to start, to connect
         began = time.monotonic()
-        fleet.end(fleet.start(count, 0, [board]))
+        fleet.end(fleet.start(number, 0, [board]))
         spent.append(time.monotonic() - began)
     own = mean(item.params["point"]["seconds"] for item in fleet.records())
     each = (spent[1] - spent[0]) / (points - 1) - own
@@ -177,8 +166,7 @@ def pace(fleet, points):
     for boards in (list(fleet.boards)[:1], list(fleet.boards)):
         before, count = len(fleet.records()), points * len(boards)
         process = fleet.start(count, 1, boards)
-        while len(fleet.records()) < before + len(boards):  # each is at work
-            time.sleep(0.05)
+        fleet.wait_for(before + len(boards), process)  # each is at work
         began = time.monotonic()
         fleet.end(process)
         rates.append((count - len(boards)) / (time.monotonic() - began))
@@ -191,24 +179,26 @@ def pace(fleet, points):
 NEEDS = {"loss": (20, 500), "cost": (1, 50), "pace": (20, 15), "crowd": (1000, 50_000)}
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv):
+    parser = Parser("dev.fleet", __doc__, None)
     parser.add_argument("what", choices=NEEDS)
-    parser.add_argument("--boards", type=int)
-    parser.add_argument("--points", type=int)
+    parser.add_argument("--boards", type=count(1))
+    parser.add_argument("--points", type=count(1))
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     args = parser.parse_args(argv)
     boards, points = NEEDS[args.what]
     boards, points = args.boards or boards, args.points or points
     with tempfile.TemporaryDirectory() as folder:
         if args.what == "crowd":
-            return 0 if crowd.measure(Path(folder), boards, points, args.plot) else 1
-        fleet = Fleet(Path(folder), boards)
-        try:
-            return 0 if {"loss": loss, "cost": cost, "pace": pace}[args.what](fleet, points) else 1
-        finally:
-            fleet.close()
+            good = crowd.measure(Path(folder), boards, points, args.plot)
+        else:
+            fleet = Fleet(Path(folder), boards)
+            try:
+                good = {"loss": loss, "cost": cost, "pace": pace}[args.what](fleet, points)
+            finally:
+                fleet.close()
+    return PASSED if good else WRONG_RESULT
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(programs.run("dev.fleet", main, sys.argv[1:]))

@@ -4,56 +4,47 @@ python -m dev.load                     200,000 records of 2 KB, each of a point 
 python -m dev.load --no-browser        the files alone: what needs no Chromium
 python -m dev.load --keep /tmp/sweep   keep the run, its archive and the page
 
-The records are made up, from a seed: they are as many and as long as those of a sweep over kernels,
-orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of the processor,
-which other programs do not lengthen much.
+The records are a real one with other parameters and times, from a seed: as many as those of a sweep
+over kernels, orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of
+the processor, which other programs do not lengthen much.
 """
 
-import argparse
 import itertools
 import json
 import random
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from common.errors import WRONG_USAGE, UsageError
-from common.record import Record
+from common import programs, record
+from common.arguments import Parser, count
+from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
 from dev import usage
 from dev.browser import browser, open_page
 
 ROOT = Path(__file__).resolve().parents[1]
+REAL = ROOT / "results" / "reference" / "pocl-mygemm.jsonl"
 
 # A page may take this much, and this much more for each 1000 records: with 200,000 of them it may
 # take 40 s of the processor and 1000 MiB of memory.
 SECONDS, SECONDS_MORE = 8, 0.16
 MEMORY, MEMORY_MORE = 200, 4
 MOST_BYTES, MOST_PAINT = 40e6, 2  # of the page, seconds until something is to be seen
-DEVICE = {
-    "platform": "made up", "platform_version": "OpenCL 1.2", "name": "made-up GPU", "type": "gpu",
-    "vendor": "none", "version": "OpenCL 1.2", "driver": "1.0", "opencl_c": "OpenCL C 1.2",
-    "profile": "FULL_PROFILE", "compute_units": 4,
-    "extensions": [f"cl_khr_made_up_extension_{number}" for number in range(8)],
-    "limits": {"max_work_group_size": 256, "max_work_item_sizes": [256, 256, 256],
-               "local_mem_size": 32768, "max_mem_alloc_size": 2**30, "global_mem_size": 2**31},
-    "preferred_vector_widths": dict.fromkeys(("char", "short", "int", "float", "half"), 4),
-}
 KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1", "4x2", "8x4")]
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
-LOCALS = [(x, y) for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
+LOCALS = [f"{x}x{y}" for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
 CLOCKS = (177, 266, 350, 420, 480, 543, 600)
 UNROLLS = (1, 2, 4, 8)
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=200_000)
+def main(argv):
+    parser = Parser("dev.load", __doc__, None)
+    parser.add_argument("--records", type=count(1), default=200_000)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where to leave what is made")
     args = parser.parse_args(argv)
-    if args.records < 1:
-        parser.error("--records is at least 1")
     with tempfile.TemporaryDirectory() as temporary:
         return measure(args.keep or Path(temporary), args)
 
@@ -73,7 +64,7 @@ def measure(folder, args):
     good.append(size <= MOST_BYTES)
     if not args.no_browser:
         good.append(look(page) <= MOST_PAINT)
-    return 0 if all(good) else 1
+    return PASSED if all(good) else WRONG_RESULT
 
 
 def write_run(folder, count):
@@ -86,39 +77,31 @@ def write_run(folder, count):
                "started": 1.7e9, "seconds": 1e5, "exit_status": 0, "reason": None}
     base.with_suffix(".outcome.json").write_text(json.dumps(outcome))
     with open(base.with_suffix(".jsonl"), "w", encoding="utf-8") as file:
-        file.writelines(record.to_line() + "\n" for record in records(count))
+        file.writelines(item.to_line() + "\n" for item in records(count))
     return base.with_suffix(".jsonl").stat().st_size
 
 
 def records(count):
     """Yield `count` Records, each of a point of its own."""
-    draw = random.Random(1)
+    real, draw = record.read(REAL)[0], random.Random(1)
+    device = {**real.device, "extensions": real.device["extensions"][:4]}
     points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
-    for number, (clock, unroll, (x, y), order, kernel) in zip(range(count), points):
-        words = {"kernel": kernel, "size": str(order), "local": f"{x}x{y}", "unroll": unroll,
+    for number, (clock, unroll, local, order, kernel) in zip(range(count), points):
+        words = {"kernel": kernel, "size": str(order), "local": local, "unroll": unroll,
                  "seed": number}
         argv = ["samples/sweep/run.py"]
         for name, value in words.items():
             argv += [f"--{name}", str(value)]
-        flop, rate = 2e-9 * order**3, draw.uniform(1, 5) * (x * y) ** 0.4 * clock / 600
+        flop, rate = 2e-9 * order**3, draw.uniform(1, 60) * clock / 600
         times = [flop / rate * draw.lognormvariate(0, 0.03) for _ in range(5)]
-        rates = sorted(flop / seconds for seconds in times)
-        states = [{"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
-                   "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
-                  for _ in range(3)]
-        yield Record(
-            "sweep", kernel, "passed", device=DEVICE, argv=argv,
-            params=words | {"alpha": -0.321605, "beta": -0.100323,
-                            "kernel_sha256": f"{KERNELS.index(kernel):064x}"},
-            environment={"host": "made-up", "kernel": "Linux", "governors": {"gpu": "fixed"},
-                         "before": states[0], "during": states[1:2], "after": states[2],
-                         "throttled": []},
-            timing={"run_s": times, "host_s": times, "queued_s": [1e-5] * 5, "wait_s": [1e-5] * 5,
-                    "warmup": 1},
-            metrics={"gflops": rates[2],
-                     "statistics": {"min": rates[0], "max": rates[-1], "repeats": 5}},
-            check={"error_over_bound": draw.random() / 100,
-                   "output_sha256": f"{draw.getrandbits(256):064x}"},
+        state = {"clocks_hz": {"gpu": clock * 1e6}, "power_w": {"gpu": draw.uniform(1, 2)},
+                 "temperatures_c": {"cpu": draw.uniform(50, 60), "gpu": draw.uniform(60, 80)}}
+        yield replace(
+            real, sample="sweep", variant=kernel, argv=argv, device=device, params=words,
+            environment={**real.environment, "before": state, "during": [state], "after": state},
+            timing={"run_s": times, "host_s": times, "warmup": 1},
+            metrics={"gflops": rate, "peak_gflops": real.metrics["peak_gflops"]},
+            check={**real.check, "output_sha256": f"{draw.getrandbits(256):064x}"},
         )
 
 
@@ -128,7 +111,7 @@ def report(what, count, *args):
     most_memory = MEMORY + MEMORY_MORE * count / 1000
     used = usage.run([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
     if used.status:
-        raise UsageError(f"report ended with status {used.status}")
+        raise OpenCLFailure(f"report ended with status {used.status}")
     memory = used.peak / 1024
     print(
         f"{what:<9} {used.processor:.1f} s of the processor (at most {most_seconds:.1f}), "
@@ -158,8 +141,4 @@ field.dispatchEvent(new Event("input"));
 _SORT = "document.querySelector('th[data-name=gflops] button').click()"
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UsageError as error:
-        print(f"dev.load: error: {error}", file=sys.stderr)
-        sys.exit(WRONG_USAGE)
+    sys.exit(programs.run("dev.load", main, sys.argv[1:]))

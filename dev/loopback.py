@@ -14,6 +14,67 @@ from pathlib import Path
 SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 
 
+def free_port():
+    """Return a port of 127.0.0.1 on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    """Tell whether an SSH server greets on a port of 127.0.0.1."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as probe:
+        return probe.recv(4) == b"SSH-"
+    return False
+
+
+def make_key(path):
+    """Make a pair of keys, in place of an older one."""
+    for old in (path, path.with_suffix(".pub")):
+        old.unlink(missing_ok=True)
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", path]
+    subprocess.run(command, check=True)
+
+
+def trust(known_hosts, port, key):
+    """Let a file known_hosts have the public key of the server on that port, and no other."""
+    words = key.read_text(encoding="utf-8").split()[:2]
+    known_hosts.write_text(f"[127.0.0.1]:{port} {' '.join(words)}\n", encoding="utf-8")
+
+
+def sshd_config(port, host_key, authorized_keys, env, **more):
+    """Return an sshd_config; `env` are the variables of its sessions, each NAME=VALUE."""
+    options = {
+        "ListenAddress": f"127.0.0.1:{port}",
+        "HostKey": host_key,
+        "PidFile": "none",
+        "AuthorizedKeysFile": authorized_keys,
+        "StrictModes": "no",  # pytest's folders may be open to a group
+        "UsePAM": "no",
+        "PasswordAuthentication": "no",
+        "KbdInteractiveAuthentication": "no",
+        "MaxStartups": 100,
+        "Subsystem": "sftp internal-sftp",
+        "SetEnv": " ".join(env),
+        **more,
+    }
+    return "".join(f"{key} {value}\n" for key, value in options.items())
+
+
+def host_block(alias, port, user, folder, **more):
+    """Return a Host of an ssh configuration; the client's keys are in a folder."""
+    lines = {
+        "HostName": "127.0.0.1",
+        "Port": port,
+        "User": user,
+        "IdentityFile": f'"{folder / "client_key"}"',
+        "IdentitiesOnly": "yes",
+        "UserKnownHostsFile": f'"{folder / "known_hosts"}"',
+        **more,
+    }
+    return f"Host {alias}\n" + "".join(f"    {key} {value}\n" for key, value in lines.items())
+
+
 class SshServer:
     """A throw-away OpenSSH server on 127.0.0.1 with its own keys, home folder and ssh_config."""
 
@@ -21,12 +82,9 @@ class SshServer:
         self.folder = folder
         self.home = folder / "home"
         self.home.mkdir(parents=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.make_key("host_key")
-        self.make_key("client_key")
-        self.known_hosts = folder / "known_hosts"
+        self.port, self.known_hosts = free_port(), folder / "known_hosts"
+        make_key(folder / "host_key")
+        make_key(folder / "client_key")
         self.trust()
         self.process = None
         # What it starts with: a command before sshd's own, and variables of its sessions.
@@ -39,49 +97,26 @@ class SshServer:
             self.variables["POCL_CACHE_DIR"] = cache
         self.start()
 
-    def make_key(self, name):
-        for old in (self.folder / name, self.folder / f"{name}.pub"):
-            old.unlink(missing_ok=True)
-        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name]
-        subprocess.run([*command, "-f", self.folder / name], check=True)
-
     def trust(self):
         """Write the server's present key into known_hosts."""
-        key = (self.folder / "host_key.pub").read_text().split()[:2]
-        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {' '.join(key)}\n")
+        trust(self.known_hosts, self.port, self.folder / "host_key.pub")
 
     def start(self):
-        options = {
-            "ListenAddress": f"127.0.0.1:{self.port}",
-            "HostKey": self.folder / "host_key",
-            "PidFile": "none",
-            "AuthorizedKeysFile": self.folder / "client_key.pub",
-            "StrictModes": "no",  # pytest's folders may be open to a group
-            "UsePAM": "no",
-            "PasswordAuthentication": "no",
-            "KbdInteractiveAuthentication": "no",
-            "PermitRootLogin": "prohibit-password",
-            "MaxStartups": 100,
-            "MaxSessions": 50,
-            "LogLevel": "VERBOSE",
-            "Subsystem": "sftp internal-sftp",
-            "SetEnv": " ".join(f"{name}={value}" for name, value in self.variables.items()),
-        }
         config = self.folder / "sshd_config"
-        config.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
+        config.write_text(sshd_config(
+            self.port, self.folder / "host_key", self.folder / "client_key.pub",
+            [f"{name}={value}" for name, value in self.variables.items()],
+            PermitRootLogin="prohibit-password", MaxSessions=50, LogLevel="VERBOSE",
+        ))
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
         command = [*self.prefix, SSHD, "-D", "-f", config, "-E", self.folder / "log"]
         self.process = subprocess.Popen(command)
         deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert self.process.poll() is None, self.log()
-                assert time.monotonic() < deadline, "sshd does not answer"
-                time.sleep(0.02)
+        while not answers(self.port):
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, "sshd does not answer"
+            time.sleep(0.02)
 
     def stop(self):
         if self.process.poll() is None:
@@ -103,13 +138,4 @@ class SshServer:
 
     def host_block(self, alias, **more):
         """Return a Host of an ssh configuration that leads here."""
-        lines = {
-            "HostName": "127.0.0.1",
-            "Port": self.port,
-            "User": getpass.getuser(),
-            "IdentityFile": self.folder / "client_key",
-            "IdentitiesOnly": "yes",
-            "UserKnownHostsFile": self.known_hosts,
-            **more,
-        }
-        return f"Host {alias}\n" + "".join(f"    {k} {v}\n" for k, v in lines.items())
+        return host_block(alias, self.port, getpass.getuser(), self.folder, **more)

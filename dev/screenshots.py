@@ -4,8 +4,6 @@ python -m dev.screenshots                        of results/reference, into docs
 python -m dev.screenshots results -o /tmp/look   of other results, or into another folder
 """
 
-import argparse
-import base64
 import io
 import shutil
 import sys
@@ -14,7 +12,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from common.errors import OPENCL_FAILURE, UsageError
+from common import programs
+from common.arguments import Parser
+from common.errors import PASSED, UsageError
 from dev.browser import browser, open_page
 from report import __main__ as program
 
@@ -31,27 +31,23 @@ SHOTS = (
 )
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(prog="dev.screenshots", description=__doc__.splitlines()[0])
+def main(argv):
+    parser = Parser("dev.screenshots", __doc__, None)
     parser.add_argument("results", nargs="*", type=Path, help="default: results/reference")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
     args = parser.parse_args(argv)
     results = {which: args.results or sorted((ROOT / "results" / "reference").glob(which))
                for which in (RUNS, RECORDS)}
     if not all(results.values()):
-        parser.error("there is nothing in results/reference: name results")
-    try:
-        args.output.mkdir(parents=True, exist_ok=True)
-        for name, width, height, dark, top, which in SHOTS:
-            with tempfile.TemporaryDirectory() as folder:
-                picture = take(report(folder, *results[which]), width, height, dark, top)
-            picture.save(args.output / f"{name}.png", "PNG", optimize=True)
-        for path in results[RECORDS]:
-            draw_kernels(path, args.output)
-    except UsageError as error:
-        print(f"dev.screenshots: error: {error}", file=sys.stderr)
-        return OPENCL_FAILURE
-    return 0
+        raise UsageError("there is nothing in results/reference: name results")
+    args.output.mkdir(parents=True, exist_ok=True)
+    for name, width, height, dark, top, which in SHOTS:
+        with tempfile.TemporaryDirectory() as folder:
+            picture = take(report(folder, *results[which]), width, height, dark, top)
+        picture.save(args.output / f"{name}.png", "PNG", optimize=True)
+    for path in results[RECORDS]:
+        draw_kernels(path, args.output)
+    return PASSED
 
 
 def report(folder, *args):
@@ -77,10 +73,10 @@ def take(page, width, height, dark, top):
         open_page(driver, page)
         if top != "main":
             driver.execute_script("document.querySelector(arguments[0])?.scrollIntoView()", top)
-        shot = driver.execute_cdp_cmd("Page.captureScreenshot", {})
-    picture = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+        shot = io.BytesIO(driver.get_screenshot_as_png())
+    picture = Image.open(shot).convert("RGB")
     return picture.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(programs.run("dev.screenshots", main, sys.argv[1:]))

@@ -16,21 +16,21 @@ if ROOT not in sys.path:
 
 from common import stopping
 
-STOPPED = "report: error: stopped, nothing was written"
+STOPPED = "stopped, nothing was written"
 if __name__ == "__main__":
-    stopping.end_at_once(STOPPED)  # before all that takes long to import
+    stopping.end_at_once(f"report: error: {STOPPED}")  # before all that takes long to import
 
 import gc
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from common import programs
 from common.arguments import Parser
-from common.errors import OPENCL_FAILURE as BROKEN
-from common.errors import WRONG_RESULT, WRONG_USAGE, UsageError
-from common.text import one_line, open_streams, printable
+from common.errors import PASSED, WRONG_RESULT, UsageError
+from common.text import printable
 from report import archive, compare, disk
 from report.reading import collect
 from report.replay import shown
@@ -62,47 +62,20 @@ def main(argv=None, loaded=lambda: None):
 
     Matplotlib, which takes longest, is imported only where a page is made.
     """
-    open_streams()
-    try:
-        args = options().parse_args(argv)
-        if args.fail_on_regression and not args.baseline:
-            raise UsageError("--fail-on-regression needs --baseline DIR")
-        if args.rights and not args.export:
-            raise UsageError("--rights needs --export FILE")
-        if not args.export:
-            from report import page, timeline  # noqa: F401
-        loaded()
-        status = export(args) if args.export else make(args)
-        sys.stdout.flush()
-        return status
-    except ImportError as missing:
-        return fail(BROKEN, f"{missing}: `make run` installs what it needs")
-    except KeyboardInterrupt as stop:
-        print(STOPPED, file=sys.stderr)
-        return getattr(stop, "exit_status", 130)
-    except UsageError as error:
-        return fail(WRONG_USAGE, error)
-    except OSError as error:
-        if error.filename:
-            return fail(WRONG_USAGE, f"{error.filename}: {error.strerror}")
-        with suppress(OSError, ValueError):  # let all that is still to be printed go nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # nobody reads on
-            return WRONG_USAGE
-        return fail(WRONG_USAGE, f"cannot print: {error.strerror}")
-    except MemoryError:
-        return fail(BROKEN, "not enough memory: name fewer results")
-    except Exception as error:
-        if "--debug" in (argv or sys.argv):
-            raise
-        what = f"unforeseen {type(error).__name__}: {one_line(error)}"
-        return fail(BROKEN, f"{what} (--debug shows where)")
+    argv = sys.argv[1:] if argv is None else argv
+    return programs.run("report", partial(_carry_out, loaded), argv, STOPPED)
 
 
-def fail(status, error):
-    """Say in one line what is wrong; return the exit status."""
-    say(f"report: error: {one_line(error)}", sys.stderr)
-    return status
+def _carry_out(loaded, argv):
+    args = options().parse_args(argv)
+    if args.fail_on_regression and not args.baseline:
+        raise UsageError("--fail-on-regression needs --baseline DIR")
+    if args.rights and not args.export:
+        raise UsageError("--rights needs --export FILE")
+    if not args.export:
+        from report import page, timeline  # noqa: F401
+    loaded()
+    return export(args) if args.export else make(args)
 
 
 def say(line, stream=None):
@@ -112,7 +85,7 @@ def say(line, stream=None):
 
 def make(args):
     """Write the page; return the exit status."""
-    from report import page, selection, sustained, timeline
+    from report import page, selection, timeline
 
     paths = args.results or [ROOT / "results"]
     if not args.results and not paths[0].is_dir():
@@ -127,7 +100,7 @@ def make(args):
         notices = [line for each in read for line in each.notices]
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
         timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
-        timelines += sustained.plots(read[0].sustained)
+        timelines += timeline.long_runs(read[0].sustained)
         stream = page.stream(
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
@@ -143,7 +116,7 @@ def make(args):
     boards, size = len({point.board for point in points}), output.stat().st_size / 1024**2
     counts = f"{read[0].records} records, {len(points)} points, boards: {boards}"
     say(f"{shown(output)}: {counts}, {size:.1f} MiB")
-    return tell(comparisons, args) if args.baseline else 0
+    return tell(comparisons, args) if args.baseline else PASSED
 
 
 def tell(comparisons, args):
@@ -154,7 +127,7 @@ def tell(comparisons, args):
     for each in comparisons:
         if each.verdict == "worse":
             say(f"worse: {compare.line(each)}")
-    return WRONG_RESULT if args.fail_on_regression and counts["worse"] else 0
+    return WRONG_RESULT if args.fail_on_regression and counts["worse"] else PASSED
 
 
 def write_figures(plots, folder):
@@ -182,11 +155,11 @@ def export(args):
     say("Check it before you share it: it names the machine and its drivers, and has all output of "
         "the samples. Your paths stay in options, parameters, logs and the board's env. It omits "
         "only the holder of the board and the folder of the checkout.")
-    return 0
+    return PASSED
 
 
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
-    status = main(loaded=lambda: stopping.stop_in_order(STOPPED))
-    stopping.end_at_once(STOPPED)
+    status = main(loaded=lambda: stopping.stop_in_order(f"report: error: {STOPPED}"))
+    stopping.end_at_once(f"report: error: {STOPPED}")
     sys.exit(status)

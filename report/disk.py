@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from common import files, record
-from common.errors import UsageError
 from common.text import printable
 
 LONGEST_LINE = 16 * 1024**2  # characters of a record: a hundred thousand launches
@@ -24,7 +23,7 @@ def whole(path):
 
     Raises UsageError where it cannot be written, or something else than a file is there.
     """
-    try:
+    with files.writing(f"cannot write {printable(str(path))}"):
         # A file would take the place of a folder, or of what stands for a device.
         if path.exists() and not path.is_file():
             raise OSError(None, "something else than a file is there")
@@ -33,5 +32,3 @@ def whole(path):
             unfinished = Path(folder, "whole")
             yield unfinished
             unfinished.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {printable(str(path))}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from textwrap import fill
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from common.text import figures, printable
 
@@ -130,14 +130,14 @@ def powers_of_2(axis, values):
         if not ticks or value < ticks[-1] / 1.35:
             ticks.append(value)
     axis.set_ticks(ticks)
-    axis.set_major_formatter(FuncFormatter(lambda value, _: figures(value)))
+    axis.set_major_formatter(lambda value, _: figures(value))
     axis.set_minor_locator(NullLocator())
 
 
 def plain_numbers(axes):
     """Write the numbers of logarithmic axes as they are: 0.1, 1, 10."""
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
 
 

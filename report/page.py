@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from common.stats import grouped
 from common.text import figures
-from report import compare, draw, machines, overview, rows
+from report import compare, draw, overview, rows
 from report.points import SEVERITY
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -32,10 +32,8 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
     style, script = map(_source, ("style.css", "table.js"))
     problems, count = overview.problems(points)
     verdicts = Counter(each.verdict for each in comparisons or ())
-    devices = {point.board: {} for point in points}
-    for point in points:
-        if point.device:
-            devices[point.board][point.device_name] = None
+    devices = {board: dict.fromkeys(p.device_name for p in own if p.device)
+               for board, own in grouped(points, lambda p: p.board).items()}
     tiles = _tiles(points, records, len(devices))
     if comparisons is not None:
         worse = verdicts["worse"]
@@ -50,7 +48,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),
-        machines=machines.machines(points)[:MOST_MACHINES], archives=archives,
+        machines=overview.machines(points)[:MOST_MACHINES], archives=archives,
         builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
     )
 

@@ -24,7 +24,8 @@ def command(point):
         where = f"{shown(point.source.path)}:{point.line}"
         return f"python -m tools replay {shlex.quote(where)}" if where.isprintable() else None
     argv = point.argv
-    if (run is None or run.origin) and not manifest.only_chooses(point.sample, as_asked(argv[1:])):
+    more = manifest.more_than_choice(point.sample, as_asked(argv[1:]))
+    if (run is None or run.origin) and more is not None:
         return None  # of others: it may write, or name a file
     words = arguments(point.sample, argv)
     if words is None or run is None or run.origin or run.board == "local":

@@ -58,8 +58,7 @@ class Stub:
 
     def point(self, *options):
         """Run a point into the journal."""
-        point = points.Point(tuple(map(str, options)), "0" * 32, "a point")
-        ((_, result),) = engine.run(manifest.read("stub"), [point], 60)
+        result = engine.run(manifest.read("stub"), points.Point(tuple(map(str, options))), 60)
         for item in result.records:
             record.append(self.journal, item)
 

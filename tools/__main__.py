@@ -9,27 +9,13 @@ Each has a --help of its own. Options after -- are passed to the sample.
 """
 
 import importlib
-import os
 import signal
 import sys
-import traceback
 
-from common.errors import (
-    INTERRUPTED,
-    OPENCL_FAILURE,
-    PASSED,
-    STOPPED,
-    WRONG_USAGE,
-    SampleError,
-    UsageError,
-)
-from common.text import one_line
+from common import programs, stopping
+from common.errors import PASSED, UsageError
 
 COMMANDS = ("tune", "replay", "inspect", "check")
-
-
-class _Stopped(BaseException):
-    """SIGTERM or SIGHUP came."""
 
 
 def main(argv):
@@ -47,36 +33,10 @@ def main(argv):
 
 def run(argv):
     """Run main(); whatever stops it becomes one line and an exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, _stop)
-    try:
-        status = main(argv)
-        sys.stdout.flush()
-        return status
-    except SampleError as error:
-        return _fail(error.exit_status, str(error))
-    except KeyboardInterrupt:
-        return _fail(INTERRUPTED, "interrupted")
-    except _Stopped:
-        return _fail(STOPPED, "stopped")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on
-        return WRONG_USAGE
-    except Exception as error:
-        if "--debug" in argv:
-            traceback.print_exc()
-        what = f"unforeseen {type(error).__name__}: {error} (--debug shows where)"
-        return _fail(OPENCL_FAILURE, what)
-
-
-def _stop(*_):
-    raise _Stopped
-
-
-def _fail(status, reason):
-    print(f"tools: error: {one_line(reason)}", file=sys.stderr, flush=True)
-    return status
+    stopping.stop_in_order("tools: error: stopped")
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    return programs.run("tools", main, argv)
 
 
 if __name__ == "__main__":

@@ -74,19 +74,22 @@ def main(argv, starter=None):
         oclgrind = args.guards == "oclgrind"
         watch = Oclgrind(folder, args.define) if oclgrind else guard_pages(found, args.guards)
         run = starter(folder) if starter else child.run
-        plan = list(_plan(found, line, watch, args.limit, run))
+        plan = _plan(found, line, watch, args.limit, run)
         width = max(len(point.label) for point in plan)
         outcomes = Counter()
-        workers = min(os.cpu_count() or 1, len(plan))
-        for point, result in engine.run(found, plan, args.limit, watch.env, workers, run):
-            problems = {text: (kind, count) for text, (kind, count) in watch.found(point).items()
-                        if kind not in found.tools.ignored}
-            outcome = result.state.ended if result.state.ended != "passed" else "clean"
-            outcome = "failed" if problems else outcome
-            outcomes[outcome] += 1
-            print(f"{point.label:<{width}}  {_said(problems, result)}", flush=True)
-            for text in list(problems)[:_MOST_SHOWN]:
-                print(f"    {printable(text)}", flush=True)
+
+        def one(point):
+            return engine.run(found, point, args.limit, watch.env(point), run)
+
+        with child.pool(os.cpu_count()) as pool:
+            for point, result in zip(plan, pool.map(one, plan)):
+                problems = {text: each for text, each in watch.found(point).items()
+                            if each[0] not in found.tools.ignored}
+                state = result.state.ended
+                outcomes["failed" if problems else "clean" if state == "passed" else state] += 1
+                print(f"{point.label:<{width}}  {_said(problems, result)}", flush=True)
+                for text in list(problems)[:_MOST_SHOWN]:
+                    print(f"    {printable(text)}", flush=True)
     print(", ".join(f"{n} {name}" for name, n in outcomes.items()))
     wrong = {"failed", "error", "refused"} & set(outcomes)
     return WRONG_RESULT if wrong or not outcomes["clean"] else PASSED
@@ -105,19 +108,17 @@ def _said(problems, result):
 
 
 def _plan(found, line, watch, limit_s, run):
-    """Yield the points: the axes, small options, and small parameters of kernels that have some."""
-    axes = command.all_axes(found, line)
-    given = {word.partition("=")[0] for word in line.options} | set(axes)
-    small = () if set(found.tools.small) & given else found.tools.small
-    asked = *small, *line.options, "--describe"
-    described = child.described(found.name, run(found.name, asked, limit_s, watch.drivers))
-    for number in range(points.size(axes)):
-        words = points.words(points.pair(axes, number))
-        fixed = (*small, *line.options, *words)
-        sizes = small_parameters(described, words, {word.partition("=")[0] for word in fixed})
+    """Return the points: the axes, small options, and small parameters of kernels that have some.
+    """
+    fixed, every = command.plan(found, line)
+    done = run(found.name, (*fixed, "--describe"), limit_s, watch.drivers)
+    described, plan = child.described(found.name, done), []
+    for number, words in enumerate(every):
+        sizes = small_parameters(described, words, points.named((*fixed, *words)))
         label = " ".join((*words, *sizes)) or "default"
-        options = (*fixed, *sizes, "--check-only", *watch.options(number))
-        yield points.Point(options, f"{number:032x}", label)
+        asked = (*fixed, *words, *sizes, "--check-only", *watch.options(number))
+        plan.append(points.Point(asked, f"{number:032x}", label))
+    return plan
 
 
 def small_parameters(described, words, given):

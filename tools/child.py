@@ -17,14 +17,8 @@ from common.errors import UNSUPPORTED, WRONG_USAGE, OpenCLFailure, Unsupported, 
 from common.text import printable, signal_name
 
 _TAIL = 65536  # bytes of what a sample says on stderr
-_KILL_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
-# Then the kernel ends a point whose tool was killed: it would take the time of another.
-_START = f"""\
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl({_KILL_WITH_PARENT}, signal.SIGKILL)
-if os.getppid() != int(sys.argv[1]): sys.exit("the parent is gone")
-os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
-"""
+# The kernel ends a point whose tool was killed: it would take the time of another.
+_ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 _PATIENT = ("OPENCL_SAMPLES_PROBE_SECONDS=300", "python3")  # a driver's start is emulated, too
 _running, _lock = set(), Lock()
 
@@ -63,7 +57,7 @@ def run(sample, options, limit_s, env=None, board=None):
     with kind() as saved, tempfile.TemporaryFile() as said:
         json = f"/dev/fd/{saved.fileno()}"
         asked = on_board(saved.name) if board else json
-        command = [sys.executable, "-S", "-c", _START, str(os.getpid()), *script, *options]
+        command = [*_ENDS_WITH_PARENT, sys.executable, *script, *options]
         started = time.monotonic()
         with _lock:  # no fork of another thread may keep the files open
             process = subprocess.Popen(

@@ -1,14 +1,17 @@
 """The command lines of tools: their own options, axes with values, the sample's after --."""
 
 import argparse
+import re
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from common import constraints, manifest
 from common.arguments import Parser, positive
 from common.errors import UsageError
+from tools import points
 
-_FILES = ("--json", "--output", "--keep", "--describe", "--list")  # a tool gives, or reads, these
+# A tool, or a sweep, gives or reads these.
+REFUSED = {"--json", "--output", "--keep", "--describe", "--list"}
 
 
 class Line(NamedTuple):
@@ -50,7 +53,7 @@ def parse(result, argv):
     at = argv.index("--") if "--" in argv else len(argv)
     own, options = list(argv[:at]), tuple(argv[at + 1 :])
     for word in options:
-        if word.partition("=")[0] in _FILES:
+        if word.partition("=")[0] in REFUSED:
             raise UsageError(f"{word} cannot be used after --: the tool sets it")
     words, axes = [], {}
     while own:
@@ -75,10 +78,26 @@ def all_axes(found, line):
     Raises UsageError where an option is given twice.
     """
     own = dict(line.axes)
-    given = {word.partition("=")[0] for word in line.options}
+    given = points.named(line.options)
     if twice := [name for name in own if name in given]:
         raise UsageError(f"{twice[0]} is given twice: as an axis and after --")
     return {**{n: v for n, v in found.tools.axes if n not in given}, **own}
+
+
+def plan(found, line):
+    """Return (options of every point, the words of each combination of the axes) of a Line.
+
+    Sizes are small ones of the sample's Manifest unless the Line has others.
+    """
+    axes = all_axes(found, line)
+    given = points.named(line.options) | set(axes)
+    small = () if given & set(found.tools.small) else found.tools.small
+    return (*small, *line.options), list(points.combinations(axes))
+
+
+def file_name(label):
+    """Return the name of a folder for a point."""
+    return re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point"
 
 
 def described_space(kernel, described):

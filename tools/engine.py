@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple
 
 from common.errors import OPENCL_FAILURE, PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE
@@ -21,6 +22,12 @@ class State(NamedTuple):
     ended: str
     metric: float | None
     late_s: float | None
+
+    @classmethod
+    def of(cls, point):
+        """Return that of the table params.point in the last record of a point."""
+        late = point["limit_s"] if point["exit_status"] is None else None
+        return cls(intern(point["ended"]), point["metric"], late)  # there may be a million
 
     def settled(self, limit_s):
         """Tell whether the point need not run again: more time may help one that had too little."""
@@ -46,20 +53,13 @@ class Result:
         return max((item.status for item in self.records), key=ENDS.index, default=None)
 
 
-def run(manifest, points, limit_s, env=None, workers=1, run=child.run):
-    """Run the points; yield (Point, Result) for each, in order.
+def run(manifest, point, limit_s, env=None, run=child.run):
+    """Run a point, at most `limit_s` seconds; return the Result.
 
-    `limit_s` is the time limit of each. `env` is called with a point, and returns variables of its
-    process. With several `workers` as many points run at a time: not where times are taken. `run`
-    does so elsewhere, as child.run().
+    `env` are variables of its process. `run` runs it elsewhere, as child.run().
     """
-
-    def one(point):
-        done = run(manifest.name, point.options, limit_s, env and env(point))
-        return point, result(manifest, point, done, limit_s)
-
-    with child.pool(workers) as pool:
-        yield from pool.map(one, points)
+    done = run(manifest.name, point.options, limit_s, env)
+    return result(manifest, point, done, limit_s)
 
 
 def result(manifest, point, done, limit_s):
@@ -79,8 +79,7 @@ def result(manifest, point, done, limit_s):
     for item in records[:-1]:
         item.params["point"] = {"options": table["options"], "of": point.key}
     records[-1].params["point"] = table
-    late = float(limit_s) if done.status is None else None
-    made.state = State(ended, table["metric"], late)
+    made.state = State.of(table)
     return made
 
 

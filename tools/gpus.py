@@ -4,7 +4,6 @@ Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 """
 
 import os
-import re
 import shutil
 import tempfile
 import tomllib
@@ -45,21 +44,20 @@ def inspect(line, found, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
     require(line.args.gpu)
     axes = dict(line.axes)
-    given = {word.partition("=")[0] for word in line.options}
-    whole = () if {*found.tools.all} & {*given, *axes} else found.tools.all
+    given = points.named(line.options) | set(axes)
+    whole = () if given & set(found.tools.all) else found.tools.all
     if not (axes or whole):
         axes = command.all_axes(found, line)
-    plan = [(gpu, points.words(points.pair(axes, number)))
-            for gpu in line.args.gpu for number in range(points.size(axes))]
+    plan = [(gpu, words) for gpu in line.args.gpu for words in points.combinations(axes)]
     summary, rows, notes, listings = engine.Summary(found), [], [], []
     with Progress(len(plan)) as progress:
         for gpu, words in plan:
             label = " ".join((gpu, *words))
-            files = folder / re.sub(r"[^A-Za-z0-9.,]+", "-", label)[:100]
+            files = folder / command.file_name(label)
             chosen = (*whole, *line.options, *words)
             result, costs = build(found, gpu, chosen, line.args.limit, files)
             progress.step(f"{label}: {engine.line(found, result)}")
-            summary.add(points.Point(chosen, "", label), result.state)
+            summary.add(points.Point(chosen, label=label), result.state)
             rows += [_row(_label(item, axes), gpu, item, cost) for item, cost in costs]
             if costs and not any(item.metrics.get("compiler") for item, _ in costs):
                 notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
@@ -69,26 +67,26 @@ def inspect(line, found, folder):
             listings += sorted(files.glob("*.isa")) if line.args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
-    print(_TITLE, *table.lines(_HEAD, sorted(rows, key=lambda row: row[0])), sep="\n")
+    _show(sorted(rows, key=lambda row: row[0]))
     notes.append(f"{summary.lines()[0]}; files in {folder}")
     print(*map(printable, dict.fromkeys(notes)), sep="\n")
     return summary.status()
 
 
-def search(found, gpu, plan, limit_s):
-    """Build each Point for a GPU; return [(Point, Record, Cost)], the cheapest first, and a table.
+def compare(found, gpu, plan, limit_s):
+    """Build each Point for a GPU; return [(Point, Record, Cost)], the cheapest first, and print it.
 
     The cheapest spills nothing, and takes the fewest cycles for a multiply-add. Of equal ones it
     leaves room for the most threads, then takes the fewest instructions.
     """
     built = []
+
+    def one(point):
+        return build(found, gpu, point.options, limit_s, Path(folder, point.key))
+
     # The emulated compiler keeps one core busy.
     with (tempfile.TemporaryDirectory() as folder, Progress(len(plan)) as progress,
           child.pool(os.cpu_count()) as pool):
-
-        def one(point):
-            return build(found, gpu, point.options, limit_s, Path(folder, point.key))
-
         for point, (result, costs) in zip(plan, pool.map(one, plan)):
             progress.step(f"{point.label}: {engine.line(found, result)}")
             built += [(point, item, cost) for item, cost in costs if cost]
@@ -99,8 +97,12 @@ def search(found, gpu, plan, limit_s):
                 cost.instructions)
 
     built.sort(key=order)
-    rows = [_row(point.label, gpu, item, cost) for point, item, cost in built]
-    return built, [*_TITLE.splitlines(), *table.lines(_HEAD, rows)]
+    _show([_row(point.label, gpu, item, cost) for point, item, cost in built])
+    return built
+
+
+def _show(rows):
+    print(_TITLE, *table.lines(_HEAD, rows), sep="\n")
 
 
 def spilled(figures):
@@ -116,8 +118,8 @@ def build(found, gpu, chosen, limit_s, folder):
     """
     with child.shared_folder() as shared:
         keep = ("--keep", child.on_board(shared))
-        point = points.Point((*options(gpu), *chosen, *keep), "0" * 32, gpu)
-        ((_, result),) = engine.run(found, [point], limit_s, run=partial(child.run, board=gpu))
+        point = points.Point((*options(gpu), *chosen, *keep))
+        result = engine.run(found, point, limit_s, run=partial(child.run, board=gpu))
         built = [item for item in result.records if item.status == "built"]
         if built:  # what a run before left stays where this one leaves nothing
             shutil.rmtree(folder, ignore_errors=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from common import manifest, table
 from common.errors import UsageError
+from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
 from tools.progress import Progress
@@ -72,33 +73,24 @@ def main(argv, starter=None):
     if args.listing and not args.gpu:
         raise UsageError("--listing prints the disassembly for the GPUs of --gpu: name one")
     folder = args.folder or Path(f"{found.name}-inspect")
-    try:
+    with writing(f"cannot write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
     if args.gpu:
         return gpus.inspect(line, found, folder)
-    axes = command.all_axes(found, line)
-    given = {word.partition("=")[0] for word in line.options} | set(axes)
-    small = () if set(found.tools.small) & given else found.tools.small
-    plan, kernels = [], {}
-    for number in range(points.size(axes)):
-        words = points.words(points.pair(axes, number))
-        label = " ".join(words) or "default"
-        keep = folder / (re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point")
-        plan.append((points.Point((*small, *line.options, *words), "0" * 32, label), keep))
-    summary = engine.Summary(found)
-    with Progress(len(plan)) as progress:
-        for point, keep in plan:
+    fixed, every = command.plan(found, line)
+    summary, kernels = engine.Summary(found), {}
+    with Progress(len(every)) as progress:
+        for words in every:
+            label = " ".join(words) or "default"
+            keep = folder / command.file_name(label)
             shutil.rmtree(keep, ignore_errors=True)
             with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
                 cache, kept = Path(made, "pocl"), Path(made, "kept")
-                asked = point._replace(
-                    options=(*point.options, "--check-only", "--keep", str(kept)))
+                asked = (*fixed, *words, "--check-only", "--keep", str(kept))
+                point = points.Point(asked, label=label)
                 run = starter(made) if starter else child.run
-                ((_, result),) = engine.run(
-                    found, [asked], args.limit, environment(cache), run=run)
-                progress.step(f"{point.label}: {engine.line(found, result)}")
+                result = engine.run(found, point, args.limit, environment(cache), run)
+                progress.step(f"{label}: {engine.line(found, result)}")
                 summary.add(point, result.state)
                 if kept.exists():
                     shutil.copytree(kept, keep)
@@ -109,8 +101,8 @@ def main(argv, starter=None):
 
 
 def environment(cache):
-    """Return what makes drivers compile anew and keep it, as a function of a point."""
-    return lambda _point: {
+    """Return the variables that make drivers compile anew and keep it."""
+    return {
         "POCL_CACHE_DIR": str(cache), "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES": "1",
         "CUDA_CACHE_DISABLE": "1",  # NVIDIA's: a program from its cache has no log
     }
@@ -126,8 +118,9 @@ def look(folder, cache, kernels):
         file = Path(about["file"])
         if file.parts[0] == "common":
             continue  # of a probe, or of a measurement of the device
+        log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
         for name, numbers in about["kernels"].items():
-            one = Kernel({**numbers, **nvidia_log(path.with_suffix(".log"), name)})
+            one = Kernel({**numbers, **nvidia_log(log, name)})
             base = path.with_name(f"{path.stem}-{name}")
             (_pocl if about["platform"] == _POCL else _binary)(one, path, base, cache, name)
             key = file.stem, name, json.dumps(about["defines"], sort_keys=True)
@@ -135,19 +128,24 @@ def look(folder, cache, kernels):
                 kernels[key] = one
 
 
-def nvidia_log(log, kernel):
-    """Return what the log of -cl-nv-verbose, a path or a text, says of a kernel: registers, and
-    bytes that were spilled."""
-    text = log if isinstance(log, str) else log.read_text(encoding="utf-8", errors="replace")
+def nvidia_log(text, kernel):
+    """Return what the log of -cl-nv-verbose says of a kernel: registers, and spilled bytes."""
     part = re.split(rf"(?:Compiling entry function|Function properties for) '?{kernel}\b", text)
-    numbers = {"registers": None, "spills": None}
-    if len(part) > 1:
-        mine = re.split(r"Compiling entry function", "".join(part[1:]))[0]
-        if used := re.search(r"Used (\d+) registers", mine):
-            numbers["registers"] = int(used[1])
-        spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", mine)
-        numbers["spills"] = sum(map(int, spilled)) if spilled else None
-    return numbers
+    mine = "".join(part[1:]).partition("Compiling entry function")[0]
+    used = re.search(r"Used (\d+) registers", mine)
+    spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", mine)
+    return {"registers": int(used[1]) if used else None,
+            "spills": sum(map(int, spilled)) if spilled else None}
+
+
+def _keep(one, kind, path, listing, count):
+    """Keep a listing, as of _output(), and count its instructions; or note why there is none."""
+    text, why = listing
+    if text:
+        path.write_text(text, encoding="utf-8")
+        one.counts[kind] = count(text)
+    else:
+        one.lacking.append(f"no {kind}: {why}")
 
 
 def _pocl(one, path, base, cache, kernel):
@@ -160,23 +158,19 @@ def _pocl(one, path, base, cache, kernel):
         one.lacking.append("PoCL has left no compiled kernel")
         return
     one.launched = code[0].parent.name != _ANY_SIZE
-    for bitcode, suffix in ((front, ".ll"), (code[0].parent / "parallel.bc", ".work_group.ll")):
-        text, why = _output(*((name, "-o", "-", bitcode) for name in _LLVM_DIS))
-        if text:
-            Path(f"{base}{suffix}").write_text(text, encoding="utf-8")
-        elif suffix == ".ll":
-            one.lacking.append(f"no LLVM IR: {why}")
-        if text and suffix == ".ll":
-            one.counts["LLVM IR"] = listings.llvm_ir(text, kernel)
+
+    def ir(bitcode):
+        return _output(*((name, "-o", "-", bitcode) for name in _LLVM_DIS))
+
+    _keep(one, "LLVM IR", Path(f"{base}.ll"), ir(front), lambda t: listings.llvm_ir(t, kernel))
+    if loops := ir(code[0].parent / "parallel.bc")[0]:
+        Path(f"{base}.work_group.ll").write_text(loops, encoding="utf-8")
     # The binutils know this machine's instructions only; LLVM's know those of a board as well.
-    text, why = _output(*((name, "-d", "--no-show-raw-insn", code[0])
-                          for name in ("objdump", *_LLVM_OBJDUMP)))
-    if text:
-        Path(f"{base}.s").write_text(text, encoding="utf-8")
-        names = (f"_pocl_kernel_{kernel}_workgroup", f"_pocl_kernel_{kernel}")
-        one.counts[listings.ASSEMBLY] = listings.assembly(text, names)
-    else:
-        one.lacking.append(f"no assembly: {why}")
+    disassembly = _output(*((name, "-d", "--no-show-raw-insn", code[0])
+                            for name in ("objdump", *_LLVM_OBJDUMP)))
+    names = (f"_pocl_kernel_{kernel}_workgroup", f"_pocl_kernel_{kernel}")
+    _keep(one, listings.ASSEMBLY, Path(f"{base}.s"), disassembly,
+          lambda t: listings.assembly(t, names))
 
 
 def _binary(one, path, base, _cache, kernel):
@@ -190,14 +184,10 @@ def _binary(one, path, base, _cache, kernel):
     ptx, cubin = path.with_suffix(".ptx"), path.with_suffix(".cubin")
     ptx.write_text(text, encoding="utf-8")
     target = re.search(r"\.target (\w+)", text)
-    text, why = _output(("ptxas", "-arch", target[1] if target else "", "-o", cubin, ptx))
-    if why is None:
-        text, why = _output(("nvdisasm", "-c", cubin), ("cuobjdump", "-sass", cubin))
-    if text:
-        path.with_suffix(".sass").write_text(text, encoding="utf-8")
-        one.counts["SASS"] = listings.sass(text, kernel)
-    else:
-        one.lacking.append(f"no SASS: {why}")
+    sass = _output(("ptxas", "-arch", target[1] if target else "", "-o", cubin, ptx))
+    if sass[1] is None:
+        sass = _output(("nvdisasm", "-c", cubin), ("cuobjdump", "-sass", cubin))
+    _keep(one, "SASS", path.with_suffix(".sass"), sass, lambda t: listings.sass(t, kernel))
 
 
 def _output(*commands):

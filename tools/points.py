@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from math import prod
+from itertools import product
 from typing import NamedTuple
 
 # The shared options that choose the device: another one makes another point.
@@ -17,43 +17,40 @@ class Point(NamedTuple):
     """The options of one run of a sample. `key` is equal for equal points, `label` for a person."""
 
     options: tuple
-    key: str
-    label: str
+    key: str = "0" * 32
+    label: str = ""
 
 
-class Identity:
-    """What the points of one sample, code and device have in common."""
+def identity(sample, described):
+    """Return a text of what the points of one sample, code and device have in common.
 
-    def __init__(self, sample, described):
-        """Take the record of --describe."""
-        about = {name: described.device.get(name) for name in RAN_ON}
-        text = json.dumps([sample, described.code, about], sort_keys=True)
-        self._common = hashlib.blake2b(text.encode(), digest_size=16)
-
-    def point(self, options, label=None):
-        """Return the Point of these options."""
-        digest = self._common.copy()
-        digest.update("\0".join(options).encode(errors="surrogateescape"))
-        return Point(tuple(options), digest.hexdigest(), label or " ".join(options))
+    `described` is the record of --describe.
+    """
+    about = {name: described.device.get(name) for name in RAN_ON}
+    return json.dumps([sample, described.code, about], sort_keys=True)
 
 
-def size(axes):
-    """Return how many combinations of the axes, values by option, there are."""
-    return prod(len(values) for values in axes.values())
+def point(common, options, label=None):
+    """Return the Point of these options, where `common` is an identity()."""
+    text = common + "\0".join(options)
+    digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16)
+    return Point(tuple(options), digest.hexdigest(), label or " ".join(options))
 
 
-def pair(axes, index):
-    """Return the ((option, value), ...) of a combination. The last axis changes fastest."""
-    found = []
-    for option, values in reversed(axes.items()):
-        index, at = divmod(index, len(values))
-        found.append((option, values[at]))
-    return found[::-1]
+def combinations(axes):
+    """Yield the words of each combination of axes, values by option. The last changes fastest."""
+    for values in product(*axes.values()):
+        yield words(zip(axes, values))
 
 
-def words(pair):
-    """Return the words of ((option, value), ...). Its value may begin with a hyphen."""
-    return [word for option, value in pair
+def named(words):
+    """Return the names of the options in a command line."""
+    return {word.partition("=")[0] for word in words}
+
+
+def words(pairs):
+    """Return the words of ((option, value), ...). A value may begin with a hyphen."""
+    return [word for option, value in pairs
             for word in ([f"{option}={value}"] if value.startswith("-") and option[:2] == "--"
                          else [option, value])]
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from common import files, manifest, record
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
+from common.files import writing
 from common.record import GOOD
 from common.stats import rate, spread
 from common.text import figures, printable
@@ -203,8 +204,6 @@ def _kind(reason):
 
 
 def _write(path, records):
-    try:
+    with writing(f"cannot write to {path}"):
         for item in records:
             record.append(path, item)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}: {error.strerror}") from error

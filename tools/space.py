@@ -45,7 +45,7 @@ class Space:
     def __init__(self, experiment, described):
         """Take the record of --describe. Raises UsageError where nothing can be run."""
         self.experiment, self.described = experiment, described
-        self._identity = points.Identity(experiment.found.name, described)
+        self._common = points.identity(experiment.found.name, described)
         self.fixed, self._flags = {}, {}
         axes = {name: _numbers(values) for name, values in experiment.axes.items()}
         self.kernel = None
@@ -127,20 +127,22 @@ class Space:
                  for name, value in zip(self.names, candidate)]
         words = points.words(pairs)
         kernel = self.kernel["options"] if self.kernel else ()
-        return self._identity.point((*kernel, *self.experiment.options, *words), " ".join(words))
+        options = (*kernel, *self.experiment.options, *words)
+        return points.point(self._common, options, " ".join(words))
 
     def other(self, words):
         """Return the Point of other words before the options, such as what the sample chooses."""
-        return self._identity.point((*words, *self.experiment.options), " ".join(words))
+        return points.point(self._common, (*words, *self.experiment.options), " ".join(words))
 
     def again(self, point, number):
         """Return the Point of a further round: the same options, a key of its own."""
-        return point._replace(key=self._identity.point((*point.options, f"#{number}")).key)
+        key = points.point(self._common, (*point.options, f"#{number}")).key
+        return point._replace(key=key)
 
 
 def kind(experiment, described):
     """Return what is equal for equal code, device and driver, by a record of --describe."""
-    return points.Identity(experiment.found.name, described).point(()).key
+    return points.point(points.identity(experiment.found.name, described), ()).key
 
 
 def _numbers(values):

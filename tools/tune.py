@@ -55,8 +55,8 @@ def main(argv):
     plan = {space.point(candidate): candidate for candidate in (default, *rest)}
     name = space.kernel["name"]
     print(f"{name} for {args.gpu}: {len(plan)} combinations of its parameters", flush=True)
-    built, lines = gpus.search(found, args.gpu, list(plan), args.limit)
-    print(*lines, f"{len(built)} of {len(plan)} combinations can be compared", sep="\n")
+    built = gpus.compare(found, args.gpu, list(plan), args.limit)
+    print(f"{len(built)} of {len(plan)} combinations can be compared")
     if not built:
         raise OpenCLFailure(f"{name}: no combination has figures of the compiler")
     winner, item, _ = built[0]

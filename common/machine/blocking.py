@@ -11,6 +11,7 @@ from heapq import heapreplace
 from common.machine.caches import cache_bytes, speeds
 
 _VECTORS = (16, 8, 4, 2, 1)
+_FEW_BLOCKS = 2  # times the local memory that B takes, from which on panels are in global memory
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
@@ -23,17 +24,22 @@ _WORTH = 2**21  # floating-point operations that are worth waking another core f
 
 
 def blocks(given, problem, native, memory, cpu):
-    """Give WIDTH, MR, NR, KC and NC by name, those that are `given` among them, the fastest first.
+    """Give WIDTH, MR, NR, KC, NC and GLOBAL by name, those `given` among them, the fastest first.
 
     `native` is the device's own vector width in elements of a common.gemm.Problem, `memory` the
-    bytes of local memory; on a `cpu` panels take no more than a part of the L2. A tile has MR x NR
-    sums, 2 vectors in a row, and leaves a few of the vector registers free: of 32 where vectors
-    have 64 bytes (AVX-512) and on AArch64, else of 16. Where memory is little, panels (MR x KC of
+    bytes of local memory. On a `cpu` panels take a part of the L2, in GLOBAL memory if a large B
+    would need more local memory than there is. A tile has MR x NR sums, 2 vectors in a row, and
+    leaves a few of the vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on
+    AArch64, else of 16. Where memory is little, panels (MR x KC of
     A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
-    itemsize = problem.dtype.itemsize
+    itemsize, (_, N, K) = problem.dtype.itemsize, problem.size
+    outside = given.get("GLOBAL", 0)
     if cpu:
-        memory = min(memory, int(cache_bytes(2) * _PACKED))
+        panels = int(cache_bytes(2) * _PACKED)
+        large = memory < panels and N * K * itemsize > _FEW_BLOCKS * memory
+        outside = given.get("GLOBAL", int(large and problem.batch == 1))
+        memory = panels if outside else min(memory, panels)
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
         if cpu:
@@ -46,7 +52,7 @@ def blocks(given, problem, native, memory, cpu):
             room = memory // itemsize - MR * (KC + width)
             NC = given.get("NC", max(room // KC // NR, 1) * NR)
             if "KC" in given or 4 * NC >= KC or depth < 2 * width:
-                yield {"WIDTH": width, "MR": MR, "NR": NR, "KC": KC, "NC": NC}
+                yield {"WIDTH": width, "MR": MR, "NR": NR, "KC": KC, "NC": NC, "GLOBAL": outside}
             depth //= 2
 
 
@@ -58,7 +64,7 @@ def _small(problem, width):
     _, N, K = problem.size
     for rows, vectors in _SMALL:
         params = {"WIDTH": width, "MR": rows, "NR": vectors * width,
-                  "KC": -(-K // width) * width, "NC": N}
+                  "KC": -(-K // width) * width, "NC": N, "GLOBAL": 0}
         if _in_place(problem, params):
             yield params
 

@@ -19,7 +19,8 @@ def cache_bytes(level, cpus=CPUS):
     A cache that cores share counts in equal parts. Where cores differ, as big and little ones do,
     it is the least: work goes to any of them. `cpus` is the folder where Linux tells.
     """
-    told = [_of(level, cpus / f"cpu{core}" / "cache") for core in os.sched_getaffinity(0)]
+    told = (size // max(bin(sharing).count("1"), 1) for core in os.sched_getaffinity(0)
+            for found, size, sharing in _data(cpus / f"cpu{core}" / "cache") if found == level)
     return min(filter(None, told), default=_UNTOLD[level])
 
 
@@ -33,13 +34,6 @@ def speeds(cpus=CPUS):
     cores = sorted(os.sched_getaffinity(0))
     told = [whole(cpus / f"cpu{core}" / "cpu_capacity") for core in cores]
     return tuple(n / max(told) for n in told) if all(told) else (1.0,) * len(cores)
-
-
-def _of(level, caches):
-    for found, size, sharing in _data(caches):
-        if found == level:
-            return size // max(bin(sharing).count("1"), 1)
-    return None
 
 
 def all_bytes(cpus=CPUS):

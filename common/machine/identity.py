@@ -6,6 +6,7 @@ What is not there is left out.
 import hashlib
 import os
 import re
+from argparse import ArgumentTypeError
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -54,13 +55,13 @@ def cores():
 
 
 def parsed_cores(value):
-    """Return the set of cores that a text such as 0-3,6 names. Raises ValueError."""
+    """Return the set of cores that a text such as 0-3,6 names: an argparse type."""
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", value, re.ASCII):
-        raise ValueError(f"'{value}' is not a list of cores, such as 0-3,6")
+        raise ArgumentTypeError(f"'{value}' is not a list of cores, such as 0-3,6")
     pairs = [part.split("-") for part in value.split(",")]
     chosen = {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
     if not chosen or not chosen <= os.sched_getaffinity(0):
-        raise ValueError(f"'{value}': this machine has the cores {cores()}")
+        raise ArgumentTypeError(f"'{value}': this machine has the cores {cores()}")
     return chosen
 
 

@@ -32,25 +32,21 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
 
 def plan(clocks, kind, hz):
     """Return the Changes that hold the clocks, see pinned()."""
-    found = []
-    for clock in clocks:
-        found += _changes(clock, hz if clock.kind == kind else None)
-    return found
+    return [c for clock in clocks for c in _changes(clock, hz if clock.kind == kind else None)]
 
 
 def _changes(clock, hz):
-    changes = []
     known = (sysfs.text(clock.governors) or _GOVERNOR).split()
     governor = sysfs.text(clock.governor)
     if governor is not None and _GOVERNOR in known:
         # Restored behind the governor, which forgets it: restoring goes the other way round.
         speed = sysfs.whole(clock.set_speed) if governor == _BY_HAND else None
         if speed is not None:
-            changes.append(Change(clock.set_speed, None, str(speed)))
-        changes.append(Change(clock.governor, _GOVERNOR, governor))
+            yield Change(clock.set_speed, None, str(speed))
+        yield Change(clock.governor, _GOVERNOR, governor)
     least, most = sysfs.whole(clock.least), sysfs.whole(clock.most)
     if least is None or most is None:
-        return changes
+        return
     # Mali's old drivers show 0 or -1 for "no lock", and take 0 for it.
     least, most = max(least, 0), max(most, 0)
     there = clock.frequencies()
@@ -58,11 +54,10 @@ def _changes(clock, hz):
     # The minimum may never be above the maximum, on the way there and on the way back: first it
     # goes down to where it cannot be in the way.
     lowest = clock.in_files(there[0]) if there else "0"
-    changes.append(Change(clock.least, None, str(least)))
-    changes.append(Change(clock.least, lowest, None))
-    changes.append(Change(clock.most, wanted, str(most)))
-    changes.append(Change(clock.least, wanted, lowest))
-    return changes
+    yield Change(clock.least, None, str(least))
+    yield Change(clock.least, lowest, None)
+    yield Change(clock.most, wanted, str(most))
+    yield Change(clock.least, wanted, lowest)
 
 
 def _chosen(clock, hz, there):

@@ -9,7 +9,6 @@ no measurement. Nor is power at work that idle power also reaches: the ranges fr
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from common import stats
 from common.machine import sysfs
 from common.machine.settings import Change, by_helper, change, changed
+from common.machine.state import repeated
 from common.machine.sysfs import SYSFS
 from common.text import figures
 
@@ -108,23 +108,17 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
 
 def _watch(sensors, work, limit_s):
     """Repeat `work` while a thread reads the sensors; return (Means by name, runs, seconds)."""
-    readings, stop = [_Readings(sensor) for sensor in sensors], threading.Event()
+    readings = [_Readings(sensor) for sensor in sensors]
 
-    def follow():
-        while not stop.wait(_PERIOD):
-            for each in readings:
-                each.look(time.perf_counter())
+    def look():
+        for each in readings:
+            each.look(time.perf_counter())
 
-    thread = threading.Thread(target=follow, daemon=True)
     start, runs, seconds = time.perf_counter(), 0, 0.0
-    thread.start()
-    try:
+    with repeated(look, _PERIOD):
         while not runs or (seconds < limit_s and any(r.fresh() < FRESH for r in readings)):
             work()
             runs, seconds = runs + 1, time.perf_counter() - start
-    finally:
-        stop.set()
-        thread.join()
     return {each.sensor.name: each.mean() for each in readings}, runs, seconds
 
 
@@ -154,21 +148,19 @@ def lines(energies, unit, shown):
     """
     if not energies:
         return ["this machine has no readable power sensor"]
-    texts = []
-    for name, e in energies.items():
-        if "idle_w" not in e:
-            texts.append(f"{name}: {e['reason']}")
-            continue
-        if e["active_w"] is None or e["idle_w"] is None:
-            counts = f"{e['idle_samples']} idle and {e['active_samples']} active"
-            texts.append(f"{name}: {e['reason']} ({counts}, {FRESH} are needed)")
-            continue
-        power = f"{e['active_w']:.3g} W less {e['idle_w']:.3g} W idle"
-        if e["reason"]:
-            texts.append(f"{name}: {e['reason']} ({power})")
-            continue
-        count = min(e["idle_samples"], e["active_samples"])
-        low, high = map(figures, e["spread_per_watt"])
-        rate = f"{figures(e[f'{unit}_per_watt'])} {shown} per watt (spread {low} to {high})"
-        texts.append(f"{name}: {e['joules']:.3g} J per launch ({power}, {count} samples), {rate}")
-    return texts
+    return [f"{name}: {_text(energy, unit, shown)}" for name, energy in energies.items()]
+
+
+def _text(e, unit, shown):
+    if "idle_w" not in e:
+        return e["reason"]
+    if e["active_w"] is None or e["idle_w"] is None:
+        counts = f"{e['idle_samples']} idle and {e['active_samples']} active"
+        return f"{e['reason']} ({counts}, {FRESH} are needed)"
+    power = f"{e['active_w']:.3g} W less {e['idle_w']:.3g} W idle"
+    if e["reason"]:
+        return f"{e['reason']} ({power})"
+    count = min(e["idle_samples"], e["active_samples"])
+    low, high = map(figures, e["spread_per_watt"])
+    rate = f"{figures(e[f'{unit}_per_watt'])} {shown} per watt (spread {low} to {high})"
+    return f"{e['joules']:.3g} J per launch ({power}, {count} samples), {rate}"

@@ -2,7 +2,9 @@
 
 import os
 import platform
+import threading
 import time
+from contextlib import contextmanager
 
 from common.machine import identity, sysfs
 from common.machine.sysfs import SYSFS
@@ -52,6 +54,24 @@ def now(tree=SYSFS):
         "power_w": sysfs.power(tree),
         "energy_j": sysfs.energy(tree),
     }
+
+
+@contextmanager
+def repeated(look, seconds):
+    """Let a thread call `look` every so many seconds while the block runs."""
+    ended = threading.Event()
+
+    def follow():
+        while not ended.wait(seconds):
+            look()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Watch:

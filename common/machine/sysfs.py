@@ -120,18 +120,17 @@ def _folders(sysfs, pattern):
 
 def governors(sysfs=SYSFS):
     """Return the governor of each clock that has one, by the clock's name."""
-    named = {clock.name: text(clock.governor) for clock in clocks(sysfs)}
-    return {name: governor for name, governor in named.items() if governor is not None}
+    return {clock.name: governor for clock in clocks(sysfs)
+            if (governor := text(clock.governor)) is not None}
 
 
 def temperatures(sysfs=SYSFS):
     """Return the temperature of each sensor in degrees Celsius, by its name."""
-    found = {}
-    for folder in _folders(sysfs, "class/thermal/thermal_zone*"):
-        found[_name(folder.name, text(folder / "type"))] = whole(folder / "temp")
-    named = [(_hwmon_name(p), p) for p in _folders(sysfs, "class/hwmon/hwmon*/temp*_input")]
-    found.update((name, whole(path)) for name, path in _apart(named))
-    celsius = {name: value for name, value in found.items() if value is not None}
+    zones = _folders(sysfs, "class/thermal/thermal_zone*")
+    chips = _folders(sysfs, "class/hwmon/hwmon*/temp*_input")
+    named = [(_name(zone.name, text(zone / "type")), zone / "temp") for zone in zones]
+    named += _apart([(_hwmon_name(path), path) for path in chips])
+    celsius = {name: value for name, path in named if (value := whole(path)) is not None}
     return {name: v / 1e3 if abs(v) > _HOTTEST else v for name, v in celsius.items()}
 
 
@@ -226,5 +225,4 @@ def energy(sysfs=SYSFS):
 
 
 def _readings(found):
-    read = {sensor.name: sensor.read() for sensor in found}
-    return {name: value for name, value in read.items() if value is not None}
+    return {sensor.name: value for sensor in found if (value := sensor.read()) is not None}

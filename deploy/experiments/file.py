@@ -8,11 +8,13 @@ from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import MOST_SECONDS, NAME, strings
 from deploy import samples
+from tools.command import REFUSED
+from tools.points import named
 from tools.space import MOST, PER_WATT, Experiment
 
 MOST_BYTES = 64 * 1024  # of the file
 SEARCHES = ("all", "random", "learn")
-_NOT_ALLOWED = ("--json", "--output", "--keep", "--describe", "--list")  # a sweep gives these
+_WHOLE = {"budget": (1, MOST), "seed": (0, MOST), "limit": (1, MOST_SECONDS), "rounds": (0, 1000)}
 
 
 def read(name, words=(), kernel=None, **numbers):
@@ -70,8 +72,8 @@ def _experiment(name, table, words, more):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))
     options = (*strings(table.get("options", []), "options"), *words)
-    given = {word.partition("=")[0] for word in options}
-    if refused := sorted(given & set(_NOT_ALLOWED)):
+    given = named(options)
+    if refused := sorted(given & REFUSED):
         raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")
     if not set(found.tools.point) & given:
         options = (*found.tools.point, *options)
@@ -95,20 +97,16 @@ def _experiment(name, table, words, more):
     kernel = table.get("kernel")
     if kernel is None and parameters:
         raise UsageError("parameters need a kernel")
+    numbers = {key: table.get(key, getattr(Experiment, key)) for key in _WHOLE}
+    for key in numbers.keys() & table.keys():
+        least, most = _WHOLE[key]
+        if type(numbers[key]) is not int or not least <= numbers[key] <= most:
+            raise UsageError(f"{key} must be a whole number from {least} to {most}")
+    numbers["limit"] += asked.longer
     return Experiment(
         name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
-        _whole(table, "budget", None, MOST), _whole(table, "seed", 0, MOST, least=0),
-        objectives, strings(table.get("sensors", []), "sensors"),
-        _whole(table, "limit", Experiment.limit, MOST_SECONDS) + asked.longer,
-        _whole(table, "rounds", Experiment.rounds, 1000, least=0),
+        objectives=objectives, sensors=strings(table.get("sensors", []), "sensors"), **numbers,
     )
-
-
-def _whole(table, key, default, most, least=1):
-    value = table.get(key, default)
-    if value is not default and (type(value) is not int or not least <= value <= most):
-        raise UsageError(f"{key} must be a whole number from {least} to {most}")
-    return value
 
 
 def _table(value, what):

@@ -23,12 +23,7 @@ from tools.space import PER_WATT
 EXPERIMENTS = "experiments"  # a folder in results/
 _START = b'{"argv": ['  # of every line that common/record.py writes: it sorts the keys
 _POINT = b'"point": {"board": "'
-_LINE = re.compile(
-    rb'"point": \{"board": "[^"\\]{1,100}", "ended": "([a-z]{1,20})", '
-    rb'"exit_status": (null|-?\d{1,9}), "key": "([0-9a-f]{32})", "limit_s": [0-9.]{1,20}, '
-    rb'"metric": (null|[0-9.e+-]{1,30}), '
-)
-_ENDED = {name.encode(): name for name in ENDS}
+_DECODER = json.JSONDecoder()
 
 
 class Runs:
@@ -178,10 +173,9 @@ def read(path, whole):
                 file.truncate(good)
                 return
             try:
-                found = None if whole else _quick(line)
-                if found := found or _parsed(line):
+                if found := _found(line, whole):
                     yield found
-            except (ValueError, KeyError, TypeError, OverflowError) as error:
+            except ValueError as error:
                 raise UsageError(f"{path}:{number}: {error}: fix that line, or remove the file "
                                  "from results/") from error
             good += len(line)
@@ -189,31 +183,35 @@ def read(path, whole):
             file.write(b"\n")
 
 
-def _quick(line):
-    """Return the point of a line that the sweep wrote and that has nothing odd, else None."""
-    at = line.find(_POINT)
-    found = _LINE.match(line, at) if at > 0 and line.startswith(_START) else None
-    if not found or not line.endswith(b"}\n") or line.find(_START, 1) > 0:
-        return None
-    ended, status, key, metric = found.groups()
-    if status == b"null" or ended not in _ENDED or (ended != b"passed" and metric != b"null"):
-        return None
-    rate = None if metric == b"null" else float(metric)
-    return unhexlify(key), State(_ENDED[ended], rate, None), None
+def _found(line, whole):
+    """Return what read() yields for a line, or None: it is not the last record of a point.
 
-
-def _parsed(line):
-    """Return the point of a line, or None: it is not the last record of one. Raises ValueError."""
-    (item,) = record.parse([line.decode(errors="replace")], "")
-    if isinstance(item, str):
-        raise ValueError(item.removeprefix(":1: "))
-    point = item.params.get("point")
+    Raises ValueError.
+    """
+    item, point = None, None if whole else _quick(line)
+    if point is None:
+        (item,) = record.parse([line.decode(errors="replace")], "")
+        if isinstance(item, str):
+            raise ValueError(item.removeprefix(":1: "))
+        point = item.params.get("point")
     if not isinstance(point, dict) or "key" not in point:
         return None
     try:
         return unhexlify(point["key"]), _state(point), item
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"params.point cannot be used: {error}") from error
+
+
+def _quick(line):
+    """Return params.point of a line that the sweep wrote, whatever else is in it, or None."""
+    at = line.find(_POINT)
+    ours = line.startswith(_START) and line.endswith(b"}\n") and line.find(_START, 1) < 0
+    if at < 0 or not ours:
+        return None
+    try:
+        return _DECODER.raw_decode(line[at + len(b'"point": ') :].decode(errors="replace"))[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def _state(point):
@@ -225,8 +223,7 @@ def _state(point):
             raise ValueError(f"{name} is no number")
     if metric is not None and ended != "passed":
         raise ValueError("it has a metric, and did not pass")
-    late = limit if point["exit_status"] is None else None
-    return State(ended, None if metric is None else float(metric), late)
+    return State.of(point)
 
 
 def _torn(line):

@@ -14,36 +14,26 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from deploy.boards import ROOT
 from deploy.errors import BoardError
-from dev.emulate.inside import birth
-from dev.emulate.root import ARCHES, BOARDS, GPUS, build, locked
+from dev import loopback
+from dev.emulate.root import ARCHES, BOARDS, GPUS, build, made
 
 STATE = ROOT / ".emulated"
+_INSIDE = Path(__file__).with_name("inside.sh")
 PATIENCE = 60  # seconds for its sshd to answer: emulated, on a machine that may be busy
 # The first process that opens the device compiles OpenCL C's built-in functions and Python's
 # modules, which takes a minute under emulation.
 _OPEN = "import PIL.Image, pyopencl; pyopencl.get_platforms()[0].get_devices()"
-_ENV = {**os.environ, "PYTHONPATH": str(ROOT)}  # of inside.py, which starts in any folder
-_SSHD = """\
-ListenAddress 127.0.0.1:{port}
-HostKey /home/board/.ssh/host_key
-AuthorizedKeysFile /home/board/.ssh/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-MaxStartups 100
-SetEnv {env}
-Subsystem sftp internal-sftp
-"""
+# With its end all ends that it has started.
+_UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--uts", "--pid", "--fork",
+            "--kill-child")
+# Notes its id in a file and becomes a command: a board whose id is not noted would not be found.
+_NOTED = ("sh", "-c", 'echo $$ > "$0"; exec "$@"')
 
 
 class Emulated:
@@ -67,43 +57,39 @@ class Emulated:
             root, cache = self.build(say)
             began = time.monotonic()
             port = self._prepare()
-            self.begin(root, cache)
-            self._wait(port)
-            self._write_ssh_config(port)
+            self._wait(port, self.begin(root, cache))
+            block = loopback.host_block(self.alias, port, "board", self.folder)
+            self.ssh_config.write_text(block, encoding="utf-8")
         say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
 
     def run(self, command, say):
-        """Become a command that runs on a board of its own, in this folder; `say`: see start()."""
+        """Run a command on a board of its own, in this folder; return its exit status.
+
+        `say`: see start(). A signal that ends this process ends the command.
+        """
         with self._alone():
             root, cache = self.build(say)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        become = self._inside("/dev/null", root, home, cache, command)
-        os.execve(become[0], become, _ENV)  # a signal that ends this process ends the command
+        inside = self._inside(root, home, cache, command)
+        return subprocess.run(["setpriv", "--pdeathsig", "KILL", *inside], check=False).returncode
 
     def build(self, say):
         """Return its file system and the folder with its caches, empty without Mesa."""
         root = build(self.arch, say)
         if self.arch not in GPUS.values():
             return root, ""
-        cache = root.with_name(f"{root.name}.{self.folder.name}")
-        with locked(cache, say):
-            if not cache.exists():
-                say(f"compiling OpenCL C's built-in functions for {self.alias}: a minute")
-                self.fill(root, cache)
-        return root, cache
 
-    def fill(self, root, cache):
-        new = cache.with_name(f"{cache.name}.partial")  # of a start that was killed
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
-        caches = ("MESA_SHADER_CACHE_DIR=/home/board", "PYTHONPYCACHEPREFIX=/home/board/python")
-        command = [*caches, "python3", "-c", _OPEN]
-        command = self._inside("/dev/null", root, new, "", command)
-        done = subprocess.run(command, env=_ENV, capture_output=True, check=False)
-        if done.returncode != 0:
-            raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
-        new.rename(cache)
+        def fill(home, _lock):
+            say(f"compiling OpenCL C's built-in functions for {self.alias}: a minute")
+            home.mkdir()
+            caches = ("MESA_SHADER_CACHE_DIR=/home/board", "PYTHONPYCACHEPREFIX=/home/board/python")
+            command = self._inside(root, home, "", [*caches, "python3", "-c", _OPEN])
+            done = subprocess.run(command, capture_output=True, check=False)
+            if done.returncode != 0:
+                raise BoardError(f"{self.alias} has no OpenCL device: {_last(done.stderr)}")
+
+        return root, made(root.with_name(f"{root.name}.{self.folder.name}"), fill, say)
 
     def stop(self):
         """End the board and all that runs on it; tell whether it was running."""
@@ -128,11 +114,12 @@ class Emulated:
     def leader(self):
         """Return the id of the process that is the board, or None where it is not running."""
         try:
-            number, born = (self.folder / "leader").read_text(encoding="utf-8").split("\n")
+            number = int((self.folder / "leader").read_text(encoding="utf-8"))
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return None
         # The number alone could be another process by now.
-        return int(number) if born == birth(number) else None
+        return number if os.fsencode(self.folder / "home") in words else None
 
     @contextlib.contextmanager
     def _alone(self):
@@ -148,77 +135,56 @@ class Emulated:
         ssh.mkdir(parents=True, exist_ok=True)
         for key in (ssh / "host_key", self.folder / "client_key"):
             if not key.with_suffix(".pub").exists():
-                key.unlink(missing_ok=True)
-                command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "emulated board"]
-                made = subprocess.run(
-                    [*command, "-f", key], check=False, capture_output=True, text=True
-                )
-                if made.returncode != 0:
-                    raise BoardError(f"ssh-keygen cannot make a key: {made.stderr.strip()}")
+                loopback.make_key(key)
         shutil.copy(self.folder / "client_key.pub", ssh / "authorized_keys")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        env = " ".join(_settings(self.arch.env))
-        (ssh / "sshd_config").write_text(_SSHD.format(port=port, env=env), encoding="utf-8")
-        key = " ".join((ssh / "host_key.pub").read_text(encoding="utf-8").split()[:2])
-        (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n", encoding="utf-8")
+        port = loopback.free_port()
+        config = loopback.sshd_config(port, "/home/board/.ssh/host_key",
+                                      "/home/board/.ssh/authorized_keys", _settings(self.arch.env))
+        (ssh / "sshd_config").write_text(config, encoding="utf-8")
+        loopback.trust(self.folder / "known_hosts", port, ssh / "host_key.pub")
         return port
 
     def begin(self, root, cache):
+        """Start the board; return the process whose end is its end."""
+        inside = self._inside(root, self.folder / "home", cache)
         with open(self.folder / "log", "w") as log:
-            begun = subprocess.run(
-                self._inside(self.folder / "leader", root, self.folder / "home", cache),
-                env=_ENV, check=False, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
+            return subprocess.Popen(
+                [*_NOTED, self.folder / "leader", *inside], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
             )
-        if begun.returncode != 0:
-            raise BoardError(self._why())
 
-    def _inside(self, leader, root, home, cache, command=()):
-        """Return the command line of inside.py, which says what the arguments are."""
+    def _inside(self, root, home, cache, command=()):
+        """Return the command line of inside.sh, which says what the arguments are."""
         qemu = shutil.which(self.arch.qemu)
         if qemu is None:
             raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
         if command:
             env = {"HOME": "/home/board", "PATH": "/usr/bin", **self.arch.env}
             command = ["/usr/bin/env", "-i", *_settings(env), *command]
-        where = (leader, root, home, cache, qemu, *self.arch.elf)
-        return [sys.executable, "-m", "dev.emulate.inside", *map(str, where), *command]
+        where = (root, home, cache, qemu, *self.arch.elf)
+        return [*_UNSHARE, "sh", str(_INSIDE), *map(str, where), *command]
 
-    def _wait(self, port):
-        """Wait until the board's sshd greets."""
+    def _wait(self, port, process):
+        """Wait until the board's sshd greets; `process`: see begin()."""
         end = time.monotonic() + PATIENCE
-        while True:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", port), 5) as probe,
-            ):
-                if probe.recv(4) == b"SSH-":
-                    return
-            if not self.leader():
+        while not loopback.answers(port):
+            if process.poll() is not None:
                 raise BoardError(self._why())
             if time.monotonic() > end:
                 self._end()
-                last = _last((self.folder / "log").read_bytes())
-                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {last}")
+                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {self._said()}")
             time.sleep(0.05)
 
-    def _write_ssh_config(self, port):
-        block = (
-            f"Host {self.alias}\n    HostName 127.0.0.1\n    Port {port}\n    User board\n"
-            f'    IdentityFile "{self.folder / "client_key"}"\n    IdentitiesOnly yes\n'
-            f'    UserKnownHostsFile "{self.folder / "known_hosts"}"\n'
-        )
-        self.ssh_config.write_text(block, encoding="utf-8")
+    def _said(self):
+        return _last((self.folder / "log").read_bytes())
 
     def _why(self):
         """Return why the board did not come up, with what can be done about it."""
-        last = _last((self.folder / "log").read_bytes())
+        last = self._said()
         text = f"the emulated board cannot start: {last}"
         if "binfmt_misc" in last:
             text += ". It needs Linux 6.7 or newer, or qemu's entries in the system's binfmt_misc"
-        elif last.startswith(("user namespaces", "/proc/self/", "mount ")):
+        elif last.startswith(("unshare: ", "cannot mount ")):
             text += (
                 ". It needs user namespaces. Ubuntu: sudo sysctl "
                 "kernel.apparmor_restrict_unprivileged_userns=0. In a container: --privileged"

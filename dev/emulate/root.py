@@ -5,19 +5,18 @@ not a quarter of an hour. What the packages' own scripts would have done is done
 sshd, Python and the OpenCL driver need it.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
 from deploy.apt import own_archive, own_settings
-from dev.emulate.inside import CACHE
 
 SUITES = {  # the last one is preferred
     "11": ("bullseye",), "12": ("bookworm",), "13": ("trixie", "trixie-backports"),
@@ -26,6 +25,7 @@ MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 ARCHIVE = "http://deb.debian.org/debian"
 HOME = "home/board"
+CACHE = "/run/cache"  # on a board: compiled Python, and Mesa's shader cache
 _SYSTEM = (
     "base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip",
     "hostname", "libc-bin", "login", "openssh-server", "procps", "sed", "tar",
@@ -43,8 +43,9 @@ _GROUPS = "board:*:1000:\n"
 class Arch(NamedTuple):
     """An architecture as Debian, qemu and ELF name it, and what the board has beside the basics.
 
-    `elf` is the class (1: 32 bits, 2: 64 bits) and the machine of its programs. `debian` names the
-    architecture, `release` is a key of SUITES. `env` are variables of everything that runs there.
+    `elf` is the class (01: 32 bits, 02: 64 bits) and the machine of its programs, in hexadecimal.
+    `debian` names the architecture, `release` is a key of SUITES. `env` are variables of everything
+    that runs there.
     """
 
     debian: str
@@ -58,9 +59,9 @@ class Arch(NamedTuple):
 
 # As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
 ARCHES = {
-    "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", (2, 183),
+    "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", ("02", "b7"),
                   ("pocl-opencl-icd",)),
-    "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", (1, 40),
+    "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", ("01", "28"),
                   ("pocl-opencl-icd",)),
 }
 # One of Debian 11 has no driver either.
@@ -129,24 +130,26 @@ def packages(arch):
 def build(arch, say):
     """Return the folder with the file system of a board, built now or earlier.
 
-    It gets its name when it is whole: a build that was killed starts anew. `say` takes the lines
-    for the user. Raises UsageError.
+    `say` takes the lines for the user. Raises UsageError.
     """
     recipe = f"{SUITES[arch.release]} {packages(arch)} {Path(__file__).read_text(encoding='utf-8')}"
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
-    root = cache() / f"{arch.debian}-{digest}"
-    with locked(root, say) as lock:
-        if not root.exists():
-            require_tools(arch)
-            what = f"a Debian {arch.release} board for {arch.debian}"
-            say(f"building {what} in {root}: some 120 MB to download")
-            _build(arch, root, lock)
-    return root
+
+    def make(root, lock):
+        require_tools(arch)
+        what = f"a Debian {arch.release} board for {arch.debian}"
+        say(f"building {what} in {cache()}: some 120 MB to download")
+        _build(arch, root, lock)
+
+    return made(cache() / f"{arch.debian}-{digest}", make, say)
 
 
-@contextlib.contextmanager
-def locked(path, say):
-    """Hold a lock for what is built at `path`; `say` tells the user that another one holds it."""
+def made(path, make, say):
+    """Return a folder that make(path, an open file with a lock) fills, where it never was.
+
+    It gets its name when it is whole: what was killed starts anew. `say` tells the user that
+    another process is making it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{path}.lock", "w") as lock:
         try:
@@ -154,42 +157,42 @@ def locked(path, say):
         except BlockingIOError:
             say("another build of it is under way: waiting for that")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+        if not path.exists():
+            unfinished = path.with_name(f"{path.name}.partial")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            try:
+                make(unfinished, lock)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+            unfinished.rename(path)
+    return path
 
 
 def _build(arch, root, lock):
-    partial, settings = root.with_suffix(".partial"), root.with_suffix(".settings")
-    for old in (partial, settings):
-        shutil.rmtree(old, ignore_errors=True)
-    settings.mkdir()
-    (settings / "apt.conf").write_text(own_settings(), encoding="utf-8")
     suites = SUITES[arch.release]
-    command = [
-        "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
-        f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
-        f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
-        f"--extract-hook={_STATUS}",
-        '--aptopt=APT::Install-Recommends "false"', f"--aptopt={settings / 'apt.conf'}",
-        f'--aptopt=APT::Default-Release "{suites[-1]}"',
-        suites[0], str(partial), _sources(settings / "sources.list", suites),
-    ]
-    try:
+    with tempfile.TemporaryDirectory() as settings:
+        conf = Path(settings, "apt.conf")
+        conf.write_text(own_settings(), encoding="utf-8")
+        command = [
+            "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
+            f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
+            f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
+            f"--extract-hook={_STATUS}",
+            '--aptopt=APT::Install-Recommends "false"', f"--aptopt={conf}",
+            f'--aptopt=APT::Default-Release "{suites[-1]}"',
+            suites[0], str(root), _sources(Path(settings, "sources.list"), suites),
+        ]
         # It holds the lock, too: should we be killed, nobody else builds before it has ended.
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             pass_fds=[lock.fileno()],
         )
-        if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if line.strip()]
-            worst = [line for line in said if line.startswith("E: ")] or said or ["it says nothing"]
-            raise UsageError(f"mmdebstrap cannot build the board: {'; '.join(worst[:3])}")
-        finish(arch, partial)
-        partial.rename(root)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    finally:
-        shutil.rmtree(settings, ignore_errors=True)
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        worst = [line for line in said if line.startswith("E: ")] or said or ["it says nothing"]
+        raise UsageError(f"mmdebstrap cannot build the board: {'; '.join(worst[:3])}")
+    finish(arch, root)
 
 
 def _sources(file, suites):

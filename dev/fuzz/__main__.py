@@ -9,7 +9,6 @@ within its time limit, ends with a status that is not documented, writes outside
 for fab, takes too much memory. Hypothesis draws the inputs, and reduces what is wrong.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -17,32 +16,31 @@ from collections import Counter
 from dataclasses import replace
 
 # What the programs import, once and before the first fork. None of it opens a device.
-import fabric.main  # noqa: F401
 import numpy  # noqa: F401
-import PIL.Image  # noqa: F401
 import pyopencl  # noqa: F401
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import common.cli  # noqa: F401
-import report.__main__  # noqa: F401
+from common import programs
+from common.arguments import Parser, count, positive
+from common.errors import PASSED, WRONG_RESULT, UsageError
 from dev.fuzz.engine import Box, judge, run, workplace
 from dev.fuzz.targets import TARGETS
 
 
-def main(argv=None):
+def main(argv):
     args = _options().parse_args(argv)
     chosen = [t for t in TARGETS if args.only is None or t.name in args.only.split(",")]
     if not chosen:
-        print(f"no such target: choose from {', '.join(t.name for t in TARGETS)}", file=sys.stderr)
-        return 2
+        raise UsageError(f"no such target: choose from {', '.join(t.name for t in TARGETS)}")
     whole = sum(target.share for target in chosen)
     deadline = time.monotonic() + 60 * args.minutes
     wrong = total = 0
     print(f"{'target':<14} {'inputs':>7} {'seconds':>8} {'slowest':>8} {'MiB':>5}  exit statuses")
     for target in chosen:
-        count = max(1, args.inputs * target.share // whole)
+        share = max(1, args.inputs * target.share // whole)
         with workplace() as root:
-            outcomes, problem = _fuzz(target, count, args.seed, deadline, root)
+            outcomes, problem = _fuzz(target, share, args.seed, deadline, root)
         total += len(outcomes)
         statuses = Counter("none" if o.status is None else o.status for o in outcomes)
         shown = ", ".join(f"{s}: {n}" for s, n in sorted(statuses.items(), key=str))
@@ -53,31 +51,29 @@ def main(argv=None):
         if problem:
             wrong += 1
             print(problem, flush=True)
-        elif len(outcomes) < count:
-            print(f"    stopped after {args.minutes:g} minutes: {count} were wanted")
+        elif len(outcomes) < share:
+            print(f"    stopped after {args.minutes:g} minutes: {share} were wanted")
     failed = f"{wrong} of {len(chosen)} targets have one that is wrong"
     print(f"{total} inputs with seed {args.seed}: {failed}")
-    return 1 if wrong else 0
+    return WRONG_RESULT if wrong else PASSED
 
 
 def _options():
-    parser = argparse.ArgumentParser(
-        prog="dev.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser("dev.fuzz", __doc__, None)
     add = parser.add_argument
-    add("--inputs", type=int, default=10_000, metavar="N", help="(default %(default)s)")
-    add("--seed", type=int, default=1, metavar="N", help="(default %(default)s)")
-    add("--minutes", type=float, default=60, metavar="M", help="at most (default %(default)s)")
+    add("--inputs", type=count(1), default=10_000, metavar="N", help="(default %(default)s)")
+    add("--seed", type=count(0), default=1, metavar="N", help="(default %(default)s)")
+    add("--minutes", type=positive, default=60, metavar="M", help="at most (default %(default)s)")
     add("--only", metavar="NAMES", help=", ".join(target.name for target in TARGETS))
     return parser
 
 
-def _fuzz(target, count, number, deadline, root):
+def _fuzz(target, most, number, deadline, root):
     """Return the Outcomes of a target's inputs, and what is wrong with the last one, or None."""
     outcomes, problems = [], []
 
     @seed(number)
-    @settings(max_examples=count, database=None, deadline=None, print_blob=False,
+    @settings(max_examples=most, database=None, deadline=None, print_blob=False,
               phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
     @given(target.inputs)
     def each(value):
@@ -107,4 +103,4 @@ def _fuzz(target, count, number, deadline, root):
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)
     os.environ.setdefault("PYTHONHASHSEED", "0")
-    sys.exit(main())
+    sys.exit(programs.run("dev.fuzz", main, sys.argv[1:]))

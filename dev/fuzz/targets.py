@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 
+from fabric.main import program
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -18,7 +19,9 @@ from deploy.experiments import records
 from dev.fuzz import words
 from dev.fuzz.engine import MOST_MEMORY, ROOT
 from report import archive
+from report.__main__ import main as report
 from tools.__main__ import COMMANDS
+from tools.__main__ import run as tools
 
 SAMPLES = manifest.names()
 
@@ -44,23 +47,7 @@ def run_py(sample, argv):
 
 def fab(argv):
     """Run fab with the fabfile of this checkout."""
-    from fabric.main import program
-
     program.run(["fab", "--search-root", str(ROOT), *argv])
-
-
-def report(*argv):
-    """Make a page of results, or an archive."""
-    from report.__main__ import main
-
-    return main([str(word) for word in argv])
-
-
-def tools(*argv):
-    """Run a tool."""
-    from tools.__main__ import run
-
-    return run(argv)
 
 
 def _json(value):
@@ -163,7 +150,7 @@ def _write_run(value, work):
 
 def _records(value, work):
     run = _write_run(value, work)
-    return report("--export", "out.zip", run) if value[3] else report("-o", "page.html", "results")
+    return report(["--export", "out.zip", str(run)] if value[3] else ["-o", "page.html", "results"])
 
 
 # Records for the tools, and those of a sweep. With so little time no sample comes to run.
@@ -189,7 +176,7 @@ def _journal(value, work):
     path = work / "j.jsonl"
     path.write_bytes(whole + last)
     if not swept:
-        return tools("replay", "j.jsonl:1", "--limit", "0.02")
+        return tools(["replay", "j.jsonl:1", "--limit", "0.02"])
     try:
         print(len(list(records.read(path, whole=False))), "points")
     except UsageError as error:
@@ -229,7 +216,7 @@ def _archive(value, work):
         data = bytearray(path.read_bytes())
         data[at % len(data)] ^= 0x81
         path.write_bytes(data)
-    return report("-o", "page.html", path.name)
+    return report(["-o", "page.html", path.name])
 
 
 # boards.toml, names of boards, and what a board sends.
@@ -307,7 +294,7 @@ TARGETS = (
     Target("metadata", _METADATA_FILES, _metadata, 15),
     Target("records", _RUNS, _records, 12),
     Target("journals", _JOURNAL, _journal, 10),
-    Target("tools", _TOOL_LINES, lambda v, _: tools(v[0], "--limit", "0.02", *v[1]), 8),
+    Target("tools", _TOOL_LINES, lambda v, _: tools([v[0], "--limit", "0.02", *v[1]]), 8),
     Target("archives", _ARCHIVES, _archive, 8),
     Target("boards.toml", _TABLES, _boards, 10),
     Target("host names", _HOSTS, _host, 5),

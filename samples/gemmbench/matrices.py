@@ -32,10 +32,8 @@ def draw(size, dtype, scalar, seed, integer):
     complex type each number takes two draws. Elements are counted as the matrices lie in memory, so
     that NN and NT kernels get the same memory. With `integer`: whole numbers from -4 to 4.
     """
-    M, N, K = size
-    numbers = 2 + 3 * max(M * K, K * N, M * N)
     parts = 2 if dtype.kind == "c" else 1
-    draws = rng.rand(seed, numbers * parts)
+    draws = rng.rand(seed, (2 + 3 * gemm.longest(size)) * parts)
     if integer:
         whole = (draws % np.uint32(2 * gemm.INTEGER_LIMIT + 1)).astype(np.float64)
         values = whole - gemm.INTEGER_LIMIT
@@ -44,11 +42,8 @@ def draw(size, dtype, scalar, seed, integer):
     if parts == 2:
         values = values.view(np.complex128)
     alpha, beta = _WHOLE if integer else values[:2]
-    a, b, c = values[2:].astype(dtype).reshape(-1, 3).T
-    return Inputs(
-        scalar.type(alpha), scalar.type(beta),
-        a[: M * K].reshape(M, K), b[: K * N].reshape(K, N), c[: M * N].reshape(M, N),
-    )
+    matrices = gemm.deal(values[2:].astype(dtype), size)
+    return Inputs(scalar.type(alpha), scalar.type(beta), *matrices)
 
 
 def flop(size, dtype):

@@ -16,8 +16,8 @@ import numpy as np
 import pyopencl as cl
 
 from common import cli, device, gemm
-from common.digest import digest
 from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
+from common.outputs import digest
 from common.record import Record
 
 WRONG = metadata.KERNELS.with_name("paper_kernels")
@@ -77,10 +77,7 @@ class Row(NamedTuple):
 
 def parser():
     """Return the parser of `paper`."""
-    result = cli.bare_parser("gemmbench", __doc__)
-    cli.add_device(result)
-    cli.add_records(result)
-    cli.add_build_only(result)
+    result = cli.parser("gemmbench", __doc__, timed=False)
     result.add_argument("--orders", type=_orders, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")
     result.set_defaults(seed=12345)

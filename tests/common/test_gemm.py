@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from common import gemm
-from common.digest import digest
 from common.errors import UsageError
 from common.gemm import Size
+from common.outputs import digest
 from common.timing import Timing
 
 SMALL = Size(5, 7, 3)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from common import gemm, hard
-from common.digest import digest
 from common.errors import UsageError
 from common.gemm import Size
+from common.outputs import digest
 from tests.conftest import sample_module
 
 SIZE, BETA = Size(30, 20, 255), 0.5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common import device, icd
+from common import device, drivers, icd
 from common.errors import OpenCLFailure
 from tests.conftest import ROOT
 
@@ -126,6 +126,10 @@ def test_libraries_are_named_by_their_path(tmp_path, monkeypatch):
 class TestIntelRuntime:
     def test_it_is_listed_last(self):
         assert device.platforms()[-1].name.strip() == icd.PLATFORM
+
+    def test_it_passes_the_test_of_a_driver(self):
+        (runtime,) = device.platforms()[-1].get_devices()
+        assert drivers.problem(runtime, anew=True) is None
 
     def test_the_doctor_sees_it(self, fab):
         assert f"ok    OpenCL     {icd.PLATFORM}" in fab("doctor").stdout

@@ -169,8 +169,8 @@ class Queue:
         if broken: raise cl.RuntimeError(cl._cl._ErrorRecord("gone", -9999, name))
         return getattr(QUEUE, name)
 progress = run.cli.isolation.Progress
-alive = progress.require_alive
-progress.require_alive = lambda self, queue, error: alive(self, Queue(), error)
+survive = progress.survive
+progress.survive = lambda self, error, _, alone: survive(self, error, Queue(), alone)
 sys.argv[0] = "run.py"
 cli.run(run.main, run.options())
 """

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from common import outputs
-from common.digest import digest
-from common.outputs import ulp_distance
+from common.outputs import digest, ulp_distance
 from deploy import samples
 from tests.conftest import exhaustive_but
 
@@ -171,3 +170,17 @@ def test_whole_numbers_need_no_list_of_them():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * a.nbytes
+
+
+def test_a_digest_knows_values_shapes_and_types_but_one_zero():
+    zero = np.zeros((2, 3), np.float32)
+    assert digest(zero) == digest(-zero)
+    others = [zero.reshape(3, 2), zero.astype(np.float64), zero + 1]
+    assert len({digest(a) for a in [zero, *others]}) == 4
+    assert digest(zero) == digest(zero.astype(">f4"))
+
+
+def test_a_digest_takes_whole_numbers():
+    sums = np.array([2**63, 1], np.uint64)
+    assert digest(sums) == digest(sums.astype(">u8"))
+    assert digest(sums) != digest(sums + np.uint64(1))

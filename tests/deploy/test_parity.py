@@ -15,7 +15,7 @@ import argparse, os, sys
 sys.path.insert(0, sys.path[0] + '/../..')
 import numpy as np
 from common import outputs
-from common.digest import digest
+from common.outputs import digest
 from common.record import Record, append
 p = argparse.ArgumentParser()
 p.add_argument('--json'); p.add_argument('--output'); p.add_argument('--kernels', default='one')

@@ -13,6 +13,7 @@ from common.errors import UsageError
 from deploy import boards
 from deploy.fleet import Fleet
 from deploy.ssh import SshLink
+from dev.loopback import make_key
 from tests.deploy.test_deploy import records
 
 
@@ -118,7 +119,7 @@ def test_an_ssh_configuration_that_is_not_there(fab, path):
 
 def test_a_changed_host_key_is_always_refused(fab, odroid):
     odroid.stop()
-    odroid.make_key("host_key")
+    make_key(odroid.folder / "host_key")
     odroid.start()
     refused = fab("deploy", "--host", "odroid")
     assert refused.returncode == 3
@@ -153,7 +154,7 @@ def test_a_revoked_host_key_is_refused(fab, odroid):
 def test_a_key_that_only_an_authority_vouches_for(fab, odroid, tmp_path, stub):
     """It is told, and the command accepts the key itself, though ssh prefers its certificate."""
     stub("one")
-    odroid.make_key("authority")
+    make_key(odroid.folder / "authority")
     sign = ["ssh-keygen", "-q", "-s", odroid.folder / "authority", "-h", "-I", "x"]
     subprocess.run([*sign, odroid.folder / "host_key.pub"], check=True)
     authority = (odroid.folder / "authority.pub").read_text()
@@ -205,7 +206,7 @@ def test_the_host_key_of_the_jump_is_checked_too(fab, odroid, ssh_server, tmp_pa
 
 
 def test_a_key_that_is_not_accepted(fab, odroid):
-    odroid.make_key("client_key")
+    make_key(odroid.folder / "client_key")
     (odroid.folder / "client_key.pub").write_text("")
     done = fab("deploy", "--host", "odroid")
     assert done.returncode == 3

@@ -44,7 +44,7 @@ def for_this_arch(command):
 
 def processes_of(emulated):
     """Return the processes in the board's process namespace."""
-    inside = os.readlink(f"/proc/{emulated.leader()}/ns/pid")
+    inside = os.readlink(f"/proc/{emulated.leader()}/ns/pid_for_children")
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

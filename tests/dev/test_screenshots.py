@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 from report_data import item, make_run
 
+from common.errors import UsageError
 from dev import screenshots
 from dev.browser import missing
 from tests.conftest import ROOT
@@ -38,8 +39,8 @@ def test_pictures_of_other_results(tmp_path, monkeypatch):
 
 def test_without_results(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(screenshots, "ROOT", tmp_path)
-    with pytest.raises(SystemExit):
+    with pytest.raises(UsageError, match="name results"):
         screenshots.main([])
-    assert "name results" in capsys.readouterr().err
-    assert screenshots.main([str(tmp_path / "nowhere")]) == 3
+    with pytest.raises(UsageError, match="no page was made"):
+        screenshots.main([str(tmp_path / "nowhere"), "-o", str(tmp_path)])
     assert "nowhere does not exist" in capsys.readouterr().err

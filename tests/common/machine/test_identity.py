@@ -1,5 +1,6 @@
 """Which board a record is of, by files that look like those of boards."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def test_cores(monkeypatch):
     assert identity.cores() == "0-2,4,7"
     assert identity.parsed_cores("0-1,7") == {0, 1, 7}
     for wrong in ("", "x", "3", "0-", "2-1", "0-9", "-1", "1,,2", "9" * 9):
-        with pytest.raises(ValueError, match="cores"):
+        with pytest.raises(argparse.ArgumentTypeError, match="cores"):
             identity.parsed_cores(wrong)
 
 

@@ -101,7 +101,7 @@ def test_records_of_others_do_not_matter(read):
 
 
 def test_the_quick_way_reads_what_the_whole_line_says(read):
-    """What a regular expression takes from a line is what a parser of JSON takes."""
+    """What is taken from a part of a line is what a parser of the whole takes."""
     ways = [{}, {"metric": None}, {"metric": 1e-7}, {"metric": 2e21}, {"exit_status": None,
             "ended": "error", "metric": None}, {"ended": "failed", "metric": None},
             {"options": ['"point": {"board": "b", "ended": "failed"', "{"]}]
@@ -152,13 +152,13 @@ def test_a_million_points_are_resumed_within_20_s_and_500_mb(tmp_path, monkeypat
     text = item.to_line() + "\n"
     assert len(text) > 2000
     parts = text.split(key)
-    identity = points.Identity("stub", item)
+    common = points.identity("stub", item)
     (path,) = bench.results.glob("*/*/stub/*.jsonl")
     with open(path, "w") as lines:
         for size in axis:
             for repeat in axis:
                 words = ("--kernel", "1", "--size", str(size), "--repeat", str(repeat))
-                lines.write(identity.point(words).key.join(parts))
+                lines.write(points.point(common, words).key.join(parts))
     values = str(axis).replace(" ", "\n")  # a line may not be so long
     (tmp_path / "experiment.toml").write_text(
         f'sample = "stub"\nrounds = 0\n[axes]\n"--kernel" = ["1"]\n"--size" = {values}\n'

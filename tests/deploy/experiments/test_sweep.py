@@ -134,7 +134,8 @@ def test_what_a_board_ran_for_a_host_that_was_killed_is_not_run_again(bench, sea
     options = ("--kernel", "2", "--size", "16")
     left = Member(bench.board())
     left.connect()
-    left.run(Asked(points.Identity("stub", item).point(options).key, "stub", options, 60, []))
+    key = points.point(points.identity("stub", item), options).key
+    left.run(Asked(key, "stub", options, 60, []))
     left.forget([])
     bench.run(text=text)
     assert len(set(keys(bench.came()))) == len(bench.came()) == len(bench.runs()) == 4

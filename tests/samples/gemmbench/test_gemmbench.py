@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common import rng
-from common.digest import digest
+from common.outputs import digest
 from deploy import samples
 from tests.conftest import ROOT, exhaustive_but, sample_module
 

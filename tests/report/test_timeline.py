@@ -8,7 +8,7 @@ from long_run import HOT, hot
 from report_data import item, program, write
 
 from common.sustained import Run
-from report import draw, sustained
+from report import draw, timeline
 from report.reading import Phases, collect
 
 TABLE, _ = hot(1.3, HOT)
@@ -17,7 +17,7 @@ TABLE, _ = hot(1.3, HOT)
 def plots(folder, table, **more):
     path = write(folder / "long.jsonl", item(metrics={"gflops": 40.0, "sustained": table}, **more))
     read = collect([path], folder / "unpacked")
-    return sustained.plots(read.sustained)
+    return timeline.long_runs(read.sustained)
 
 
 def test_it_has_rate_clocks_and_temperatures(tmp_path):

@@ -1,0 +1,44 @@
+"""Whatever stops a program of the host becomes one line and an exit status."""
+
+import errno
+
+import pytest
+
+from common import programs
+from common.errors import UsageError
+from common.stopping import Stopped
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UsageError("no such\nfile"), 2, "no such file"),
+        (ImportError("No module named 'x'"), 3,
+         "No module named 'x': `make run` installs what it needs"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (Stopped(15), 143, "stopped"),
+        (MemoryError(), 3, "not enough memory"),
+        (OSError(errno.EACCES, "Permission denied", "x"), 2, "x: Permission denied"),
+        (KeyError("x"), 3, "unforeseen KeyError: 'x' (--debug shows where)"),
+    ],
+)
+def test_what_stops_a_program(capsys, error, status, line):
+    def main(argv):
+        raise error
+
+    assert programs.run("it", main, []) == status
+    assert capsys.readouterr().err == f"it: error: {line}\n"
+
+
+@pytest.mark.parametrize("status", [None, 0, 77])
+def test_its_own_status(status, capsys):
+    assert programs.run("it", lambda argv: argv[0], [status]) == (status or 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_debug_shows_where(capsys):
+    def main(argv):
+        raise KeyError
+
+    programs.run("it", main, ["--debug"])
+    assert "Traceback" in capsys.readouterr().err
