@@ -30,7 +30,8 @@ def warps(problem, limits, device):
     """Return (seconds, parameters) of the fastest tile."""
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if EXTENSION in limits.extensions:
-        found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch)
+        aligned = _widths(problem)["WIDTH_N"] == 4
+        found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch, aligned)
     return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
 
@@ -41,9 +42,13 @@ def warps_start(given, problem, limits, device):
 
 def warps_more(problem, params, limits, device):
     """Return how wide loads may be."""
+    return _widths(problem), ()
+
+
+def _widths(problem):
     (_, N, K), lda, ldb, ldc = problem.size, *problem.leading
     widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
-    return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}, ()
+    return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}
 
 
 # 14: matrix units.
@@ -59,7 +64,7 @@ def units_start(given, problem, limits, device):
 def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
-    width = warps_more(problem, params, limits, device)[0]["WIDTH_A"]
+    width = _widths(problem)["WIDTH_A"]
     return {**tiles.split(problem.size, params, device.max_compute_units), "WIDTH_A": width}, ()
 
 
@@ -92,6 +97,8 @@ def warpgroups(problem, limits, device, given=()):
         params = {**tile.params, **_rows(tile.params)}
         params["KC"] = params["KC"] or _chunk(problem.size)
         before, rate = 0, tile.rate
+        if params["DIRECT"] and batch > 1:
+            rate *= 0.85  # no tile shares with another one what it reads
         if not params["DIRECT"]:
             before = 3e-6 + batch * lines * K / 4.5e11
             if params["KC"] <= 64:  # sums are taken from the unit more often
@@ -119,7 +126,7 @@ def warpgroups_start(given, problem, limits, device):
 def warpgroups_more(problem, params, limits, device):
     """Return how parts are made. Raises Unsupported for other devices than Hopper's."""
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
-    width = warps_more(problem, params, limits, device)[0]["WIDTH_A"]
+    width = _widths(problem)["WIDTH_A"]
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
     return {**_rows(params), "WIDTH_A": width,

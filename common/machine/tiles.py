@@ -49,6 +49,7 @@ SINGLE = _tiles(
     ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
     ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
 )
+_ALIGNED = _tiles(WARP_NAMES, ((64, 128, 8, 8, 8, 2), 1, 0.63, 40))
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
     WARP_NAMES,
@@ -82,15 +83,18 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
     ("TSN", "KC", "STAGES", "SLICES", "DIRECT"),
     ((128, 0, 4, 1, 0), 1, 4, 60, 180),
     ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
-    ((64, 32, 2, 1, 1), 3, 0.73, 40),
-    ((64, 32, 2, 2, 1), 1, 0.6, 100),
-    ((32, 32, 2, 2, 1), 2, 0.5, 45),
+    ((64, 32, 2, 1, 1), 2, 0.94, 60),
+    ((64, 32, 2, 2, 1), 1, 0.85, 160),
+    ((32, 32, 2, 2, 1), 2, 0.73, 100),
 )
 
 
-def single(batch):
-    """Return the tiles for float32: for a `batch` of several products small ones as well."""
-    return SINGLE if batch == 1 else SINGLE + _SMALL
+def single(batch, aligned):
+    """Return the tiles for float32: for a `batch` of several products small ones as well.
+
+    One is for B and C whose rows are `aligned`.
+    """
+    return SINGLE + (_SMALL if batch > 1 else []) + (_ALIGNED if aligned else [])
 
 
 def count(size, params):

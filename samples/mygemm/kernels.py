@@ -124,13 +124,16 @@ def _packed_more(problem, params, limits, device):
     return blocking.defines(problem, params, type_of(device) == "cpu"), ()
 
 
+_PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
+
 PACKED = define(
-    12, "packed", {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1},
-    ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0"), ("1", "1"),
-    "(KC * NC + MR * (KC + WIDTH)) * itemsize",
+    12, "packed", {"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1},
+    ("NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"), ("1", "1"),
+    f"{_PANELS_OF_12} * (1 - GLOBAL)",
     {"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
-     "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4)},
+     "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
     start=_packed_start, more=_packed_more, groups=_packed_groups,
+    work=f"work_groups * {_PANELS_OF_12} * GLOBAL",
 )
 
 # 13: warps. The tile follows the size, by common/machine/tiles.py.
@@ -200,9 +203,9 @@ WARPGROUPS = define(
      "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
      "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"),
     ("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
-    # Slabs, scales, barriers; or slabs and scales.
+    # Slabs, scales, barriers; or slabs of B and their scales.
     "(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * (1 - DIRECT) + "
-    "SLICES * (2 * (64 + TSN) * 132 + 8) * DIRECT",
+    "SLICES * (2 * TSN * 132 + 8) * DIRECT",
     {"TSN": (32, 64, 128), "KC": (32, 64, 128, 256), "STAGES": (2, 3, 4, 5, 6), "SLICES": (1, 2, 4),
      "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
     start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,

@@ -91,7 +91,7 @@ _VALUES = {
     "PAD": (0, 1, 2),
     "CHAIN": (0, 16, 32, 64, 128),
 }
-_MAY_BE_0 = ("PAD", "CHAIN", "DIRECT")
+_MAY_BE_0 = ("PAD", "CHAIN", "DIRECT", "GLOBAL")
 
 
 def define(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
@@ -154,7 +154,9 @@ def plan(kernel, given, problem, limits, device):
     # The NDRange: a work-item for each `per_item` elements of C, in whole work-groups.
     local = constraints.local_size(kernel.space, params)
     if kernel.groups:
-        total = tuple(n * side for n, side in zip(kernel.groups(problem, params, device), local))
+        groups = kernel.groups(problem, params, device)
+        total = tuple(n * side for n, side in zip(groups, local))
+        known["work_groups"] = prod(groups)
     else:
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)

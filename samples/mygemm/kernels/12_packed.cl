@@ -56,6 +56,9 @@
 #ifndef NC
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
 #endif
+#ifndef GLOBAL
+#define GLOBAL 0 /* 1: panels in global memory */
+#endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
@@ -87,16 +90,21 @@
 #endif
 
 /* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B fit in a
- * cache and are not packed. The micro-kernel gets the first element and the row stride of each. */
-#ifdef IN_PLACE
+ * cache and are not packed. The micro-kernel gets the first element and the row stride of each.
+ * With GLOBAL the panels are in global memory, where a driver has less local memory than a CPU has
+ * L2 cache. */
+#if defined(IN_PLACE) || GLOBAL
 #define SPACE __global
+#else
+#define SPACE __local
+#endif
+#ifdef IN_PLACE
 #define PANEL_A A + i * (size_t)lda, lda
 #define PANEL_B B + j, ldb
 #define PREFETCH_SOON(k)
 #else
-#define SPACE __local
-#define PANEL_A (__local const REAL *)a_panel, STRIDE
-#define PANEL_B (__local const REAL *)b_panels[p], NR
+#define PANEL_A (SPACE const REAL *)a_panel, STRIDE
+#define PANEL_B (SPACE const REAL *)b_panels[p], NR
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + (k))
 #endif
 
@@ -135,7 +143,7 @@ VEC load(__global const REAL *from, int count)
  *     8  9 |10 11
  */
 void pack_B(int kc, int columns, __global const REAL *B, int ldb,
-            __local VEC (*panels)[KC][VECTORS])
+            SPACE VEC (*panels)[KC][VECTORS])
 {
     for (int k = 0; k < kc; k++)
         for (int p = 0; p * NR < columns; p++)
@@ -148,7 +156,7 @@ void pack_B(int kc, int columns, __global const REAL *B, int ldb,
 
 /* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
  * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. */
-void pack_A(int kc, int rows, __global const REAL *A, int lda, __local VEC (*panel)[STRIDE / WIDTH])
+void pack_A(int kc, int rows, __global const REAL *A, int lda, SPACE VEC (*panel)[STRIDE / WIDTH])
 {
     for (int i = 0; i < MR; i++) {
         __global const REAL *row = A + min(i, rows - 1) * (size_t)lda;
@@ -252,10 +260,20 @@ void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
-          __global REAL *restrict C, const int ldc)
+          __global REAL *restrict C, const int ldc
+#if GLOBAL
+          , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
+#endif
+          )
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
-#ifndef IN_PLACE
+#if GLOBAL /* each group has panels of its own */
+    OF_BATCH(work);
+    __global VEC *const panels = work[get_group_id(1) * get_num_groups(0) + get_group_id(0)];
+    __global VEC (*const b_panels)[KC][VECTORS] = (__global VEC (*)[KC][VECTORS])panels;
+    __global VEC (*const a_panel)[STRIDE / WIDTH] =
+        (__global VEC (*)[STRIDE / WIDTH])(panels + VECTORS * KC * NC / NR);
+#elif !defined(IN_PLACE)
     __local VEC b_panels[NC / NR][KC][VECTORS], a_panel[MR][STRIDE / WIDTH];
 #endif
 

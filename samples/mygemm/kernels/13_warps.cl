@@ -81,7 +81,7 @@
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
-#define FRONT (WIDTH_A == 4 && WIDTH_N == 4) /* the first step may be shorter, not the last one */
+#define FRONT (WIDTH_N == 4) /* the first step may be shorter, not the last one */
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
@@ -126,35 +126,27 @@
  * branch: another is loaded and replaced by 0. A compiler may move a load under a branch down to where
  * its value is used, and then nothing hides its latency. With FRONT only the first step of a
  * work-group has such k's, those before `begin`, and gemm() replaces them, so that later steps compare
- * nothing. With single elements this was slower on an H200; there it is the last step, from `end`. */
+ * nothing. With single elements of B this was slower on an H200; there it is the last step. */
 VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
 {
-#if FRONT
-    return *(__global const VEC *)&rows[0][max(k, begin)];
-#else
-    const int at = min(k, end - WIDTH_A);
+    const int at = FRONT ? max(k, begin) : min(k, end - WIDTH_A);
 #if WIDTH_A == 4
     const VEC v = *(__global const VEC *)&rows[0][at];
 #else
     const VEC v = (VEC)(rows[0][at], rows[1][at], rows[2][at], rows[3][at]);
 #endif
-    return k >= end ? (VEC)(0) : v;
-#endif
+    return FRONT || k < end ? v : (VEC)(0);
 }
 VEC load_b(__global const REAL *B, const int ldb, const int k, const int begin, const int end,
            const int4 columns)
 {
-#if FRONT
-    return *(__global const VEC *)&B[max(k, begin) * (size_t)ldb + columns.s0];
-#else
-    __global const REAL *row = B + min(k, end - 1) * (size_t)ldb;
+    __global const REAL *row = B + (FRONT ? max(k, begin) : min(k, end - 1)) * (size_t)ldb;
 #if WIDTH_N == 4
     const VEC v = *(__global const VEC *)&row[columns.s0];
 #else
     const VEC v = (VEC)(row[columns.s0], row[columns.s1], row[columns.s2], row[columns.s3]);
 #endif
-    return k >= end ? (VEC)(0) : v;
-#endif
+    return FRONT || k < end ? v : (VEC)(0);
 }
 
 /* Store this work-item's vectors in the tiles, those of A transposed. */

@@ -297,25 +297,19 @@ void gemm(const int M, const int N, const int K, const float alpha,
     for (int n = 0; n < PIECES_N; n++)
         e_b[n] = fits ? (int2)(at.e_b[j + 8 * n], at.e_b[j + 8 * n + 1]) : (int2)(0);
 #endif
-    __global float *to = C; /* or a part that begins where its tile is in C */
-    size_t ld = ldc;
-    float times = alpha, plus = beta;
+    target to = {C, ldc, alpha, beta};
 #if SPLITS > 1
-    if (tile >= whole) {
-        ld = TSN;
-        to = parts + (size_t)part * (TSM * TSN) - i0 * ld - j0;
-        times = 1;
-        plus = 0;
-    }
+    if (tile >= whole)
+        to = part_of(parts, part, i0, j0);
 #endif
-    const int at_once = j0 + TSN <= N && ld % 2 == 0;
+    const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll
     for (int m = 0; m < 2 * PIECES_M; m++)
         if (i + 8 * m < M)
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
                 const float2 v = m % 2 ? sums[m / 2][n].hi : sums[m / 2][n].lo;
-                store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, e_a[m] + e_b[n]), at_once,
-                      N - j - 8 * n, times, plus);
+                store(to, (i + 8 * m) * to.ld + j + 8 * n, scaled(v, e_a[m] + e_b[n]), at_once,
+                      N - j - 8 * n);
             }
 }

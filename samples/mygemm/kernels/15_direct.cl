@@ -3,9 +3,9 @@
  *
  *   a warpgroup    slab n + 1              slab n
  *                +-----------+  split  +--------------+  multiply  +--------------------+
- *                | registers | ------> | local memory | ---------> | 64 x TSN sums, in  |
- *                +-----------+         +--------------+            | registers          |
- *                                                                  +--------------------+
+ *            A   | registers | ------> |  registers   | ---------> | 64 x TSN sums, in  |
+ *            B   | registers | ------> | local memory | ---------> | registers          |
+ *                +-----------+         +--------------+            +--------------------+
  *
  * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of 64 x TSN, whole or
  * not, and SPLITS of them for those that are shared, as in 13.
@@ -14,8 +14,17 @@
  * SLICES-th slab, each at its own pace, and add up their sums at the end: while one waits for its
  * products or for memory, the others split.
  *
- * The cost it removes: a launch, and a way to global memory and back. Each tile splits its lines
- * again, which costs more where C has many tiles.
+ * The cost it removes: a launch, and a way to global memory and back. The parts of A, which no other
+ * warpgroup needs, do not even go through local memory. But each tile splits its lines again, which
+ * costs more where C has many tiles.
+ *
+ * The order of k: a work-item has 4 k's of a slab, and the 4 that are 16 further, of two rows of A.
+ * Lanes 0 to 3 so read 64 bytes of a row that follow each other. A step of 16 k's goes into the unit
+ * in the order in which the lanes have them:
+ *
+ *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
+ *   k                 0  1  4  5  8  9  12 13  | 2  3   6  7 10 11  14 15
+ *   lane              0  0  1  1  2  2   3  3  | 0  0   1  1  2  2   3  3
  *
  * Lines have an exponent in each slab, so a slab is a sum of its own. If a line of it does not fit,
  * float32 multiplications compute the slab. */
@@ -25,28 +34,36 @@
 #endif
 
 #if DIRECT
-#define WARPS 4
-#define STRIPS (STAGE / LINE / 8 / WARPS) /* of 8 lines, that a warp splits: first those of A */
-#define OF_A(s) ((s)*WARPS < TSM / 8)
-#define STEP(s) (OF_A(s) ? 1 : (size_t)ldb)
+#define STRIPS (TSN / 8 / 4) /* of 8 columns of B, which a warp splits */
 
-/* Load a chunk of which the first `left` elements exist, for the others 0. All loads are in flight at
- * once, since none is under a branch: in place of what does not exist others are loaded. */
-void load_some(float4 *x, __global const float *from, const size_t step, const int left,
-               const int aligned)
+/* Return `count` elements of a line, 2 or 4, which are `step` apart, and 0 for all but the first `left`.
+ * All loads are in flight at once, since none is under a branch: in place of what does not exist
+ * others are loaded. */
+float2 load_2(__global const float *from, const size_t step, const int left)
 {
-    const long last = min(left - 1, 7); /* it may be negative */
-    if (aligned) {
-        x[0] = *(__global const float4 *)(from + min(0L, last - 3));
-        x[1] = *(__global const float4 *)(from + min(4L, last - 3));
-    } else {
-        x[0] = (float4)(from[min(0L, last) * step], from[min(1L, last) * step],
-                        from[min(2L, last) * step], from[min(3L, last) * step]);
-        x[1] = (float4)(from[min(4L, last) * step], from[min(5L, last) * step],
-                        from[min(6L, last) * step], from[min(7L, last) * step]);
-    }
-    x[0] = (int4)(0, 1, 2, 3) < left ? x[0] : 0;
-    x[1] = (int4)(4, 5, 6, 7) < left ? x[1] : 0;
+    const long last = min(left - 1, 1); /* it may be negative */
+    const float2 x = (float2)(from[min(0L, last) * step], from[min(1L, last) * step]);
+    return (int2)(0, 1) < left ? x : 0;
+}
+float4 load_4(__global const float *from, const int left)
+{
+    if (WIDTH_A < 4)
+        return (float4)(load_2(from, 1, left), load_2(from + 2, 1, left - 2));
+    const float4 x = *(__global const float4 *)(from + min(0, left - 4));
+    return (int4)(0, 1, 2, 3) < left ? x : 0;
+}
+
+/* Load what a work-item splits: of a row of A, and of a column of B. */
+void load_row(float4 *x, __global const float *from, const int left)
+{
+    x[0] = load_4(from, left);
+    x[1] = load_4(from + 16, left - 16);
+}
+void load_column(float4 *x, __global const float *from, const size_t ldb, const int left)
+{
+    x[0] = (float4)(load_2(from, ldb, left), load_2(from + 4 * ldb, ldb, left - 4));
+    x[1] = (float4)(load_2(from + 8 * ldb, ldb, left - 8),
+                    load_2(from + 12 * ldb, ldb, left - 12));
 }
 
 __kernel __attribute__((reqd_work_group_size(128 * SLICES, 1, 1)))
@@ -56,8 +73,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
           __global float *restrict C, const int ldc OF_PARTS)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
-    __local uint4 ring[2 * SLICES * STAGE] __attribute__((aligned(1024))); /* 2 for each slice */
-    __local float scales[2 * SLICES][TSM + TSN];
+    __local uint4 ring[2 * SLICES * TSN * LINE] __attribute__((aligned(1024))); /* 2 for each slice */
+    __local float scales[2 * SLICES][TSN];
     __local int unfit[2 * SLICES]; /* for each, the last n for which a line does not fit */
     EMULATED
     const int item = get_local_id(0) % 128, slice = get_local_id(0) / 128;
@@ -82,22 +99,31 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
     const int i = i0 + warp * 16 + lane / 4, j = j0 + lane % 4 * 2;
 
-    /* What this work-item splits: a line in each strip, and of a slab a chunk. Lines that do not exist
-     * are replaced by the last one; what comes of them is not stored. Slabs are taken from the last
-     * one, which may not be whole, to the first one. Those before `begin` are not used. */
+    /* What this work-item splits: of a slab, 8 k's of the two rows of A of which it has sums, and of a
+     * column of B in each strip. Lines that do not exist are replaced by the last one; what comes of
+     * them is not stored. Slabs are taken from the last one, which may not be whole, to the first
+     * one. Those before `begin` are not used. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
+#define LOAD(k, left_a, left_b)                                                  \
+    {                                                                            \
+        _Pragma("unroll") for (int s = 0; s < 2; s++)                            \
+            load_row(of_a[s], rows[s] + (k), left_a);                            \
+        _Pragma("unroll") for (int s = 0; s < STRIPS; s++)                       \
+            load_column(of_b[s], columns[s] + (k) * (size_t)ldb, ldb, left_b);   \
+    }
     const int count = (end - begin + SLICES - 1) / SLICES, chunk = lane / 8;
-    const int place = chunk ^ lane % 8;
-    __global const float *from[STRIPS];
-    float4 x[STRIPS][2];
+    const int place = chunk ^ lane % 8, k_a = lane % 4 * 4, k_b = chunk / 2 * 16 + chunk % 2 * 2;
+    __global const float *rows[2], *columns[STRIPS];
+    float4 of_a[2][2], of_b[STRIPS][2];
 #pragma unroll
-    for (int s = 0; s < STRIPS; s++) {
-        const int line = (OF_A(s) ? i0 : j0 - TSM) + (s * WARPS + warp) * 8 + lane % 8;
-        from[s] = OF_A(s) ? A + min(line, M - 1) * (size_t)lda + chunk * 8
-                          : B + min(line, N - 1) + chunk * 8 * (size_t)ldb;
-        if (count > 0)
-            load_some(x[s], from[s] + FIRST_K(0) * STEP(s), STEP(s), K - FIRST_K(0) - chunk * 8,
-                      OF_A(s) && WIDTH_A == 4);
+    for (int s = 0; s < 2; s++)
+        rows[s] = A + min(i + 8 * s, M - 1) * (size_t)lda + k_a;
+#pragma unroll
+    for (int s = 0; s < STRIPS; s++)
+        columns[s] = B + min(j0 + (s * 4 + warp) * 8 + lane % 8, N - 1) + k_b * (size_t)ldb;
+    if (count > 0) {
+        const int k = FIRST_K(0);
+        LOAD(k, K - k - k_a, K - k - k_b)
     }
     if (item < 2)
         unfit[2 * slice + item] = -1;
@@ -109,57 +135,65 @@ void gemm(const int M, const int N, const int K, const float alpha,
         sums[s] = 0;
     for (int n = 0; n < count; n++) {
         const int stage = 2 * slice + n % 2, k = FIRST_K(n);
+        uint8 parts_a[2];
+        float scale_a[2];
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            uint4 range = widened(0, of_a[s]);
+            range.lo = max(range.lo, shuffle_xor(range.lo, 1)); /* the other k's of the row */
+            range.lo = max(range.lo, shuffle_xor(range.lo, 2));
+            const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
+            parts_a[s] = parts_of(of_a[s], as_float((127 + TOP - e.s1) << 23));
+            scale_a[s] = as_float((127 + e.s1 - TOP) << 23);
+            if (!e.s0)
+                unfit[stage] = n;
+        }
 #pragma unroll
         for (int s = 0; s < STRIPS; s++) {
-            uint4 range = widened(0, x[s]);
-            range.lo = max(range.lo, shuffle_xor(range.lo, 8)); /* the line's other chunks */
+            uint4 range = widened(0, of_b[s]);
+            range.lo = max(range.lo, shuffle_xor(range.lo, 8)); /* the column's other chunks */
             range.lo = max(range.lo, shuffle_xor(range.lo, 16));
-            if (!OF_A(s)) {
-                range.hi |= shuffle_xor(range.hi, 8);
-                range.hi |= shuffle_xor(range.hi, 16);
-            }
+            range.hi |= shuffle_xor(range.hi, 8);
+            range.hi |= shuffle_xor(range.hi, 16);
             const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
-            const uint8 both = parts_of(x[s], as_float((127 + TOP - e.s1) << 23));
-            const int line = (s * WARPS + warp) * 8 + lane % 8;
-            __local uint4 *to = ring + stage * STAGE + line * LINE;
+            const uint8 both = parts_of(of_b[s], as_float((127 + TOP - e.s1) << 23));
+            const int column = (s * 4 + warp) * 8 + lane % 8;
+            __local uint4 *to = ring + (stage * TSN + column) * LINE;
             to[place] = both.lo;
             to[place ^ 4] = both.hi;
-            scales[stage][line] =
-                as_float(((127 + e.s1 - TOP) << 23) + (!OF_A(s) && range.s2 ? LOST : 0));
+            scales[stage][column] =
+                as_float(((127 + e.s1 - TOP) << 23) + (range.s2 ? LOST(k / SLAB) : 0));
             if (!e.s0)
                 unfit[stage] = n;
         }
         if (n + 1 < count) {
-#pragma unroll
-            for (int s = 0; s < STRIPS; s++)
-                load(x[s], from[s] + FIRST_K(n + 1) * STEP(s), STEP(s), 8,
-                     OF_A(s) && WIDTH_A == 4);
+            const int next = FIRST_K(n + 1);
+            LOAD(next, SLAB, SLAB) /* all of it exists, which the compiler sees */
         }
         show_writes();
         sync_warpgroup(slice); /* the slab is there, and all have used the one before */
 
-        const matrix a = MATRIX(ring, stage * STAGE), b = MATRIX(ring, stage * STAGE + TSM * LINE);
-        BEGIN_PRODUCTS; /* 2: 16 k's further; 4: the small part */
-        MULTIPLY(low, a, b + 4, 0);
-        MULTIPLY(low, a + 4, b, 1);
-        MULTIPLY(high, a, b, 0);
-        MULTIPLY(low, a + 2, b + 6, 1);
-        MULTIPLY(low, a + 6, b + 2, 1);
-        MULTIPLY(high, a + 2, b + 2, 1);
+        const matrix b = MATRIX(ring, stage * TSN * LINE);
+#define OF_A(v, w) (uint4)(parts_a[0].v, parts_a[1].v, parts_a[0].w, parts_a[1].w)
+        BEGIN_PRODUCTS; /* s2 or 2: 16 k's further; s4 or 4: the small part */
+        MULTIPLY_ROWS(low, OF_A(s0, s1), b + 4, 0);
+        MULTIPLY_ROWS(low, OF_A(s4, s5), b, 1);
+        MULTIPLY_ROWS(high, OF_A(s0, s1), b, 0);
+        MULTIPLY_ROWS(low, OF_A(s2, s3), b + 6, 1);
+        MULTIPLY_ROWS(low, OF_A(s6, s7), b + 2, 1);
+        MULTIPLY_ROWS(high, OF_A(s2, s3), b + 2, 1);
         END_PRODUCTS;
         AWAIT_PRODUCTS(high, low);
         if (end - 1 - n * SLICES - slice >= begin) {
             if (unfit[stage] == n) {
                 plain_sums(sums, M, N, min(SLAB, K - k), A + k, lda, B + k * (size_t)ldb, ldb, i, j);
             } else {
-                __local const float *rows = &scales[stage][warp * 16 + lane / 4];
-                __local const float2 *columns =
-                    (__local const float2 *)&scales[stage][TSM + lane % 4 * 2];
+                __local const float2 *scale = (__local const float2 *)&scales[stage][lane % 4 * 2];
 #pragma unroll
                 for (int s = 0; s < TSN / 2; s++) {
-                    const float2 both = columns[s / 4 * 4];
+                    const float2 both = scale[s / 4 * 4];
                     sums[s] += (high[s] + low[s] * (1 / SMALL_SCALE)) *
-                               ((s % 2 ? both.s1 : both.s0) * rows[s / 2 % 2 * 8]);
+                               ((s % 2 ? both.s1 : both.s0) * scale_a[s / 2 % 2]);
                 }
             }
         }
@@ -181,22 +215,16 @@ void gemm(const int M, const int N, const int K, const float alpha,
         sums[s % (TSN / 2)] += others[s * 128 + item];
 #endif
 
-    __global float *to = C; /* or a part that begins where its tile is in C */
-    size_t ld = ldc;
-    float times = alpha, plus = beta;
+    target to = {C, ldc, alpha, beta};
 #if SPLITS > 1
-    if (get_group_id(0) >= whole) {
-        ld = TSN;
-        to = parts + (size_t)part * (TSM * TSN) - i0 * ld - j0;
-        times = 1;
-        plus = 0;
-    }
+    if (get_group_id(0) >= whole)
+        to = part_of(parts, part, i0, j0);
 #endif
-    const int at_once = j0 + TSN <= N && ld % 2 == 0;
+    const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll
     for (int s = 0; s < TSN / 2; s += 2)
         if (i + s / 2 % 2 * 8 < M)
-            store(&to[(i + s / 2 % 2 * 8) * ld + j + s / 4 * 8], (float2)(sums[s], sums[s + 1]),
-                  at_once, N - j - s / 4 * 8, times, plus);
+            store(to, (i + s / 2 % 2 * 8) * to.ld + j + s / 4 * 8, (float2)(sums[s], sums[s + 1]),
+                  at_once, N - j - s / 4 * 8);
 }
 #endif

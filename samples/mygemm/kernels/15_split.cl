@@ -13,10 +13,11 @@
  * columns of B and KC k's. A row has one exponent, a column one for each KC: so B is read once, and
  * neighbours read neighbours.
  *
- * The matrix unit truncates. On an H200 a sum of KC products of one sign comes out too small by about
- * 1.5 * LOST times 2^-23 of it, and one of products of both signs by half of that. The scales of B
- * compensate LOST, except for columns whose elements all have at most 11 bits, such as small whole
- * numbers: their sums are exact. */
+ * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
+ * units of 2^-23 of it, and one of products of both signs by half of that. The scales of B
+ * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 it is 0 or 1, or 1 or 2, in turn.
+ * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
+ * their sums are exact. */
 
 #ifndef KC
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
@@ -54,7 +55,7 @@
 #define LOWEST_DIRECT (-48) /* there a scale is the product of one for the row and for the column */
 #define HIGHEST_DIRECT 76
 #define UNFIT 1000 /* in place of an exponent */
-#define LOST ((KC * 3 + 32) / 128) /* units of 2^-23 by which a sum is increased, see above */
+#define LOST(n) (((n) + 1) * KC * 3 / 128 - (n)*KC * 3 / 128) /* see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -109,20 +110,19 @@ void load(float4 *x, __global const float *from, const size_t step, const int le
     }
 }
 
-/* Return `range`, widened to a chunk: the bits of the largest absolute value; negated, those of the
- * smallest one but 0; and the bits that `big` has no room for, which are 0 if it is the number. Bits
- * of absolute values are ordered as these are. */
+/* Return `range`, widened to a chunk: the bits of the largest absolute value; those of the smallest
+ * one but 0, doubled and negated; and the bits that `big` has no room for, which are 0 if it is the
+ * number. Bits of absolute values are ordered as these are. NaN is left out: what it is multiplied
+ * with becomes NaN whether a line fits or not. */
 uint4 widened(uint4 range, const float4 *x)
 {
-#pragma unroll
-    for (int v = 0; v < 2; v++) {
-        const uint4 bits = as_uint4(x[v]) & 0x7fffffff;
-        const uint4 negated = 0 - bits;
-        const uint2 most = max(bits.lo, bits.hi), least = max(negated.lo, negated.hi);
-        const uint2 beyond = (bits.lo | bits.hi) & 0x1fff;
-        range = max(range, (uint4)(max(most.s0, most.s1), max(least.s0, least.s1),
-                                   beyond.s0 | beyond.s1, 0));
-    }
+    const float4 most = fmax(fabs(x[0]), fabs(x[1]));
+    const uint4 all = as_uint4(x[0]) | as_uint4(x[1]);
+    const uint4 negated = max(as_uint4(x[0]) * -2, as_uint4(x[1]) * -2);
+    const uint2 least = max(negated.lo, negated.hi);
+    range.s0 = max(range.s0, as_uint(fmax(fmax(most.s0, most.s1), fmax(most.s2, most.s3))));
+    range.s1 = max(range.s1, max(least.s0, least.s1));
+    range.s2 |= (all.s0 | all.s1 | all.s2 | all.s3) & 0x1fff;
     return range;
 }
 
@@ -130,7 +130,7 @@ uint4 widened(uint4 range, const float4 *x)
  * The exponent of Inf and NaN is 128. All below 2^-126 count as the smallest that there is. */
 int2 exponent_of(const uint4 range, const int K, const int lowest, const int highest)
 {
-    const uint smallest = 0 - range.s1;
+    const uint smallest = (0 - range.s1) / 2;
     const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;
     const int most = max((int)(range.s0 >> 23) - 127, lowest);
     const int span = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
@@ -255,7 +255,7 @@ void split(const int M, const int N, const int K, const float alpha,
         at.e_a[line] = fits ? most - TOP : UNFIT;
     if (sharer == 0 && !of_a)
         at.scale_b[part * (size_t)at.lines_b + line] =
-            fits ? as_float(((127 + most - TOP) << 23) + (range.s2 ? LOST : 0)) : NAN;
+            fits ? as_float(((127 + most - TOP) << 23) + (range.s2 ? LOST(part) : 0)) : NAN;
     const float scale = as_float((127 + TOP - most) << 23);
 #pragma unroll
     for (int n = 0; n < KEPT; n++) {

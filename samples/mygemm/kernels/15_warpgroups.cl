@@ -204,26 +204,20 @@ void gemm(const int M, const int N, const int K, const float alpha,
                        lda, B + it.begin * SLAB * (size_t)ldb, ldb, i, j);
         }
 
-        __global float *to = C; /* or a part that begins where its tile is in C */
-        size_t ld = ldc;
-        float times = alpha, plus = beta;
+        target to = {C, ldc, alpha, beta};
 #if SPLITS > 1
-        if (it.part >= 0) {
-            ld = TSN;
-            to = parts + (size_t)it.part * (TSM * TSN) - it.i0 * ld - it.j0;
-            times = 1;
-            plus = 0;
-        }
+        if (it.part >= 0)
+            to = part_of(parts, it.part, it.i0, it.j0);
 #endif
-        const int at_once = it.j0 + TSN <= N && ld % 2 == 0;
+        const int at_once = it.j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll
         for (int m = 0; m < 2; m++)
             if (i + 8 * m < M)
 #pragma unroll
                 for (int n = 0; n < TSN / 8; n++) {
                     const float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
-                    store(&to[(i + 8 * m) * ld + j + 8 * n], scaled(v, (int2)(fits ? e[m] : 0)),
-                          at_once, N - j - 8 * n, times, plus);
+                    store(to, (i + 8 * m) * to.ld + j + 8 * n, scaled(v, (int2)(fits ? e[m] : 0)),
+                          at_once, N - j - 8 * n);
                 }
     }
 }

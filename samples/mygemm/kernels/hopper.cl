@@ -80,21 +80,34 @@ typedef ulong matrix;
                  "%56, %57, %58, %59, %60, %61, %62, %63"
 #if TSN == 32
 #define ALL(sums) SIXTEEN(sums, 0)
-#define PRODUCT(type) "m64n32k16" type " {" REGISTERS_32 "}, %16, %17"
+#define SUMS "m64n32k16.f32.f16.f16 {" REGISTERS_32 "}, "
+#define MATRICES "%16, %17" /* the operands behind the sums: of MULTIPLY, */
 #define ADD "%18"
+#define ROWS "{%16, %17, %18, %19}, %20" /* and of MULTIPLY_ROWS */
+#define ADD_ROWS "%21"
 #elif TSN == 64
 #define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16)
-#define PRODUCT(type) "m64n64k16" type " {" REGISTERS_64 "}, %32, %33"
+#define SUMS "m64n64k16.f32.f16.f16 {" REGISTERS_64 "}, "
+#define MATRICES "%32, %33"
 #define ADD "%34"
+#define ROWS "{%32, %33, %34, %35}, %36"
+#define ADD_ROWS "%37"
 #else
 #define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16), SIXTEEN(sums, 32), SIXTEEN(sums, 48)
-#define PRODUCT(type) "m64n128k16" type " {" REGISTERS_128 "}, %64, %65"
+#define SUMS "m64n128k16.f32.f16.f16 {" REGISTERS_128 "}, "
+#define MATRICES "%64, %65"
 #define ADD "%66"
 #endif
 #define MULTIPLY(sums, a, b, add) \
     __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n" \
-                   "//@ wgmma.mma_async.sync.aligned." PRODUCT(".f32.f16.f16") ", p, 1, 1, 0, 0; }" \
+                   "//@ wgmma.mma_async.sync.aligned." SUMS MATRICES ", p, 1, 1, 0, 0; }" \
                    : ALL(sums) : "l"(a), "l"(b), "r"(add))
+/* The same with A from registers. Work-item 32 * w + 4 * r + c has in `a` elements 2 * c and the next
+ * one of row 16 * w + r, then of row 16 * w + r + 8; and in both rows those that are 8 further. */
+#define MULTIPLY_ROWS(sums, a, b, add) \
+    __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD_ROWS ", 0;\n" \
+                   "//@ wgmma.mma_async.sync.aligned." SUMS ROWS ", p, 1, 1, 0; }" \
+                   : ALL(sums) : "r"((a).s0), "r"((a).s1), "r"((a).s2), "r"((a).s3), "l"(b), "r"(add))
 /* Before the first product of a group; and after its last one. END_PRODUCTS leaves only this group in
  * flight: the groups before it have read their inputs. */
 #define BEGIN_PRODUCTS __asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory")

@@ -37,6 +37,27 @@ void emulated_multiply(float *sums, __local const uint4 *ring, matrix a, matrix 
         sums[s] = sum;
     }
 }
+void emulated_multiply_rows(__local uint4 *exchange, float *sums, const uint4 a,
+                            __local const uint4 *ring, matrix b, int add)
+{
+    const int item = get_local_id(0), lane = item % 32, quad = item - lane % 4;
+    exchange[item] = a;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int s = 0; s < TSN / 2; s++) {
+        const int column = b / 8 + s / 4 * 8 + lane % 4 * 2 + s % 2, row = s / 2 % 2;
+        const uint4 y = ring[column * 8 + (b % 8 ^ column % 8)];
+        const uint4 z = ring[column * 8 + ((b + 1) % 8 ^ column % 8)];
+        float sum = add ? sums[s] : 0;
+        for (int w = 0; w < 4; w++) {
+            const uint4 x = exchange[quad + w];
+            sum += dot(widen(word(x, row)), widen(word(y, w)));
+            sum += dot(widen(word(x, row + 2)), widen(word(z, w)));
+        }
+        sums[s] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+#define MULTIPLY_ROWS(sums, a, b, add) emulated_multiply_rows(exchange, sums, a, ring, b, add)
 #define MULTIPLY(sums, a, b, add) emulated_multiply(sums, ring, a, b, add)
 #define BEGIN_PRODUCTS
 #define END_PRODUCTS

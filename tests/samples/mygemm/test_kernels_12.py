@@ -46,11 +46,12 @@ SIZES = (
     "1,2,7,8,9,16,17,31x33x35,64,1x500x90,500x1x90,90x100x1,1x1x400,96x96x96,97x97x97,150x200x99"
 )
 SMALL = ("--KC", 32, "--NC", 64)
+OUTSIDE = (*SMALL, "--GLOBAL", 1)
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])
 @pytest.mark.parametrize(
-    "blocks", exhaustive_but([SMALL], [(), SMALL]), ids=["one block", "many blocks"]
+    "blocks", exhaustive_but([SMALL, OUTSIDE], [(), SMALL, OUTSIDE]), ids=str
 )
 def test_any_size(sample, precision, blocks):
     done, items = sample("--size", SIZES, "--precision", precision, "--data", "integer",
@@ -90,12 +91,14 @@ def test_any_tile(sample, tile):
 
 
 def test_many_groups(sample):
-    passed(*sample("--size", "300x400x200,1000x9x900,9x1000x900", "--GROUPS", 8, "--beta", 1))
+    for outside in 0, 1:
+        passed(*sample("--size", "300x400x200,1000x9x900,9x1000x900", "--GROUPS", 8, "--beta", 1,
+                       "--GLOBAL", outside))
 
 
 @pytest.mark.parametrize("limits", ["mali-t628", "embedded"])
 def test_on_a_smaller_device(sample, limits):
-    done, items = sample("--size", "150x200x99", "--limits", limits, "--beta", 1)
+    done, items = sample("--size", "150x200x99", "--limits", limits, "--beta", 1, "--GLOBAL", 0)
     (params,) = passed(done, items)
     most = items[0].device["limits"]["local_mem_size"]
     assert params["KC"] * params["NC"] * 4 < most
@@ -130,7 +133,7 @@ REFUSED = {
     "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),
     "block": (("--NR", 32, "--NC", 100), "--NR 32 --NC 100: NR must divide NC"),
     "groups": (("--GROUPS", 0), "--GROUPS 0: GROUPS must be at least 1; --GROUPS 1 would do"),
-    "local memory": (("--NC", 10**7), "bytes of local memory, but the device has"),
+    "local memory": (("--NC", 10**7, "--GLOBAL", 0), "bytes of local memory, but the device has"),
 }
 
 
@@ -212,9 +215,20 @@ def test_the_block_follows_the_cache(plan, dtype, l2):
 
 @pytest.mark.parametrize("local", [2**10, 2**14, 2**15, 2**18, 2**20])
 def test_the_block_fits_local_memory(plan, local):
-    made = plan(LARGE, Cpu(64), local=local)
+    made = plan(LARGE, Cpu(64), local=local, GLOBAL=0)
     assert local / 3 < made.local_bytes <= local
     assert made.defines["NC"] * 4 >= made.defines["KC"]
+
+
+def test_panels_are_in_global_memory_if_a_large_b_needs_it(plan):
+    """Panels take a part of the L2 cache, though a driver has less local memory."""
+    made = plan(LARGE, Cpu(64, cores=3), l2=2 * MIB, local=2**18)
+    roomy = plan(LARGE, Cpu(64, cores=3), l2=2 * MIB, local=64 * MIB)
+    assert (made.params["GLOBAL"], roomy.params["GLOBAL"]) == (1, 0)
+    assert (made.params["KC"], made.params["NC"]) == (roomy.params["KC"], roomy.params["NC"])
+    assert (made.local_bytes, made.room["work"]) == (0, 3 * roomy.local_bytes)
+    assert "work" not in roomy.room
+    assert plan(Size(256, 256, 256), Cpu(64), l2=2 * MIB, local=2**18).params["GLOBAL"] == 0
 
 
 def test_gpus_are_not_asked_to_prefetch(plan):

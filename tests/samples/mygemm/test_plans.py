@@ -285,7 +285,8 @@ def test_13_and_14_through_the_program(recorded):
 
 @pytest.mark.parametrize(
     ("size", "major", "number"),
-    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 14), ("100000x64x64", 9, 13),
+    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 15), ("100000x64x64", 9, 15),
+     ("2049x2049x65", 9, 13), ("512", 8, 14),
      ("4096", 8, 14), ("4096", 7, 13)],
 )
 def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, major, number):
