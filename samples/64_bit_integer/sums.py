@@ -6,7 +6,7 @@ from statistics import median
 import numpy as np
 
 from common import interleaved
-from common.digest import digest
+from common.outputs import digest
 from common.text import figures
 
 _PART = 2**20  # pixels at a time, so that numpy's copies stay in the caches

@@ -3,7 +3,6 @@
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import draw_input
 import numpy as np
@@ -372,19 +371,3 @@ def test_two_stages_with_any_access_pattern(queue, defines, count, white):
 
 def test_the_sample_stays_a_tutorial():
     assert len((FOLDER / "run.py").read_text().splitlines()) <= 138
-
-
-@pytest.mark.parametrize(
-    ("numbers", "extensions", "has"),
-    [
-        ((6, 1), "cl_nv_device_attribute_query", True),
-        ((5, 2), "cl_nv_device_attribute_query", False),
-        ((9, 0), "cl_khr_fp64", False),
-    ],
-)
-def test_products_of_four_bytes_are_for_nvidias_gpus(numbers, extensions, has):
-    major, minor = numbers
-    chip = SimpleNamespace(
-        extensions=extensions, compute_capability_major_nv=major, compute_capability_minor_nv=minor
-    )
-    assert launch.has_dp4a(chip) == has

@@ -1,0 +1,46 @@
+"""samples/64_bit_integer/launch.py: whole passes, and instructions of some devices only."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from common.buffers import GuardedBuffer
+from tests.conftest import sample_module
+
+launch, sums = (sample_module("64_bit_integer", name) for name in ("launch", "sums"))
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["copied", "shared"])
+@pytest.mark.parametrize("name", ["many_vectors", "two_stages"])
+def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared):
+    """Where host and device share no memory, the sums are copied."""
+    if shared and not launch.shares_memory(queue.device):
+        pytest.skip("the device has no fine-grained shared memory")
+    monkeypatch.setattr(launch, "shares_memory", lambda device: shared)
+    image = np.random.default_rng(1).integers(0, 256, 5000).astype(np.uint8)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    pixels = cl.Buffer(queue.context, flags, hostbuf=image)
+    kernel, shape = launch.built(queue, name, launch.Shape(4, 16, False))
+    result = GuardedBuffer(queue, (4 if name == "two_stages" else 1, 2), np.uint64)
+    kernel.set_args(pixels, np.uint32(image.size), np.uint32(0), result.device)
+    run = launch.whole_pass(queue, kernel, shape, result, reset=name != "two_stages")
+    exact = sums.exact(image)
+    assert [run().tolist() for _ in range(3)] == 3 * [[exact.squares, exact.pixels]]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "extensions", "has"),
+    [
+        ((6, 1), "cl_nv_device_attribute_query", True),
+        ((5, 2), "cl_nv_device_attribute_query", False),
+        ((9, 0), "cl_khr_fp64", False),
+    ],
+)
+def test_products_of_four_bytes_are_for_nvidias_gpus(numbers, extensions, has):
+    major, minor = numbers
+    chip = SimpleNamespace(
+        extensions=extensions, compute_capability_major_nv=major, compute_capability_minor_nv=minor
+    )
+    assert launch.has_dp4a(chip) == has
