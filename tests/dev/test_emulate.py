@@ -195,6 +195,7 @@ def test_a_process_that_is_not_ours_is_left_alone(tmp_path):
 )
 def test_why_a_board_does_not_start(tmp_path, tools, monkeypatch, line, hint):
     tools("unshare", f"#!/bin/sh\necho busy >&2; echo '{line}' >&2; exit 1\n")
+    tools("ssh-keygen", '#!/bin/sh\nfor file; do :; done; echo ssh-ed25519 AAAA >"$file.pub"\n')
     tools(ARM64.qemu)
     board = Emulated("arm64", tmp_path)
     monkeypatch.setattr(board, "build", lambda say: (tmp_path, ""))
