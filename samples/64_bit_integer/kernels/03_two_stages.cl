@@ -114,11 +114,20 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
     return (uint2)(squares, SUM_OF(pairs));
 }
 
-/* CPU is defined for CPUs: they have vector registers, and can be asked to fill their caches. */
-#ifdef CPU
+/* CPU is defined for CPUs: they have vector registers, and can be asked to fill their caches. The
+ * drivers for CPUs are made of Clang, whose vectors may be longer than OpenCL's; so is its prefetch,
+ * since OpenCL's own does nothing with PoCL. */
+#if defined(CPU) && defined(__clang__)
+#define VECTOR_REGISTERS
+typedef ushort ushort32 __attribute__((ext_vector_type(32)));
+#define PREFETCH(vector, bytes, cache) \
+    __builtin_prefetch((const void *)((uintptr_t)(vector) + bytes), 0, cache)
 
 /* The longest stretch that sum_together can add up, in vectors: 1024 * 64 * 255 * 255 < 2^32. */
 #define TOGETHER 1024
+
+/* The most vectors whose pairs of pixels add up to less than 2^16: 128 * 2 * 255 = 65280. */
+#define PAIRS 128
 
 /* Return the sum of a vector's elements. */
 uint total(uint16 v)
@@ -128,35 +137,35 @@ uint total(uint16 v)
     return v4.x + v4.y + v4.z + v4.w;
 }
 
-/* Ask for the bytes so far behind `vector`, into the first cache (3) or the second (2): by Clang's
- * builtin, since OpenCL's prefetch() does nothing with PoCL. Both CPU drivers are made of Clang. */
-#ifdef __clang__
-#define ASK(vector, bytes, cache) \
-    __builtin_prefetch((const void *)((uintptr_t)(vector) + bytes), 0, cache)
-#else
-#define ASK(vector, bytes, cache)
-#endif
-
 /* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most: each
- * is 64 bytes, a line of most caches. While a core adds up, few loads are on their way, and its own
- * prefetcher stops at the end of a page, every 4096 bytes. So the second cache, which can wait for
- * more lines than the first, is asked for what follows two pages later. */
+ * is 64 bytes, a line of most caches. A square of 255 has 16 bits, so a register holds twice as many
+ * of them as there would be words: otherwise the arithmetic takes longer than the memory. They are
+ * added up as `words` of two, modulo 2^32, and their upper halves once more: a word w = 65536 * high +
+ * low stands for high + low = w - 65535 * high.
+ * While a core adds up, few loads are on their way, and its own prefetcher stops at the end of a page,
+ * every 4096 bytes. So the second cache, which can wait for more lines than the first, is asked for
+ * what follows two pages later. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
-    uint16 sum = 0, more = 0, squares0 = 0, squares1 = 0, squares2 = 0, squares3 = 0;
-    for (; at < end; at++) {
-        ASK(vectors + at, 1024, 3);
-        ASK(vectors + at, 8192, 2);
-        const uint16 four = vectors[at], p0 = four & 0xffu, p1 = (four >> 8u) & 0xffu;
-        const uint16 p2 = (four >> 16u) & 0xffu, p3 = four >> 24u;
-        sum += p0 + p1;
-        more += p2 + p3;
-        squares0 += p0 * p0;
-        squares1 += p1 * p1;
-        squares2 += p2 * p2;
-        squares3 += p3 * p3;
+    uint16 sum = 0, words = 0, highs = 0;
+    while (at < end) {
+        const uint stop = min(at + PAIRS, end);
+        ushort32 pairs = 0;
+#pragma unroll 4
+        for (; at < stop; at++) {
+            PREFETCH(vectors + at, 1024, 3); /* into the first cache */
+            PREFETCH(vectors + at, 8192, 2); /* into the second */
+            const ushort32 pixels = __builtin_astype(vectors[at], ushort32);
+            const ushort32 even = pixels & (ushort)0xff, odd = pixels >> (ushort)8;
+            const uint16 two = __builtin_astype(even * even, uint16);
+            const uint16 more = __builtin_astype(odd * odd, uint16);
+            words += two + more;
+            highs += (two >> 16u) + (more >> 16u);
+            pairs += even + odd;
+        }
+        sum += convert_uint16(pairs.lo) + convert_uint16(pairs.hi);
     }
-    return (uint2)(total(squares0 + squares1 + squares2 + squares3), total(sum + more));
+    return (uint2)(total(words - 65535u * highs), total(sum));
 }
 #endif
 
@@ -176,7 +185,7 @@ void two_stages(__global const uchar *restrict pixels, uint count, uint contiguo
     const uint items = get_global_size(0), item = get_global_id(0);
     uint4 sums_here = 0;
     uint rest = count / 16 * 16;
-#ifdef CPU
+#ifdef VECTOR_REGISTERS
     if (contiguous) {
         __global const uint16 *vectors = (__global const uint16 *)pixels;
         const uint all = count / 64, each = (all + items - 1) / items;

@@ -61,7 +61,7 @@ def multiply(sample, queue, tmp_path, programs):
             path = tmp_path / "15_warpgroups.cl"
             path.write_text(text)
             emulated = HERE / "emulated.cl", HERE / "emulated_hopper.cl"
-            # Builds take a third of the time, and Intel's optimiser drops work-items of the emulation.
+            # A third of the time to build; and Intel's optimiser drops work-items of the emulation.
             plainly = ["-cl-opt-disable"]
             programs[key] = build(queue.context, path, defines, plainly, (*files, *emulated))
         stream = Stream(queue, problem)  # whose room is full of NaN
