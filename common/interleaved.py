@@ -21,6 +21,7 @@ from common.timing import Timing, elapsed, settle, stamps
 
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
+AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _NO_TIMES = 0, 0, 0
@@ -61,9 +62,13 @@ class Contender:
             self._bare_entered.append((bare, self.launcher(bare)))
 
     def rest(self):
-        """Wait until the threads of a library are at rest: they would slow what comes next."""
+        """Wait until the threads of a library are at rest: they would slow what comes next.
+
+        Return whether there was anything to wait for.
+        """
         if not self._queued:
             settle()
+        return not self._queued
 
     def leave(self):
         """Let go of all streams, and of their buffers."""
@@ -88,18 +93,22 @@ class Contender:
             self.finish([stream for stream, _ in self._entered])
         return None
 
-    def sample(self, in_flight):
+    def sample(self, in_flight, awake=0):
         """Launch it `in_flight` times back to back, spread over its streams; return times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
         first launch to the end of the last, and the host's time until all are done. A short sample
         is taken twice, and the second time counts: cores that slept are slow at first, whatever
-        ran on them. Raises cl.Error for a launch that failed.
+        ran on them. It is repeated for `awake` seconds: an operating system may wake two threads
+        on one core, and leave them there a while. Raises cl.Error for a launch that failed.
         """
         self.announce()
         launches, host = self._launch(in_flight)
-        if host < SHORT:
+        again, spent = host < SHORT, host
+        while again:
             launches, host = self._launch(in_flight)
+            spent += host
+            again = spent < awake
         if self._bare:
             host = self._launch(in_flight, self._bare_entered)[1]
         host /= in_flight
@@ -170,7 +179,7 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
-    times = rounds(contenders, repeat, warmup, count)
+    times = rounds(contenders, repeat, warmup, count, AWAKE if caches == "warm" else 0)
     batches = {each.name: Batch(count, max(each.queues, 1)) for each in contenders}
     for each in contenders:
         each.leave()
@@ -212,20 +221,21 @@ def _enough(contender):
     return 1
 
 
-def rounds(contenders, repeat, warmup, in_flight):
+def rounds(contenders, repeat, warmup, in_flight, awake=0):
     """Return the Timing of each contender by its name; the lists of all go round by round.
 
-    One that fails is left out from then on, and has no Timing but an `error`.
+    What follows a library, which is given time to rest, is launched for `awake` seconds first. One
+    that fails is left out from then on, and has no Timing but an `error`.
     """
-    taken = {each.name: [] for each in contenders}
+    taken, rested = {each.name: [] for each in contenders}, False
     for number in range(-warmup, repeat):
         for each in contenders:
             if number == 0:
                 each.steps.clear()
-            times = each.attempt(each.sample, in_flight)
+            times = each.attempt(each.sample, in_flight, rested * awake)
             if times and number >= 0:
                 taken[each.name].append(times)
-            each.rest()
+            rested = each.rest()
     whole = (each.name for each in contenders if each.error is None)
     return {name: Timing(*map(list, zip(*taken[name])), warmup) for name in whole}
 

@@ -48,6 +48,12 @@ def test_rounds_are_interleaved_and_pause(monkeypatch):
     assert len(times["a"].host_s) == len(times["b"].host_s) == 2
     assert times["a"].warmup == 1
     said.clear()
+    # What follows b has threads that slept: it is launched for a while before its time counts.
+    clock = iter(range(100))
+    monkeypatch.setattr(interleaved.time, "perf_counter", lambda: 0.02 * next(clock))
+    interleaved.rounds(contenders, repeat=2, warmup=0, in_flight=1, awake=0.05)
+    assert "".join(said) == "a|a|b|b|" + "a|a|a|" + "b|b|"
+    said.clear()
     monkeypatch.setattr(interleaved, "SHORT", 0)
     interleaved.rounds(contenders, repeat=1, warmup=0, in_flight=1)
     assert "".join(said) == "a|b|"
