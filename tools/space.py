@@ -108,7 +108,7 @@ class Space:
         UsageError.
         """
         found, device = self.experiment.found, self.described.device
-        folder = folder or (found.tools.tuned and found.folder / found.tools.tuned)
+        folder = folder or (found.folder / found.tools.tuned if found.tools.tuned else None)
         of_batch = {"batch": params["batch"]} if "batch" in params else {}
         return folder and tuned.store(folder, tuned.identity(device), {
             "kernel": self.kernel["name"], "precision": params.get("precision", "single"),

@@ -71,6 +71,15 @@ def test_the_best_run_again_and_the_winner_is_stored(bench):
     assert len(set(keys(bench.came()))) == 16
 
 
+def test_the_winner_of_a_sample_that_reads_no_parameters_is_only_named(bench):
+    path = bench.folder / "sample.toml"
+    path.write_text(path.read_text().replace('tuned = "tuned"\n', ""))
+    status, out = bench.run(text=SEARCH, rounds=1)
+    assert status == 0
+    assert "best: --TS 8 --WPT 1\n" in out
+    assert "stored in" not in out
+
+
 def test_what_the_sample_takes_by_itself_runs_beside(bench):
     path = bench.folder / "sample.toml"
     path.write_text(path.read_text().replace("[tools]\n", '[tools]\nbest = ["--TS", "32"]\n'))
