@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
-from common import device
+from common import constraints, device
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure
 from common.program import build, builds_only
@@ -18,16 +19,35 @@ from common.text import one_line
 WORK_GROUPS = [2**n for n in range(11)]
 VECTOR = 64  # pixels that a work-item reads in a step
 _FOLDER = Path(__file__).with_name("kernels")
-KERNELS = {
-    "long_vectors": _FOLDER / "01_long_vectors.cl", "many_vectors": _FOLDER / "02_many_vectors.cl",
-    "work_group": _FOLDER / "02_many_vectors.cl", "two_stages": _FOLDER / "03_two_stages.cl",
-}
 _ATOMICS = "cl_khr_int64_base_atomics"
 _NVIDIA = "cl_nv_device_attribute_query"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
 _ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard
-_SUMS = 16  # bytes that a work-item keeps in local memory
+
+
+class Kernel(NamedTuple):
+    """A kernel's file, what it needs, and how its work is divided."""
+
+    file: Path
+    atomics: bool = True  # it adds to two sums, which are 0 before; or each group has its own
+    pixels: int | None = None  # of a work-item; None: its work-group is a parameter
+
+
+KERNELS = {
+    "long_vectors": Kernel(_FOLDER / "01_long_vectors.cl", pixels=8),
+    "many_vectors": Kernel(_FOLDER / "02_many_vectors.cl"),
+    "work_group": Kernel(_FOLDER / "02_many_vectors.cl"),
+    "two_stages": Kernel(_FOLDER / "03_two_stages.cl", atomics=False),
+}
+
+
+def _space(work_group):
+    """Return the Space of the kernels with a parameter: each work-item keeps 16 bytes of sums."""
+    return constraints.Space(
+        {"work_group": work_group}, {"work_group": WORK_GROUPS}, local=("work_group",),
+        local_bytes="16 * work_group",
+    )
 
 
 class Shape(NamedTuple):
@@ -101,33 +121,48 @@ def built(queue, name, shape):
     info, chosen = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
     defines = {"WORK_GROUP": shape.local, **_instructions(chosen)}
     stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
-    kernel = cl.Kernel(build(queue.context, KERNELS[name], {**defines, **stated}), name)
+    kernel = cl.Kernel(build(queue.context, KERNELS[name].file, {**defines, **stated}), name)
     if stated and kernel.get_work_group_info(info, chosen) < shape.local:
-        kernel = cl.Kernel(build(queue.context, KERNELS[name], defines), name)
+        kernel = cl.Kernel(build(queue.context, KERNELS[name].file, defines), name)
     return kernel, shape.fit(kernel.get_work_group_info(info, chosen))
 
 
-def shape(chosen, limits, count, local=None, access=None):
-    """Return the Shape for an image of `count` pixels; `local` and `access` overrule its choice.
+def _usual(chosen):
+    """Return how many work-items a work-group has where nobody says.
 
-    A CPU runs the work-items of a core one after the other: one per group, a few groups per core,
-    each with a stretch of memory of its own. A GPU runs them side by side: neighbours must read
-    neighbours, and many groups hide the time that memory takes.
+    A CPU runs the work-items of a core one after the other, so one is enough.
     """
-    on_cpu = device.type_of(chosen) == "cpu"
-    most = min(limits.max_work_group_size, limits.max_work_item_sizes[0])
-    most = min(most, limits.local_mem_size // _SUMS)
-    usual = 1 if on_cpu else _ON_MALI if "mali" in chosen.name.lower() else 128
-    local = min(local or usual, 1 << (most.bit_length() - 1))
+    if device.type_of(chosen) == "cpu":
+        return 1
+    return _ON_MALI if "mali" in chosen.name.lower() else 128
+
+
+def kernels(chosen):
+    """Return what --describe says of the kernels on a device."""
+    space, flags = asdict(_space(_usual(chosen))), {"work_group": "--work-group"}
+    return [
+        {"name": name, "options": ["--kernel", name],
+         **({"space": None} if kernel.pixels else {"space": space, "flags": flags})}
+        for name, kernel in KERNELS.items()
+    ]
+
+
+def choose(name, chosen, limits, count, local=None, access=None):
+    """Return the Shape of a kernel for `count` pixels; `local` and `access` overrule its choice.
+
+    A work-group larger than the device allows becomes the largest that it allows. A CPU has a few
+    groups per core, each with a stretch of memory of its own. A GPU runs work-items side by side:
+    neighbours must read neighbours, and many groups hide the time that memory takes.
+    """
+    if pixels := KERNELS[name].pixels:
+        local = limits.fit((64,), chosen.max_work_group_size)[0]
+        return Shape(-(-count // (pixels * local)), local, None)
+    on_cpu, known = device.type_of(chosen) == "cpu", constraints.facts(limits, 1)
+    space = _space(local or _usual(chosen))
+    local = constraints.choose(space, {}, known, name).params["work_group"]
     groups = chosen.max_compute_units * (4 if on_cpu else 16)
     groups = max(1, min(groups, -(-count // (VECTOR * local))))
     return Shape(groups, local, on_cpu if access is None else access == "contiguous")
-
-
-def per_pixels(chosen, limits, count, pixels):
-    """Return the Shape with a work-item for every so many pixels; its groups are rounded up."""
-    local = limits.fit((64,), chosen.max_work_group_size)[0]
-    return Shape(-(-count // (pixels * local)), local, None)
 
 
 def shares_memory(chosen):

@@ -51,7 +51,7 @@ def main(args):
     # Open the device, and find out what works.
     chosen, limits, about = cli.choose(args)
     if args.describe:
-        return cli.describe(args, about, launch.KERNELS)
+        return cli.describe(args, about, launch.kernels(chosen))
     cli.show(args, about)
     queue = device.open_queue(chosen)
     lacking = launch.why_no_atomics(queue, limits)
@@ -60,33 +60,31 @@ def main(args):
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
     expected = sums.exact(image)
-    tried = "not tested" if args.build_only else "work, tested by a probe kernel"
-    print(f"\n{source}\n64-bit atomics: {lacking or tried}")
+    tested = "not tested" if args.build_only else "work, tested by a probe kernel"
+    print(f"\n{source}\n64-bit atomics: {lacking or tested}")
     if not args.build_only:
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
 
-    names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or SDKS]
-    if lacking and args.kernel is None:
-        print(f"{SDKS} needs them: {WITHOUT_ATOMICS} runs in its place")
-        names = [WITHOUT_ATOMICS]
+    default = WITHOUT_ATOMICS if lacking else SDKS
+    names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or default]
+    if lacking and not args.kernel:
+        print(f"{SDKS} needs them: {default} runs in its place")
     cli.pin(args, about, names)
-    params = cli.parameters(args, "seed", "data")
-    params.update(image=source, atomics=lacking or "work")
+    params = {**cli.parameters(args, "seed", "data"), "image": source, "atomics": lacking or "work"}
     statuses, passes, between = [], {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):
-        if lacking and name != WITHOUT_ATOMICS:
+        atomics = launch.KERNELS[name].atomics
+        if atomics and lacking:
             print(f"\n{name}: not supported: {lacking}")
             statuses.append(UNSUPPORTED)
-            cli.save(args, Record("64_bit_integer", name, "unsupported", lacking, params,
-                about, cli.environment()))
+            cli.save(args, Record(args.sample, name, "unsupported", lacking, params, about,
+                cli.environment()))
             continue
 
         # Build the kernel for its work-groups.
         args.progress.at(name, "building")
-        shape = launch.shape(chosen, limits, image.size, args.work_group, args.access)
-        if name == SDKS:
-            shape = launch.per_pixels(chosen, limits, image.size, 8)
+        shape = launch.choose(name, chosen, limits, image.size, args.work_group, args.access)
         kernel, shape = launch.built(queue, name, shape)
         if args.build_only:
             cli.built(args, about, {**params, **shape.params()}, {name: kernel})
@@ -94,8 +92,7 @@ def main(args):
 
         # Create the buffer of the sums: two numbers; without atomics, two for each work-group.
         args.progress.at(name, "running")
-        rows_of_sums = shape.groups if name == WITHOUT_ATOMICS else 1
-        result = GuardedBuffer(queue, (rows_of_sums, 2), np.uint64)
+        result = GuardedBuffer(queue, (1 if atomics else shape.groups, 2), np.uint64)
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
         kernel.set_args(pixels.device, count, contiguous, result.device)
 
@@ -116,14 +113,11 @@ def main(args):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
-            adds = name != WITHOUT_ATOMICS
-            passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=adds)
+            passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
         print("\n".join(found.lines()))
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
-        statuses.append(cli.save_result(
-            args, about, name, reason, {**params, **shape.params()}, measured,
-            found.values(expected, image), found.array(),
-        ))
+        statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
+            measured, found.values(expected, image), found.array()))
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

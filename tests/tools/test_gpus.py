@@ -163,3 +163,23 @@ def test_a_gpu_that_cannot_be_emulated(asked):
     with pytest.raises(UsageError, match="g52: no such GPU: choose from mali-t760"):
         inspect.main(["sgemm", "--gpu", "g52"])
     assert asked == []
+
+
+@pytest.mark.parametrize("kernel", ["work_group", "two_stages"])
+def test_work_groups_within_the_limits_of_the_gpu_are_tried(monkeypatch, capsys, kernel):
+    """As the sample itself describes them. A Mali-T860 takes 256 at most."""
+    describe, asked = child.run, []
+
+    def run(sample, options, limit_s, env=None, board=None):
+        if "--describe" in options:
+            return describe(sample, options, limit_s)
+        asked.append(dict(pairwise(options))["--work-group"])
+        keep = manifest.ROOT / options[options.index("--keep") + 1]
+        (keep / FIGURES["listing"]).write_text(VALHALL)
+        return child.Outcome(0, [Record(sample, kernel, "built", metrics={"compiler": FIGURES})])
+
+    monkeypatch.setattr(child, "run", run)
+    words = ["tune", "64_bit_integer", "--kernel", kernel, "--gpu", "mali-t860"]
+    assert tools_run(words) == 0
+    assert sorted(map(int, asked)) == [2**n for n in range(9)]
+    assert "9 of 9 combinations can be compared" in capsys.readouterr().out

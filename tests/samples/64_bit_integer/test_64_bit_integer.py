@@ -19,7 +19,7 @@ FOLDER = ROOT / "samples" / NAME
 KERNELS = ("long_vectors", "many_vectors", "work_group", "two_stages")
 MOST = 65535 * 65535  # pixels of the largest image
 launch, luma, sums = (sample_module(NAME, name) for name in ("launch", "luma", "sums"))
-FILES = {name: path.name for name, path in launch.KERNELS.items()}
+FILES = {name: kernel.file.name for name, kernel in launch.KERNELS.items()}
 
 
 @pytest.fixture

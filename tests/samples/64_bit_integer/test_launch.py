@@ -1,12 +1,15 @@
 """samples/64_bit_integer/launch.py: whole passes, and instructions of some devices only."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
+from common import device
 from common.buffers import GuardedBuffer
+from common.errors import Unsupported
 from tests.conftest import sample_module
 
 launch, sums = (sample_module("64_bit_integer", name) for name in ("launch", "sums"))
@@ -44,3 +47,23 @@ def test_products_of_four_bytes_are_for_nvidias_gpus(numbers, extensions, has):
         extensions=extensions, compute_capability_major_nv=major, compute_capability_minor_nv=minor
     )
     assert launch.has_dp4a(chip) == has
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "local"),
+    [
+        ("local_mem_size", 1000, 32),
+        ("max_work_group_size", 100, 64),
+        ("max_work_item_sizes", (16, 16, 16), 16),
+    ],
+)
+def test_a_work_group_is_as_large_as_the_device_allows(queue, limit, most, local):
+    limits = replace(device.limits(queue.device), **{limit: most})
+    assert launch.choose("two_stages", queue.device, limits, 10**6, 1024).local == local
+    assert launch.choose("two_stages", queue.device, limits, 10**6, 8).local == 8
+
+
+def test_a_device_without_local_memory_for_one_work_item(queue):
+    limits = replace(device.limits(queue.device), local_mem_size=8)
+    with pytest.raises(Unsupported, match="16 bytes of local memory, but the device has 8"):
+        launch.choose("two_stages", queue.device, limits, 10**6, 1)
