@@ -67,3 +67,14 @@ def test_a_device_without_local_memory_for_one_work_item(queue):
     limits = replace(device.limits(queue.device), local_mem_size=8)
     with pytest.raises(Unsupported, match="16 bytes of local memory, but the device has 8"):
         launch.choose("two_stages", queue.device, limits, 10**6, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "usual"),
+    [("Mali-G52", "GPU", 64), ("GeForce", "GPU", 128), ("Xeon", "CPU", 1)],
+)
+def test_a_description_starts_with_the_usual_work_group(name, kind, usual):
+    chip = SimpleNamespace(name=name, type=getattr(cl.device_type, kind))
+    first, *others = launch.kernels(chip)
+    assert (first["name"], first["space"]) == ("long_vectors", None)
+    assert [kernel["space"]["defaults"] for kernel in others] == 3 * [{"work_group": usual}]
