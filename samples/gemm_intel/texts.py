@@ -3,7 +3,7 @@
 from common import device, stats
 from common.text import printable
 
-UNCHECKED = "Nothing was checked: --validation compares the result with a float64 reference"
+UNCHECKED = "Nothing was checked. Without --no-validation every element is compared with float64."
 
 
 def choices(chosen, type_name, about):

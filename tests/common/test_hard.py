@@ -154,7 +154,7 @@ COMMANDS = {
     "mygemm": ("--size", "65x33x70,@transformer.values", "--kernel", "1,6,10,12", "--libraries",
                "none"),
     "gemmbench": ("-f", "?GEMM_N?_2x2_barrier,CGEMM_NT_1x1", "-n", 61),
-    "gemm_intel": ("-s", 61, "--tile-size-N", 16, "--repeat", 2, "--validation"),
+    "gemm_intel": ("-s", 61, "--tile-size-N", 16, "--repeat", 2),
 }
 
 

@@ -138,8 +138,8 @@ class TestIntelRuntime:
         ("sample", "args"),
         [
             ("sgemm", ["--size", "67x45x129", "--kernel", "all"]),
-            ("gemm_intel", ["-s", "300", "--validation", "-i", "2"]),
-            ("gemm_intel", ["-s", "61", "--kernel", "nt", "-a", "double", "--validation"]),
+            ("gemm_intel", ["-s", "300", "-i", "2"]),
+            ("gemm_intel", ["-s", "61", "--kernel", "nt", "-a", "double"]),
         ],
     )
     def test_samples_run_on_it(self, run_sample, sample, args):

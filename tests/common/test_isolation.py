@@ -120,7 +120,7 @@ def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, tmp_path, d
 
 def test_one_kernel_alone_is_not_tried_again(recorded, broken):
     root = broken("gemm_intel/gemm.cl", "gemm")
-    done, items = recorded("gemm_intel", "-s", 16, "--validation", "-i", 1, root=root)
+    done, items = recorded("gemm_intel", "-s", 16, "-i", 1, root=root)
     assert done.returncode == 3
     assert done.stdout.count("Running gemm_nn") == 1
     assert outcome(items) == {"gemm_nn": ("error", "killed by SIGSEGV while running")}

@@ -108,7 +108,7 @@ FRIENDLY = [
     ("gemmbench", ["-f", "SGEMM_N?_4x*", "-n", "512", "--energy"]),
     ("gemmbench", ["paper", "--orders", "64,96"]),
     ("mygemm", ["--kernel", "1,6,10", "--size", "256:1024:256", "--TSM", "64", "--check-only"]),
-    ("gemm_intel", ["-s", "512", "--tile-size-M", "16", "--validation"]),
+    ("gemm_intel", ["-s", "512", "--tile-size-M", "16"]),
     ("64_bit_integer", ["--size", "1021x769", "--seed", "7"]),
 ]
 NASTIER = [

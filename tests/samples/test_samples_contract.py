@@ -45,6 +45,7 @@ def test_a_description_names_the_kernels_of_the_axes(recorded, name):
                       **{f"max_work_items_{n}": 4096 for n in range(3)}}
             assert not constraints.broken(space, space.defaults, limits)
             assert set(kernel["flags"]) == set(space.defaults) == set(space.values)
+            assert set(kernel["flags"].values()) <= set(manifest.read(name).values)
 
 
 def test_without_json_a_description_is_printed(run_sample):

@@ -47,7 +47,6 @@ def test_the_documented_run_up_to_its_first_iteration(sample):
         "Size of memory region for one matrix: 62980096 bytes",
         "Using alpha = 0.57599 and beta = 0.872412",
         "Summary: no iterations, so nothing was run or checked",
-        "Nothing was checked: --validation compares the result with a float64 reference",
     ]
     assert item.params["size"] == 3968
     assert item.timing["run_s"] == []
@@ -69,14 +68,14 @@ def test_the_defaults_are_the_documented_ones(sample):
     help_text = sample("-h")[0].stdout
     for option in ("-s SIZE, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
                    "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
-                   "--validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
+                   "--no-validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
                    "--tile-group-N", "--tile-size-K", "-h, --help"):
         assert option in help_text
     assert sample("--help")[0].stdout == help_text
 
 
 def test_a_line_pair_for_each_iteration_then_a_summary(sample):
-    done, (item,) = sample("--size", 64, "--iterations", 3, "--warmup", 2, "--validation")
+    done, (item,) = sample("--size", 64, "--iterations", 3, "--warmup", 2)
     lines = done.stdout.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("Using alpha"))
     patterns = [
@@ -96,6 +95,17 @@ def test_a_line_pair_for_each_iteration_then_a_summary(sample):
     assert item.metrics["flop_convention"] == gemm.FLOP_CONVENTION
 
 
+def test_only_no_validation_leaves_the_result_unchecked(sample):
+    done, (item,) = sample("-s", 16, "-i", 1, "--no-validation")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("Nothing was checked. Without --no-validation")
+    assert "PASSED" not in done.stdout
+    assert (item.check, item.params["validation"]) == ({}, False)
+    done, (item,) = sample("-s", 16, "-i", 1, "--validation")  # as the original needs it
+    assert "Validate output... PASSED" in done.stdout
+    assert item.params["validation"] is True
+
+
 def test_ten_iterations_by_default_and_repeat_is_the_same(sample):
     assert sample("-s", 16)[0].stdout.count("Host time") == 10
     assert sample("-s", 16, "--repeat", 2)[0].stdout.count("Host time") == 2
@@ -108,12 +118,6 @@ def test_nt_and_double_are_said(sample):
     assert "Running gemm_nt kernel" in done.stdout
     assert item.variant == "gemm_nt"
     assert item.params["arithmetic"] == "double"
-
-
-def test_unchecked_is_said(sample):
-    done, _ = sample("-s", 32, "-i", 1)
-    assert "PASSED" not in done.stdout
-    assert "Nothing was checked" in done.stdout
 
 
 def test_alpha_and_beta_follow_the_draws_of_a_and_b(sample):
@@ -134,7 +138,7 @@ TILES = [
 @pytest.mark.parametrize("arithmetic", ["float", "double"])
 @pytest.mark.parametrize("order", exhaustive_but([17], [1, 2, 17, 100, 257]))
 def test_any_order(sample, kernel, arithmetic, order):
-    done, _ = sample("-s", order, "--kernel", kernel, "-a", arithmetic, "--validation", "-i", 2)
+    done, _ = sample("-s", order, "--kernel", kernel, "-a", arithmetic, "-i", 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validate output... PASSED" in done.stdout
 
@@ -144,16 +148,16 @@ def test_any_order(sample, kernel, arithmetic, order):
 def test_any_tile(sample, kernel, tiles):
     names = ("size-M", "group-M", "size-N", "group-N", "size-K")
     options = [text for name, n in zip(names, tiles) for text in (f"--tile-{name}", n)]
-    done, (item,) = sample("-s", 90, "--kernel", kernel, *options, "--validation", "-i", 1)
+    done, (item,) = sample("-s", 90, "--kernel", kernel, *options, "-i", 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert item.params["size_m"] == tiles[0]
 
 
 @pytest.mark.exhaustive
 def test_padding_is_said_and_strict_refuses_it(sample):
-    done, _ = sample("-s", 100, "-i", 1, "--validation")
+    done, _ = sample("-s", 100, "-i", 1)
     assert "Padded to M = 112, N = 128, K = 104" in done.stdout
-    done, _ = sample("-s", 128, "-i", 1, "--strict", "--validation")
+    done, _ = sample("-s", 128, "-i", 1, "--strict")
     assert done.returncode == 0
     assert "Padded" not in done.stdout
     assert sample("-s", 100, "-i", 1, "--strict")[0].returncode == 2
@@ -161,7 +165,7 @@ def test_padding_is_said_and_strict_refuses_it(sample):
 
 @pytest.mark.exhaustive
 def test_seeded_runs_are_reproducible(sample):
-    args = ("-s", 50, "--data", "integer", "--validation", "-i", 1)
+    args = ("-s", 50, "--data", "integer", "-i", 1)
     first, again, other = (sample(*args, "--seed", seed)[1][0].check for seed in (7, 7, 8))
     assert first == again
     assert first["inputs_sha256"] != other["inputs_sha256"]
@@ -217,7 +221,7 @@ def mutate(project, right, wrong):
 
 # Order 40 is padded to M = 40, N = 42 and K = 40, in 42 lines of at least 42 elements.
 SMALL = ("-s", 40, "--tile-size-M", 2, "--tile-group-M", 4, "--tile-size-N", 3, "--tile-size-K", 4,
-         "--validation", "-i", 2)
+         "-i", 2)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +256,7 @@ def test_an_over_write_is_named(sample, project, kernel, place):
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1, done.stdout
     assert item.reason == "the kernel wrote outside of its buffers"
-    unchecked = [each for each in SMALL if each != "--validation"]
-    done, _ = sample(*unchecked, "--kernel", kernel, root=project)
+    done, _ = sample(*SMALL, "--no-validation", "--kernel", kernel, root=project)
     assert done.returncode == 1
     assert "Host time" not in done.stdout  # it is checked before anything is timed
 
@@ -263,12 +266,12 @@ def test_an_over_write_is_named(sample, project, kernel, place):
 
 def test_c_is_not_zero_and_beta_is_tested(sample, project):
     mutate(project, "beta * *c", "0 * *c")
-    assert sample("-s", 16, "--validation", "-i", 1, root=project)[0].returncode == 1
+    assert sample("-s", 16, "-i", 1, root=project)[0].returncode == 1
 
 
 @pytest.mark.exhaustive
 def test_every_iteration_starts_from_the_same_c(sample):
-    args = ("-s", 40, "--validation", "--data", "integer")
+    args = ("-s", 40, "--data", "integer")
     digests = {sample(*args, "-i", n)[1][0].check["output_sha256"] for n in (1, 2, 5)}
     assert len(digests) == 1
 
@@ -285,7 +288,7 @@ def test_an_iteration_that_starts_from_another_c_is_seen(run_here, monkeypatch):
             self.written = True
 
     monkeypatch.setattr(run, "Matrix", WrittenOnce)
-    args = ("-s", 40, "--validation", "-i", 2)
+    args = ("-s", 40, "-i", 2)
     status, said, _ = run_here(run.main, *args, options=run.options())
     assert status == 1
     assert "FAILED: a launch after the last iteration gave another result than the first" in said
@@ -332,6 +335,6 @@ def test_the_first_iteration_is_warm_and_all_are_summarised(sample):
 def test_validation_does_not_take_minutes(sample):
     start = time.monotonic()
     tiles = ("--tile-size-M", 16, "--tile-group-M", 1, "--tile-size-N", 16, "--tile-size-K", 4)
-    done, _ = sample("-s", 1500, "-i", 1, "--validation", *tiles)
+    done, _ = sample("-s", 1500, "-i", 1, *tiles)
     assert done.returncode == 0
     assert time.monotonic() - start < 60

@@ -107,7 +107,7 @@ def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):
     status, _, said = run_here(run.main, "-s", 64, options=run.options())
     assert status == 2
     assert "but a work-group has at most 8; --tile-group-M 8 would do" in said
-    args = ("-s", 64, "--auto", "--validation", "-i", 1, "--json", path)
+    args = ("-s", 64, "--auto", "-i", 1, "--json", path)
     status, _, said = run_here(run.main, *args, options=run.options())
     assert status == 0, said
     assert record.read(path)[0].params["group_m"] == 8
@@ -115,11 +115,11 @@ def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):
 
 def test_auto_picks_legal_tiles_and_says_which(sample):
     args = ("-s", 100, "--limits", "mali-t628", "--tile-group-M", 512, "--tile-group-N", 4)
-    done, (item,) = sample(*args, "--auto", "--validation", "-i", 1)
+    done, (item,) = sample(*args, "--auto", "-i", 1)
     assert done.returncode == 0, done.stderr
     assert (item.params["group_m"], item.params["group_n"]) == (256, 1)
     assert "Using --tile-size-M 1 --tile-group-M 256 --tile-size-N 128 " in done.stdout
-    done, (item,) = sample("-s", 97, "--auto", "--strict", "--validation", "-i", 1)
+    done, (item,) = sample("-s", 97, "--auto", "--strict", "-i", 1)
     assert done.returncode == 0, done.stderr
     assert "Padded" not in done.stdout
 
