@@ -6,7 +6,7 @@ from common import manifest
 from tests.conftest import ROOT
 from tools.__main__ import COMMANDS, main
 
-SOURCES = [path for folder in ("tools", "deploy", "report") for path in (ROOT / folder).glob("*.py")]
+SOURCES = [path for name in ("tools", "deploy", "report") for path in (ROOT / name).glob("*.py")]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
