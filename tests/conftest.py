@@ -101,19 +101,23 @@ def run_sample():
     """
 
     def run(name, *args, root=ROOT, python=sys.executable, env=None, timeout=120, change=None):
-        command = [f"samples/{name}/run.py"]
-        if change:
-            code = ("import sys\nsys.argv[0] = 'run.py'\nimport run\nfrom common import cli\n"
-                    f"{change}\ncli.run(run.main, run.options())")
-            command = ["-c", code]
-            env = {**(env or {}), "PYTHONPATH": f"{root}:{root}/samples/{name}"}
+        command, more = command_of(name, root, change)
         return subprocess.run(
             [python, *command, *map(str, args)],
-            cwd=root, env={**os.environ, **(env or {})}, timeout=timeout,
+            cwd=root, env={**os.environ, **(env or {}), **more}, timeout=timeout,
             capture_output=True, text=True, check=False,
         )
 
     return run
+
+
+def command_of(name, root=ROOT, change=None):
+    """Return the arguments that let Python start a sample, and the environment that they need."""
+    if not change:
+        return [f"samples/{name}/run.py"], {}
+    code = ("import sys\nsys.argv[0] = 'run.py'\nimport run\nfrom common import cli\n"
+            f"{change}\ncli.run(run.main, run.options())")
+    return ["-c", code], {"PYTHONPATH": f"{root}:{root}/samples/{name}"}
 
 
 @pytest.fixture

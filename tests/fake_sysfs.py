@@ -11,6 +11,19 @@ def put(tree, path, value):
     file.write_text(f"{value}\n")
 
 
+def in_place_of_sys(tree):
+    """Return Python that lets a sample's `run` read `tree` where it would read /sys."""
+    return f"""
+from functools import partial
+from pathlib import Path
+def options(make):
+    parser = make()
+    parser.set_defaults(sysfs=Path({str(tree)!r}))
+    return parser
+run.options = partial(options, run.options)
+"""
+
+
 CPU = "devices/system/cpu/cpufreq/policy0"
 GPU = "class/devfreq/ff9a0000.gpu"
 ZONE = "class/thermal/thermal_zone0"

@@ -4,9 +4,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
-from fake_sysfs import changing, rockchip, snapshot
+from fake_sysfs import changing, in_place_of_sys, rockchip, snapshot
 
 from common import manifest, measuring, record
 from common.arguments import Parser
@@ -26,15 +27,20 @@ def tree(tmp_path):
     return rockchip(tmp_path / "sys")
 
 
+@pytest.fixture
+def run_on(recorded, tree):
+    """Start a sample with `tree` in place of /sys; gives the finished process and its records."""
+    return partial(recorded, change=in_place_of_sys(tree))
+
+
 def settings(tree):
     return {path: text.strip() for path, text in snapshot(tree).items()}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_runs_for_a_while_with_its_clocks_held(recorded, tree, name):
+def test_a_sample_runs_for_a_while_with_its_clocks_held(run_on, tree, name):
     before = settings(tree)
-    given = ("--duration", 1, "--pin", "--sysfs", tree)
-    done, (item,) = recorded(name, *SMALL[name], *given)
+    done, (item,) = run_on(name, *SMALL[name], "--duration", 1, "--pin")
     assert (done.returncode, item.status) == (0, "passed"), done.stderr
     found = item.metrics["sustained"]
     metric = manifest.read(name).tools.metric
@@ -53,11 +59,11 @@ def test_a_sample_runs_for_a_while_with_its_clocks_held(recorded, tree, name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_measures_energy(recorded, tree, name):
+def test_a_sample_measures_energy(run_on, tree, name):
     sensor = tree / "class/hwmon/hwmon1/power1_input"
     with changing(sensor, lambda number: 1500000 + number % 2 * 1000):
-        done, (item,) = recorded(name, *SMALL[name], "--energy", "--sysfs", tree, "--repeat", 1,
-                                 *(("--libraries", "none") if name == "mygemm" else ()))
+        done, (item,) = run_on(name, *SMALL[name], "--energy", "--repeat", 1,
+                               *(("--libraries", "none") if name == "mygemm" else ()))
     assert done.returncode == 0, done.stderr
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)

@@ -128,7 +128,7 @@ def test_an_archive_is_reported_beside_own_results(packed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", ["--journal", "--listings", "--tuned=x", "--pin", "--sysfs", "--out", "tune", "explore"]
+    "more", ["--journal", "--listings", "--tuned=x", "--pin", "--out", "tune", "explore"]
 )
 def test_a_command_of_others_that_writes_is_not_offered(tmp_path, more):
     argv = ["samples/sgemm/run.py", "--size", "8"]

@@ -10,11 +10,11 @@ import time
 from functools import partial
 
 import pytest
-from fake_sysfs import CPU, GPU, ZONE, changing, rockchip, snapshot
+from fake_sysfs import CPU, GPU, ZONE, changing, in_place_of_sys, rockchip, snapshot
 
 from common import timing
 from common.machine import power
-from tests.conftest import ROOT, exhaustive_but
+from tests.conftest import ROOT, command_of, exhaustive_but
 
 QUICK = ("--repeat", 2, "--warmup", 0)
 CRASH = "C = (global float *)8;"
@@ -28,7 +28,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def point(recorded, tree):
-    return partial(recorded, "gemmbench", "--sysfs", tree)
+    return partial(recorded, "gemmbench", change=in_place_of_sys(tree))
 
 
 def settings(tree):
@@ -124,7 +124,7 @@ def test_what_cannot_be_pinned_is_refused(point, tree, args, message):
 
 
 def test_without_clocks_or_rights_it_says_so(recorded, tmp_path, point, tree):
-    done, _ = recorded("gemmbench", "-n", 16, "--pin", "--sysfs", tmp_path)
+    done, _ = recorded("gemmbench", "-n", 16, "--pin", change=in_place_of_sys(tmp_path))
     assert done.returncode == 77
     assert "--pin: this machine has no clock that can be set" in done.stderr
     (tree / GPU / "governor").unlink()
@@ -152,9 +152,10 @@ def test_a_crash_of_the_driver_restores(point, tree, tmp_path):
 )
 def test_an_end_from_outside_restores(tree, tmp_path, number):
     before = settings(tree)
-    args = (*bad_kernel(tmp_path / "bad", HANG), "-n", 8, "--pin", "--sysfs", tree, *QUICK)
+    args = (*bad_kernel(tmp_path / "bad", HANG), "-n", 8, "--pin", *QUICK)
+    command, env = command_of("gemmbench", change=in_place_of_sys(tree))
     process = subprocess.Popen(
-        [sys.executable, "samples/gemmbench/run.py", *map(str, args)], cwd=ROOT,
+        [sys.executable, *command, *map(str, args)], cwd=ROOT, env={**os.environ, **env},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
     )
     deadline = time.monotonic() + 20
@@ -189,7 +190,8 @@ def test_the_energy_of_a_launch(point, tree):
 
 
 def test_a_machine_without_sensors(recorded, tmp_path):
-    done, (item,) = recorded("gemmbench", "-n", 16, "--energy", "--sysfs", tmp_path, *QUICK)
+    done, (item,) = recorded("gemmbench", "-n", 16, "--energy", *QUICK,
+                             change=in_place_of_sys(tmp_path))
     assert done.returncode == 0
     assert item.metrics["energy"] == {}
     assert "this machine has no readable power sensor" in done.stdout
