@@ -15,7 +15,7 @@ def test_a_race_on_a_board_is_found_here_with_file_and_line(fab, project):
     (project / "boards.toml").write_text('[local]\nplatform = "Portable"\n')
     done = fab("check", "64_bit_integer", "--", "--kernel", "work_group", "two_stages")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "--kernel work_group  " in done.stdout
+    assert "--kernel work_group --work-group " in done.stdout
     assert " x data race" in done.stdout
     assert " in work_group, 02_many_vectors.cl:" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 failed, 1 clean"
