@@ -18,8 +18,8 @@ from common import cli, hard, networks, rng
 from common.errors import Unsupported, UsageError
 from common.outputs import digest
 from common.room import advice, buffer_bytes, require_room
+from common.sizes import FLOP_CONVENTION, Size
 
-FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
 BOUND_FACTOR = 2.0
 REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
@@ -29,21 +29,6 @@ MOST_SIZES = 1000  # of a range
 MOST_PRODUCTS = 65535  # of a batch: the work-groups that CUDA allows in dimension 2 of an NDRange
 PRECISIONS = {"single": np.float32, "double": np.float64, "half": np.float16, "int8": np.int8}
 REAL = dict(zip(map(np.dtype, PRECISIONS.values()), ("float", "double", "half", "char")))
-
-
-class Size(NamedTuple):
-    """The order of a product, in elements."""
-
-    M: int
-    N: int
-    K: int
-
-    def __str__(self):
-        return f"{self.M}x{self.N}x{self.K}"
-
-    def flop(self):
-        """Return the floating-point operations of one GEMM, by FLOP_CONVENTION."""
-        return 2 * self.M * self.N * self.K + 3 * self.M * self.N
 
 
 class Problem(NamedTuple):

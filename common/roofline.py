@@ -59,7 +59,7 @@ class Peak:
 
     def ceiling(self, size, dtype, beta):
         """Return the Ceiling of a GEMM: each matrix is moved once, C twice if beta is not 0."""
-        by_memory = size.flop() / matrix_bytes(size, dtype, beta) * self.near_gbytes_per_s
+        by_memory = size.flop() / (size.moved(beta) * dtype.itemsize) * self.near_gbytes_per_s
         if by_memory < self.gflops:
             return Ceiling(by_memory, "memory")
         return Ceiling(self.gflops, "compute")
@@ -69,12 +69,6 @@ class Peak:
             f"{figures(self.gflops)} GFLOPS ({self.how}), {figures(self.gbytes_per_s)} GB/s from "
             f"main memory, {figures(self.near_gbytes_per_s)} GB/s for as much as these matrices"
         )
-
-
-def matrix_bytes(size, dtype, beta=0):
-    """Return the bytes of A, B and C, with C counted twice where it is read as well."""
-    M, N, K = size
-    return (M * K + K * N + M * N * (2 if beta else 1)) * dtype.itemsize
 
 
 class Roofline:
@@ -104,7 +98,7 @@ class Roofline:
             self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
         op = self._fastest_op[1]
         self._fastest_op = max(self._fastest_op, (self._multiply_add(op), op))
-        near = max(self._far, self._read_all(batch * matrix_bytes(size, self._dtype)))
+        near = max(self._far, self._read_all(batch * size.moved() * self._dtype.itemsize))
         how = f"{op}, {self._vector(self._width)}"
         return Peak(self._fastest_op[0], self._far, near, how)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from common.errors import UsageError
 from common.files import replace
+from common.sizes import Size
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
@@ -102,8 +103,7 @@ def _same(name, other):
 
 
 def _flop(size):
-    M, N, K = [int(n) for n in size.split("x")]
-    return 2 * M * N * K + 3 * M * N
+    return Size(*map(int, size.split("x"))).flop()
 
 
 def store(folder, identity, entry):

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from common.manifest import as_asked
 from common.record import LIBRARY
+from common.sizes import Size
 from report.points import Point
 from report.values import text
 
@@ -20,10 +21,10 @@ _NO_CHOICE = {  # by no tuner
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """A point that is a matrix multiplication. `size` is (M, N, K), `gflops` the median rate."""
+    """A point that is a matrix multiplication, of that Size. `gflops` is the median rate."""
 
     point: Point
-    size: tuple
+    size: Size
     gflops: float
 
     @property
@@ -39,8 +40,7 @@ class Gemm:
 
     @property
     def size_text(self):
-        M, N, K = self.size
-        return str(M) if M == N == K else f"{M}x{N}x{K}"
+        return str(self.size.M) if len(set(self.size)) == 1 else str(self.size)
 
     @property
     def name(self):
@@ -55,11 +55,8 @@ class Gemm:
         params = self.point.params
         if precision(params) not in BYTES:
             return None
-        M, N, K = self.size
-        c = 1 if params.get("beta") == 0 else 2
-        return (2 * M * N * K + 3 * M * N) / (
-            BYTES[precision(params)] * (M * K + K * N + c * M * N)
-        )
+        moved = BYTES[precision(params)] * self.size.moved(params.get("beta") != 0)
+        return self.size.flop() / moved
 
     @property
     def local(self):
@@ -115,9 +112,9 @@ def precision(params):
 
 
 def parse_size(value):
-    """Return (M, N, K) of n or MxNxK, a text or a number or a list; None of anything else."""
+    """Return the Size that is n or MxNxK, a text or a number or a list; None of anything else."""
     numbers = _numbers(value, r"\d+(x\d+x\d+)?")
-    return numbers and (numbers * 3)[:3]
+    return numbers and Size(*(numbers * 3)[:3])
 
 
 def _numbers(value, pattern):
