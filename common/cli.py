@@ -26,6 +26,7 @@ from common import (
 )
 from common.arguments import Parser, count, number, positive
 from common.errors import (
+    EXIT_STATUS,
     INTERRUPTED,
     OPENCL_FAILURE,
     PASSED,
@@ -50,12 +51,6 @@ _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
-
-
-_EXIT_STATUS = {
-    "passed": PASSED, "built": PASSED, "failed": WRONG_RESULT, "unsupported": UNSUPPORTED,
-    "error": OPENCL_FAILURE,
-}
 
 
 def parser(sample, description, timed=True):
@@ -241,7 +236,7 @@ def save(args, finished, output=None):
         _sign(args, finished)
         with writing(f"cannot write records to {args.json}"):
             record.append(args.json, finished)
-    args.progress.saved(_EXIT_STATUS[finished.status])
+    args.progress.saved(EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
     if args.ended:

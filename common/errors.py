@@ -10,6 +10,9 @@ UNSUPPORTED = 77
 INTERRUPTED = 130
 STOPPED = 143
 
+# Of the status of a record.
+EXIT_STATUS = {"passed": PASSED, "built": PASSED, "failed": WRONG_RESULT,
+               "unsupported": UNSUPPORTED, "error": OPENCL_FAILURE}
 # Of several exit statuses the one that counts most, which comes last here, is given.
 _SEVERITY = (PASSED, UNSUPPORTED, WRONG_USAGE, OPENCL_FAILURE, WRONG_RESULT, STOPPED, INTERRUPTED)
 

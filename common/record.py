@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 
 SCHEMA = 1
 DEEPEST = 50  # lists and objects within each other; what works on records may be recursive
-STATUSES = ("passed", "built", "failed", "unsupported", "error")
+STATUSES = ("passed", "built", "unsupported", "error", "failed")  # the worst comes last
 GOOD = ("passed", "built")  # built: with --build-only, which enqueues nothing
 # The reason of a record that a run leaves when a kernel is checked, and replaces when it is timed.
 UNFINISHED = "the run ended before it was timed; its result was right"
@@ -51,6 +51,12 @@ class RecordError(ValueError):
 def of_library(params):
     """Return whether a record with these params is of a baseline library, not of a kernel."""
     return any(params.get(key) for key in LIBRARY)
+
+
+def unit(metric, metrics):
+    """Return the unit of a metric among those of a record."""
+    integers = metric == "gflops" and "GOPS" in str(metrics.get("flop_convention"))
+    return "GOPS" if integers else RATES.get(metric, metric)
 
 
 def now():

@@ -5,6 +5,9 @@ import sys
 from statistics import median
 from typing import NamedTuple
 
+FEWEST = 3  # times: the spread of fewer says little
+LEAST = 0.03  # of a median: runs differ by as much, even where a spread is smaller
+
 
 class Spread(NamedTuple):
     """Statistics of times or rates. `low` and `high` are the 10th and the 90th percentile."""
@@ -54,6 +57,17 @@ def rate(values, times):
     middle = median(values)
     at = (times.mean, times.most, times.least, times.high, times.low)
     return Spread(times.count, middle, *(middle * times.median / time for time in at))
+
+
+def noise(new, old):
+    """Return by how much the medians of two Spreads may differ by chance.
+
+    It is the sum of both spreads, and at least LEAST of the old median. None where a side has fewer
+    than FEWEST values.
+    """
+    if min(new.count, old.count) < FEWEST:
+        return None
+    return max((new.high - new.low) + (old.high - old.low), LEAST * old.median)
 
 
 def grouped(items, key):

@@ -214,7 +214,7 @@ def _machine(facts, now):
     if abs(facts["clock"] - now) > LARGEST_CLOCK_ERROR:
         there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
         todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
-        yield Finding("note", "clock", f"the board believes it is {there} UTC", todo)
+        yield Finding("note", "clock", f"the board's clock says {there} UTC", todo)
     if (free := facts["memory"]) is not None:
         todo = "end other programs, or add swap space"
         yield _checked(free >= LEAST_MEMORY, "memory", f"{size_text(free)} free", todo, "note")

@@ -57,7 +57,7 @@ def provision(board, system, dry_run, mirror=None):
     if plan.kind == "apt":
         session = board.start("install", 3 * limits.APT, packages=plan.packages)
         if reason := _passed_on(board, session):
-            board.say(f"note   {reason}: packages from this machine may do")
+            board.say(f"note   {reason}: using packages downloaded by this machine")
         found, plan = _look(board, system, apt_failed=True)
     if plan.kind or plan.drivers:
         _make(board, plan, found, mirror)

@@ -121,7 +121,7 @@ def ran_on(rows):
 
 def rate(item):
     """Return the rate of a record as a number and as text with its unit; (0, "-") without one."""
-    for key, unit in record.RATES.items():
+    for key in record.RATES:
         if (value := item.metrics.get(key)) is not None:
-            return value, f"{figures(value)} {unit}"
+            return value, f"{figures(value)} {record.unit(key, item.metrics)}"
     return 0, "-"

@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 from common.errors import UsageError
 from common.manifest import as_asked
-from common.record import GOOD
-from common.stats import Spread, grouped
+from common.record import GOOD, STATUSES
+from common.stats import FEWEST, LEAST, Spread, grouped, noise
 from report import gemm
-from report.points import NO_KERNEL, SEVERITY, Point
+from report.points import NO_KERNEL, Point
 from report.values import case_of
 
-LEAST = 0.03
-FEWEST = 3
 COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
            ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
            ("Why", ""), ("Parameters", ""))
@@ -27,7 +25,7 @@ RULE = (
     "Worse (better): the median time is longer (shorter) by more than the sum of both spreads, and "
     f"by more than {LEAST:.0%}. A spread is the distance from the 10th to the 90th percentile of "
     f"all launches. With fewer than {FEWEST} launches on a side a point is unsure. A worse status "
-    f"than before is worse; from best to worst: {', '.join(SEVERITY)}. A missing point is gone, or "
+    f"than before is worse; from best to worst: {', '.join(STATUSES)}. A missing point is gone, or "
     "worse if its kernel did not pass elsewhere."
 )
 
@@ -70,18 +68,17 @@ def compare(points, baseline):
 
 def judge(new, old):
     """Return the verdict on two Spreads of times."""
-    if min(new.count, old.count) < FEWEST:
+    allowed, difference = noise(new, old), new.median - old.median
+    if allowed is None:
         return "unsure"
-    noise = (new.high - new.low) + (old.high - old.low)
-    difference = new.median - old.median
-    if abs(difference) <= max(noise, LEAST * old.median):
+    if abs(difference) <= allowed:
         return "same"
     return "worse" if difference > 0 else "better"
 
 
 def _judged(new, old):
     if new.status != "passed" or old.status != "passed":
-        before, now = (SEVERITY.index(point.status) for point in (old, new))
+        before, now = (STATUSES.index(point.status) for point in (old, new))
         if now > before:
             return Comparison(new, old, "worse", why=f"{new.status}: {new.reason}")
         if new.status == "passed":

@@ -8,10 +8,9 @@ from collections import Counter
 from common import files, mesa
 from common.errors import UsageError
 from common.manifest import ROOT
-from common.record import GOOD, RATES
+from common.record import GOOD, RATES, STATUSES
 from common.stats import grouped
 from common.text import figures
-from report.points import SEVERITY
 from report.values import device_name, flat, text
 
 LOG_TAIL = 40  # lines
@@ -38,7 +37,7 @@ def problems(points):
     """
     groups = grouped((p for p in points if p.status not in GOOD), lambda p: (
         p.board, p.sample, p.status, p.status == "unsupported" or p.case))
-    worst = sorted(groups.values(), key=lambda own: -SEVERITY.index(own[0].status))
+    worst = sorted(groups.values(), key=lambda own: -STATUSES.index(own[0].status))
     return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)
 
 
@@ -80,7 +79,7 @@ def table(points):
 def _cell(points):
     counts = Counter()
     for point in points:
-        counts.update(dict(zip(SEVERITY, point.counts)))
+        counts.update(dict(zip(STATUSES, point.counts)))
     badges = [(status, f"{count} {status}") for status, count in counts.items() if count]
     passed = [p for p in points if p.status == "passed" and not p.is_library]
     for metric, unit in RATES.items():

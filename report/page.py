@@ -10,10 +10,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from common.record import STATUSES
 from common.stats import grouped
 from common.text import figures
 from report import compare, draw, overview, rows
-from report.points import SEVERITY
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -98,7 +98,7 @@ def _tiles(points, records, boards):
     tiles = [("board" if boards == 1 else "boards", boards, ""), ("points", len(points), ""),
              ("records", records, "")]
     tiles += [(status, counts[status], tones.get(status, "bad"))
-              for status in ("passed", *SEVERITY[:0:-1]) if counts[status]]
+              for status in ("passed", *STATUSES[:0:-1]) if counts[status]]
     throttled = sum(bool(point.throttled) for point in points)
     return [*tiles, ("throttled", throttled, "bad")] if throttled else tiles
 

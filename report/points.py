@@ -9,12 +9,11 @@ from functools import cache
 from statistics import median
 
 from common import stats
-from common.record import of_library
+from common.record import STATUSES, of_library
 from common.stats import number
 from report.inputs import Source
 from report.values import device_name, interned, measured, parameters, text
 
-SEVERITY = ("passed", "built", "unsupported", "error", "failed")  # the last is the worst
 NO_KERNEL = "-"  # of a record that broke off before there was one
 LONGEST_TIME = 1e9  # seconds; what is longer, or not finite, is none
 _STATES = ("before", "during", "after")  # of the machine, around what was timed
@@ -25,7 +24,7 @@ _shared = {}  # equal tuples, of which most points have the same
 class Point:
     """All launches of one kernel with the same parameters on the same machine.
 
-    `times` are in seconds, `counts` says how many records have each status of SEVERITY, `metrics`
+    `times` are in seconds, `counts` says how many records have each status of STATUSES, `metrics`
     holds the values of each metric by record, `state` the (lowest, highest) of each number of the
     machine's state, `throttled` what changed there. `source` and `line` are those of the newest
     record.
@@ -42,7 +41,7 @@ class Point:
     line: int = 0
     argv: tuple = ()
     started: str = ""
-    counts: tuple = (0,) * len(SEVERITY)
+    counts: tuple = (0,) * len(STATUSES)
     reason: str | None = None
     times: array = field(default_factory=lambda: array("d"))
     metrics: dict = field(default_factory=dict)
@@ -99,7 +98,7 @@ class Point:
 
     def add(self, item, source, line):
         """Add a record, the one in that line."""
-        counts = tuple(n + (s == item.status) for s, n in zip(SEVERITY, self.counts))
+        counts = tuple(n + (s == item.status) for s, n in zip(STATUSES, self.counts))
         self.counts = _shared.setdefault(counts, counts)
         if item.status == self.status and item.reason:
             self.reason = text(item.reason, 2000)
@@ -122,7 +121,7 @@ class Point:
 
 @cache
 def _worst(counts):
-    return next(s for s, count in zip(SEVERITY[::-1], counts[::-1]) if count)
+    return next(s for s, count in zip(STATUSES[::-1], counts[::-1]) if count)
 
 
 def _state(environment):

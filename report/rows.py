@@ -5,8 +5,8 @@ import gzip
 import io
 import json
 
+from common.record import STATUSES
 from common.stats import number
-from report.points import SEVERITY
 from report.replay import command
 from report.values import flat, text
 
@@ -83,7 +83,7 @@ def _joined(words):
 
 
 def _status(point):
-    count = point.counts[SEVERITY.index(point.status)]
+    count = point.counts[STATUSES.index(point.status)]
     return point.status if point.records == count else f"{point.status} {count} of {point.records}"
 
 

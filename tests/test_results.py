@@ -35,6 +35,17 @@ def test_a_table_has_the_figures_of_the_records(sample):
     assert shown == {key: f"{rate:.3g}" for key, rate in rates(sample).items()}
 
 
+def test_the_records_without_a_digest_of_their_code_are_named():
+    folder = RESULTS / "reference"
+    lacking = {path.relative_to(folder).as_posix(): sum(item.code is None for item in read(path))
+               for path in folder.rglob("*.jsonl")}
+    readme = (folder / "README.md").read_text()
+    (text,) = re.findall(r"have no `code`: (.*?)\.\s+All others", readme, re.S)
+    named = re.findall(r"[\w/-]+\.jsonl", text)
+    assert sorted(named) == sorted(name for name, count in lacking.items() if count)
+    assert f"{lacking['mygemm/mkl.jsonl']} of the" in text
+
+
 def test_the_key_figures_of_the_readmes():
     text = (ROOT / "samples/sgemm/README.md").read_text()
     found = rates("sgemm")

@@ -120,7 +120,7 @@ def pool(workers):
 def _reason(status, limit_s, said, records, errors):
     """Return what went wrong where no record can say it, else None."""
     if status is None:
-        return f"no end within {limit_s:g} s: killed"
+        return f"killed: it did not end within {limit_s:g} s"
     if errors:
         return f"its records cannot be read: {errors[0]}"
     told = status == 0 or any(item.status != "passed" for item in records)

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple
 
-from common.errors import OPENCL_FAILURE, PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE
-from common.record import Record
+from common.errors import EXIT_STATUS, PASSED, WRONG_USAGE
+from common.record import STATUSES, Record, unit
 from common.text import figures
 from tools import child
 
-ENDS = ("passed", "built", "unsupported", "refused", "error", "failed")  # the worst comes last
-_STATUS = {"failed": WRONG_RESULT, "error": OPENCL_FAILURE, "passed": PASSED, "built": PASSED,
-           "refused": WRONG_USAGE, "unsupported": UNSUPPORTED}
+ENDS = (*STATUSES[:3], "refused", *STATUSES[3:])  # the worst comes last
 
 
 class State(NamedTuple):
@@ -95,24 +93,27 @@ def line(manifest, result):
     if state.ended != "passed":
         return f"{state.ended}: {result.reason}" if result.reason else state.ended
     hot = any(item.environment.get("throttled") for item in result.records)
-    return amount(manifest, state.metric) + (", throttled" if hot else "")
+    return amount(manifest, state.metric, result.records) + (", throttled" if hot else "")
 
 
-def amount(manifest, metric):
-    """Return a number of the sample's metric as text."""
-    units = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}
+def amount(manifest, metric, records):
+    """Return a number of the sample's metric as text, with the unit that its records say."""
+    if metric is None:
+        return "right"
     name = manifest.tools.metric
-    return "right" if metric is None else f"{figures(metric)} {units.get(name, name)}"
+    units = {unit(name, item.metrics) for item in records if name in item.metrics}
+    return f"{figures(metric)} {min(units, default=name)}"
 
 
 class Summary:
     """Counts how points ended, and keeps the fastest."""
 
     def __init__(self, manifest):
-        self._manifest, self._counts, self._best = manifest, Counter(), None
+        self._manifest, self._counts, self._best, self._records = manifest, Counter(), None, []
 
-    def add(self, point, state):
-        """Count one."""
+    def add(self, point, state, records=()):
+        """Count one, and take the unit from its records if they are known."""
+        self._records = records or self._records
         self._counts[state.ended] += 1
         if state.metric is not None and (self._best is None or state.metric > self._best[0]):
             self._best = state.metric, point.label
@@ -123,11 +124,11 @@ class Summary:
         if not self._best:
             return [shown]
         metric, label = self._best
-        return [shown, f"fastest: {label}: {amount(self._manifest, metric)}"]
+        return [shown, f"fastest: {label}: {amount(self._manifest, metric, self._records)}"]
 
     def status(self):
         """Return the exit status: what the device cannot do is no failure where another passed."""
         for name in ("failed", "error", "passed", "built", "refused", "unsupported"):
             if self._counts[name]:
-                return _STATUS[name]
+                return EXIT_STATUS.get(name, WRONG_USAGE)
         return PASSED

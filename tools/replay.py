@@ -6,7 +6,7 @@ python -m tools replay --trust mine.jsonl           a file with one record, all 
 
 Records of others are not trusted: only options that sample.toml lists as harmless are used, except
 with --trust. Two results agree if both pass and their medians differ by no more than both spreads
-(10th to 90th percentile) together.
+(10th to 90th percentile) together, or by no more than 3 %.
 
 exit status: 0 they agree, or a failure passes now; 1 they differ; 77 inconclusive: another device,
 other code, or fewer than 3 times.
@@ -20,11 +20,9 @@ from common import files, manifest, record
 from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
 from common.files import writing
 from common.record import GOOD
-from common.stats import rate, spread
+from common.stats import FEWEST, noise, rate, spread
 from common.text import figures, printable
 from tools import child, command, engine, points
-
-_ENOUGH = 3  # times: the spread of fewer says little
 
 
 def options():
@@ -154,7 +152,7 @@ def shown(found, item):
     if its is None:
         return item.status
     spread_text = f"spread {figures(its.low)} to {figures(its.high)}, {its.count} times"
-    return f"{engine.amount(found, its.median)} ({spread_text})"
+    return f"{engine.amount(found, its.median, [item])} ({spread_text})"
 
 
 def judge(found, old, new):
@@ -181,20 +179,18 @@ def compare(found, old, new):
         if old.status != new.status:
             return f"differ: recorded as {old.status}, now {new.status}", WRONG_RESULT
         if _kind(old.reason) != _kind(new.reason):
-            text = f"differ: it fails in another way ({new.status})"
-            return text, WRONG_RESULT
-        return f"agree: it still does not pass ({new.status})", PASSED
+            return f"differ: the reason of the failure changed ({new.status})", WRONG_RESULT
+        return f"agree: it fails as recorded ({new.status})", PASSED
     if old.status not in GOOD:
         return f"no longer fails: it was recorded as {old.status}", PASSED
     before, after = rates(found, old), rates(found, new)
     if before is None or after is None:
-        return "agree: it passes again; no times to compare", PASSED
-    apart = abs(after.median - before.median)
-    allowed = (before.high - before.low) + (after.high - after.low)
-    text = f"the medians differ by {figures(apart)}, the sum of both spreads is {figures(allowed)}"
-    fewest = min(before.count, after.count)
-    if fewest < _ENOUGH:
-        return f"inconclusive: {text}, but one side has only {fewest} times", UNSUPPORTED
+        return "agree: both runs passed; there are no times to compare", PASSED
+    apart, allowed = abs(after.median - before.median), noise(after, before)
+    if allowed is None:
+        fewest = min(before.count, after.count)
+        return f"inconclusive: one side has {fewest} times, fewer than {FEWEST}", UNSUPPORTED
+    text = f"the medians differ by {figures(apart)}; up to {figures(allowed)} counts as noise"
     return (f"agree: {text}", PASSED) if apart <= allowed else (f"differ: {text}", WRONG_RESULT)
 
 

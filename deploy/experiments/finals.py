@@ -69,35 +69,36 @@ class Finals:
         """Return a table for each board, the best point first, and where the winner is stored."""
         order = sorted((p for p in self._candidates if self._ratios(p)),
                        key=lambda p: -median(self._ratios(p)))
+        if not order:
+            return []
         found, texts = self._kind.space.experiment.found, []
+        fastest = self._kind.records.newest(order[0])
         for board, rates in self._rates.items():
             rows = []
             for point in (p for p in order if rates.get(p)):
                 of = spread(list(rates[point].values()))
-                texts_of = [engine.amount(found, v) for v in (of.median, of.low, of.high)]
-                rows.append([point.label, *texts_of, f"{median(self._ratios(point)):.3f}"])
+                its = (engine.amount(found, v, [fastest]) for v in (of.median, of.low, of.high))
+                rows.append([point.label, *its, f"{median(self._ratios(point)):.3f}"])
             head = [f"{board}: interleaved", "median", "10 %", "90 %", "to the default"]
             texts += table.lines(head, rows)
         winner = next((p for p in order if self._candidates[p] is not None), None)
-        return [*texts, *self._store(winner, order[0])] if winner else texts
+        if winner is None:
+            return texts
+        if winner is order[0]:
+            return [*texts, *self._store(winner)]
+        faster = f"{order[0].label} is faster; it ran kernel {fastest.variant}"
+        return [*texts, *self._store(winner, slower_than=fastest.variant), faster]
 
-    def _store(self, winner, fastest):
+    def _store(self, winner, slower_than=None):
         """Store the best choice of the kernel's parameters where the sample reads it."""
-        _, params = self._kind.records.newest(winner)
-        variant, _ = self._kind.records.newest(fastest)
         rates = [rate for each in self._rates.values() for rate in each.get(winner, {}).values()]
         of = spread(rates)
         texts = [f"best: {winner.label}"]
         try:
             path = self._kind.space.store(
-                self._candidates[winner], params, gflops=of.median, spread=[of.low, of.high],
-                slower_than=None if fastest is winner else variant,
+                self._candidates[winner], self._kind.records.newest(winner).params,
+                gflops=of.median, spread=[of.low, of.high], slower_than=slower_than,
             )
         except UsageError as error:
             return [*texts, str(error)]
-        if path is None:
-            return texts
-        texts.append(f"stored in {path}")
-        if fastest is not winner:
-            texts.append(f"{fastest.label} is faster, with {variant}")
-        return texts
+        return [*texts, f"stored in {path}"] if path else texts

@@ -143,7 +143,7 @@ def _outcome(event, said):
     reason, status = home.problem(event, records, errors, STOPPED), event.get("exit_status")
     if reason == "timeout":
         status = None
-        reason = f"no end within {event['seconds']:.0f} s: killed"
+        reason = f"killed: it did not end within {event['seconds']:.0f} s"
     elif reason and said and reason != STOPPED:
         reason = f"{reason}: {said.removeprefix('run.py: error: ')}"
     return Outcome(status, records, reason, float(event.get("seconds", 0.0)))

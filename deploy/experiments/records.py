@@ -136,14 +136,14 @@ class Records:
         return None if None in values else values
 
     def newest(self, point):
-        """Return (variant, params) of the newest record that passed with the options of a Point."""
+        """Return the newest Record that passed with the options of a Point."""
         found = None
         for item in (item for path in self._paths() for item in record.scan(path)):
             of = item.params.get("point", {}) if isinstance(item, record.Record) else {}
             ours = "key" in of and tuple(of["options"]) == point.options
             if ours and item.status == "passed" and (not found or found.started <= item.started):
                 found = item
-        return found.variant, found.params
+        return found
 
 
 def value(item, name, sensors=()):

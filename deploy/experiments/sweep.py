@@ -248,7 +248,7 @@ class Sweep:
     def _written(self, kind, point, then, board, made):
         self._stored.append(point.key)
         values = kind.records.values(point.key)
-        self.summary.add(point, made.state)
+        self.summary.add(point, made.state, made.records)
         if values and values[0] > kind.best.get(board, (0.0,))[0]:
             kind.best[board] = values
         then(point, board, values)

@@ -123,7 +123,7 @@ def test_files_that_a_sample_writes_come_back(bench, tmp_path):
 def test_how_a_point_ended(bench):
     member = connected(bench)
     late = member.run(asked("a1", "--do", "hang", limit_s=1))
-    assert (late.status, late.reason) == (None, "no end within 1 s: killed")
+    assert (late.status, late.reason) == (None, "killed: it did not end within 1 s")
     crash = member.run(asked("a2", "--do", "crash"))
     assert (crash.status, crash.reason) == (-11, "killed by SIGSEGV: last words ?[1m")
     silent = member.run(asked("a3", "--do", "silent"))
