@@ -246,7 +246,7 @@ def choose(space, given, known, name="the kernel"):
     # The defaults of the others may be at fault as well: name a constraint of the given ones.
     named = [p for p in problems if any(f"--{key} " in p for key in given)] or problems
     other = {key: found[key] for key in given if found[key] != given[key]}
-    raise UsageError(f"{name}: {named[0]}; {options(other)} would do")
+    raise UsageError(f"{name}: {named[0]}; try {options(other)}")
 
 
 def _nearest(space, wish, known, fixed):

@@ -244,7 +244,7 @@ def problems(args, limits):
         for name, least in widths.items():
             if leading[name] < least:
                 raise UsageError(f"--{name} {leading[name]}: a row of {size} has {least} "
-                                 f"elements; --{name} {least} would do")
+                                 f"elements; try --{name} {least}")
         problem = Problem(size, dtype, **leading, batch=args.batch)
         require_room(problem, buffer_bytes(problem), limits, advice(problem))
         found.append(problem)

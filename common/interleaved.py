@@ -146,7 +146,7 @@ def _marks(launches):
     return marks if all(begin and end for steps in marks for *_, begin, end in steps) else []
 
 
-class Batch(NamedTuple):
+class Launches(NamedTuple):
     """What a sample is made of: launches back to back, and queues that they are spread over.
 
     With several queues launches overlap; the time of one is that of all, divided by their number.
@@ -157,7 +157,7 @@ class Batch(NamedTuple):
 
 
 def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, caches="warm"):
-    """Time the contenders, from `stream` on; return (their Timings, their Batches) by their names.
+    """Time the contenders, from `stream` on; return (their Timings, their Launches) by their names.
 
     Short ones are launched several times in a sample, `in_flight` times if that is given: on a CPU
     in as many queues as it has cores, since a core that waits for another one falls asleep, else in
@@ -180,10 +180,10 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
     times = rounds(contenders, repeat, warmup, count, AWAKE if caches == "warm" else 0)
-    batches = {each.name: Batch(count, max(each.queues, 1)) for each in contenders}
+    launches = {each.name: Launches(count, max(each.queues, 1)) for each in contenders}
     for each in contenders:
         each.leave()
-    return times, batches
+    return times, launches
 
 
 def _spread(contenders, stream, count):
@@ -245,23 +245,23 @@ def ratio(times, other):
     return median(b / a for a, b in zip(times.host_s, other.host_s))
 
 
-def remarks(batches, libraries):
+def remarks(launches, libraries):
     """Return the lines that say what a time is made of, where it is not that of one launch.
 
-    `batches` are Batches by name; `libraries` names those that are no kernels.
+    `launches` are Launches by name; `libraries` names those that are no kernels.
     """
-    count, queues = (max(counts) for counts in zip(*batches.values()))
+    count, queues = (max(counts) for counts in zip(*launches.values()))
     lines = []
     if count > 1:
-        lines.append(f"Each time is of {count} launches back to back, divided by {count}.")
+        lines.append(f"Each time is that of {count} launches back to back, divided by {count}.")
     if queues > 1:
-        named = [name for name, batch in batches.items() if name in libraries and batch.queues > 1]
+        named = [name for name, of in launches.items() if name in libraries and of.queues > 1]
         lines.append(
-            f"Those of {' and '.join(['kernels', *named])} overlap: they are in {queues} command "
-            "queues, each with a C of its own."
+            f"Launches of {' and '.join(['kernels', *named])} overlap: they are in {queues} "
+            "command queues, each with a C of its own."
         )
-        if named := [name for name, batch in batches.items() if batch.queues == 1]:
-            lines.append(f"Those of {' and '.join(named)} run back to back.")
+        if named := [name for name, of in launches.items() if of.queues == 1]:
+            lines.append(f"Calls of {' and '.join(named)} run back to back.")
     return lines
 
 

@@ -38,8 +38,8 @@ def _frequency(text):
 
 def plan(args):
     """Return the text of how often the kernel will be launched."""
-    times = f"for {args.duration} s" if args.duration else f"{args.repeat} x to time"
-    return f"Launching {args.warmup} x to warm up, {times}"
+    timed = f"timed for {args.duration} s" if args.duration else f"{args.repeat} timed"
+    return f"Launches: {args.warmup} warm-up, {timed}"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,22 @@ class Copy(NamedTuple):
     ld: int
 
 
+class Arguments(NamedTuple):
+    """What every gemm() gets first. The buffers and images that its Plan asks for follow."""
+
+    M: np.int32
+    N: np.int32
+    K: np.int32
+    alpha: np.generic
+    A: cl.Buffer
+    lda: np.int32
+    B: cl.Buffer
+    ldb: np.int32
+    beta: np.generic
+    C: cl.Buffer
+    ldc: np.int32
+
+
 class Step(NamedTuple):
     """A launch of one kernel, and what it is for. It keeps the buffers alive: a set argument does
     not."""
@@ -102,13 +118,12 @@ def passes(built, arguments):
             for entry, *sizes in built.plan.passes]
 
 
-def sums(built, arguments):
-    """Return the steps after gemm() with these `arguments`: one if work-groups share tiles."""
+def sums(built, of, parts):
+    """Return the steps after gemm() with the Arguments `of`: one if work-groups share tiles."""
     plan, items = built.plan, built.side**2
     if not plan.shared:
         return []
-    of_c = *arguments[:2], arguments[3], *arguments[8:11]  # M, N, alpha, beta, C, ldc
-    arguments = *of_c, arguments[-1], np.int32(plan.shared)
+    arguments = of.M, of.N, of.alpha, of.beta, of.C, of.ldc, parts, np.int32(plan.shared)
     vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
     total = whole((vectors * _adders(built),), (items,))
     return [Step("add", _beside(built, "add"), total, (items,), arguments)]
@@ -159,7 +174,10 @@ def require_memory(plan, limits):
     need = buffer_bytes(plan.problem)
     need.update((f"a copy of {name}", size) for name, size in _copied(plan).items())
     for role, each in plan.room.items():
-        need[f"the room for {role}"] = each if isinstance(each, int) else 16 * prod(each[1:])
+        if isinstance(each, int):
+            need[f"the buffer {role}"] = each
+        else:
+            need[f"the image {role}"] = 16 * prod(each[1:])  # 4 channels of 4 bytes
     require_room(plan.problem, need, limits, advice(plan.problem))
 
 

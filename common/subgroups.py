@@ -71,4 +71,4 @@ def _probe(device, how, flags, path, defines, local, option, dtype):
     first = np.arange(items)[:, np.newaxis] // lanes * lanes
     if (got.read() == first + np.arange(lanes)).all():
         return None
-    return f"{name} does not reach {lanes} neighbours here: --{option} {max(lanes // 2, 1)} may do"
+    return f"{name} cannot shuffle among {lanes} lanes here; try --{option} {max(lanes // 2, 1)}"

@@ -98,7 +98,7 @@ def single(batch, aligned):
 
 
 def count(size, params):
-    """Return how many tiles C has, those that hang over included."""
+    """Return how many tiles C has, including partial ones."""
     return -(-size.M // params["TSM"]) * -(-size.N // params["TSN"])
 
 

@@ -134,8 +134,8 @@ class Rules:
             if " must divide " in text:
                 unit = _multiple(*wish.block())
                 text += " with --strict"
-                would_do += f", or --size {-(-self.order // unit) * unit},"
-            raise UsageError(f"{text}; {would_do} would do")
+                would_do += f", or --size {-(-self.order // unit) * unit}"
+            raise UsageError(f"{text}; try {would_do}")
         tiles = legal if auto else wish
         self._require_memory(tiles)
         return tiles
@@ -148,7 +148,7 @@ class Rules:
         most = min(self.limits.max_mem_alloc_size, self.limits.global_mem_size // len(need))
         fits = isqrt(most // self._itemsize)
         fits = fits - fits % _multiple(*tiles.block(), self._unit) or 1
-        require_room(f"--size {self.order}", need, self.limits, f"--size {fits} would do")
+        require_room(f"--size {self.order}", need, self.limits, f"try --size {fits}")
 
 
 def _legal(wish, space, known):

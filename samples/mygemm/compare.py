@@ -49,7 +49,7 @@ def _moved(word):
 class Result:
     """What became of one kernel (`built`) or one library (`version`) at one size.
 
-    `times` is its Timing, each of a Batch of launches, `batch`. `ratios` says how many times as
+    `times` is its Timing, each of `launches`. `ratios` says how many times as
     fast as others it was, and which share of the ceiling it reached. A kernel that crashed the
     driver, as the progress knows, has its record. `steps` names the launches of a GEMM.
     """
@@ -60,7 +60,7 @@ class Result:
         self._progress, self._unit = progress, (name, str(problem.size))
         self.built = self.version = self.contender = self.check = self.output = self.times = None
         self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.batch, self.made = interleaved.Batch(1, 1), {}
+        self.launches, self.made = interleaved.Launches(1, 1), {}
         self.steps = []
         self.found = None  # what measuring.alone() found
         self._crashed = self._recorded = self._unit in progress.crashed
@@ -103,19 +103,19 @@ class Result:
         The record that follows when the kernel was timed takes the place of this one.
         """
         if self.status == "passed" and not args.check_only:
-            self.status, self.reason = "error", record.UNFINISHED
-            self.save(args, inputs, about, None)
-            self.status, self.reason = "passed", None
+            self.save(args, inputs, about, None, unfinished=True)
         elif not self._crashed:
             self.save(args, inputs, about, None)
             self._progress.done(*self._unit)
             self._recorded = True
 
-    def save(self, args, inputs, about, peak):
+    def save(self, args, inputs, about, peak, unfinished=False):
         """Append the record; `peak` is the Peak that was measured, or None."""
         if self._recorded:
             return
-        problem = self.problem
+        problem, status, reason = self.problem, self.status, self.reason
+        if unfinished:
+            status, reason = "error", record.UNFINISHED
         params = {**cli.parameters(args, *_OPTIONS), "size": str(problem.size)}
         params.update(zip(("lda", "ldb", "ldc"), problem.leading))
         if problem.batch > 1:
@@ -128,7 +128,7 @@ class Result:
         timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
         found = self.found or measuring.Measured()
         if self.times:
-            timing = {**asdict(self.times), **self.batch._asdict()}
+            timing = {**asdict(self.times), **self.launches._asdict()}
             metrics = gemm.metrics(problem, self.times, problem.unit)
             metrics = {**found.metrics, **metrics, "ratios": self.ratios}
         if self.times and peak:
@@ -137,10 +137,10 @@ class Result:
             metrics["near_gbytes_per_s"] = peak.near_gbytes_per_s
             metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
         cli.save(args, Record(
-            "mygemm", self.name, self.status, self.reason, params=params, device=about,
+            "mygemm", self.name, status, reason, params=params, device=about,
             environment={**cli.environment(args.sysfs), **found.machine}, timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
-        ), self.output if self.built and self.reason != record.UNFINISHED else None)
+        ), self.output if self.built and not unfinished else None)
 
 
 def started(args, problem, picked):
@@ -212,12 +212,12 @@ def measure(args, results, stream, about):
     for result in timed:
         result.contender.announce = partial(result.at, "timing")
     if not args.duration:
-        times, batches = interleaved.measure(
+        times, launches = interleaved.measure(
             [result.contender for result in timed], stream, args.repeat, args.warmup,
             args.in_flight, args.queues, args.caches,
         )
         for result in timed:
-            result.times, result.batch = times.get(result.name), batches[result.name]
+            result.times, result.launches = times.get(result.name), launches[result.name]
             with result.going_on(alone=len(results) == 1):
                 if result.contender.error:
                     raise result.contender.error
@@ -299,7 +299,7 @@ def rates_table(results):
             "Ratios are medians over the rounds, by the host's clock, which includes launching.",
         ]
     others = {r.name for r in timed if r.version}
-    made = interleaved.remarks({r.name: r.batch for r in timed}, others)
+    made = interleaved.remarks({r.name: r.launches for r in timed}, others)
     return [*table.lines(head, rows), *notes, *made]
 
 
@@ -328,14 +328,14 @@ def remarks(results, missing, peak, args):
                 f"{what} {milliseconds(median(times))}"
                 for what, times in zip(r.steps, zip(*r.contender.steps))
             ]
-            alone = ", alone" if r.batch.queues > 1 else ""
+            alone = ", alone" if r.launches.queues > 1 else ""
             lines.append(f"{r.name}{alone}: {', '.join(parts)}")
         if r.times and args.verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")
             if r.times.seconds() is not r.times.host_s:
                 host = " ".join(map(milliseconds, r.times.host_s))
                 lines.append(f"{r.name}, by the host's clock: {host}")
-    lines += [f"no {name}: {reason}" for name, reason in missing.items() if reason]
+    lines += [f"{name} was not measured: {reason}" for name, reason in missing.items() if reason]
     if peak:
         problem = results[0].problem
         ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)

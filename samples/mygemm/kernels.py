@@ -51,13 +51,16 @@ _WIDE_BLOCK = {**_BLOCK, "WIDTH": 4}
 _BLOCK_RULES = ("TSM % WPTM == 0", "TSN % WPTN == 0", _UNROLLED.format("TSK * WPTM * WPTN"))
 _BLOCK_LOCAL = ("TSN // WPTN", "TSM // WPTM")
 _BLOCK_BYTES = "TSK * (TSM + TSN) * itemsize"
-_EACH_LOADS = tuple(  # each work-item loads as many elements of a tile, or vectors of them
-    f"TSK * {side} % (TSM // WPTM * (TSN // WPTN)) == 0" for side in ("TSM", "TSN")
-)
-_VECTOR_RULES = (
-    *("WPTN % WIDTH == 0", "TSM % WIDTH == 0", *_BLOCK_RULES),
-    *(rule.replace("WPTN))", "WPTN) * WIDTH)") for rule in _EACH_LOADS),
-)
+_BLOCK_ITEMS = "TSM // WPTM * (TSN // WPTN)"
+
+
+def _shared_by(items):
+    """Return the rules by which each work-item loads as many elements of a tile of A and of B."""
+    return tuple(f"TSK * {side} % ({items}) == 0" for side in ("TSM", "TSN"))
+
+
+_VECTORS_OF_B = ("WPTN % WIDTH == 0", *_BLOCK_RULES, *_shared_by(f"{_BLOCK_ITEMS} * WIDTH"))
+_VECTOR_RULES = ("TSM % WIDTH == 0", *_VECTORS_OF_B)
 _BLOCKED = {"per_item": ("WPTN", "WPTM"), "multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
 _WIDE_BLOCKED = {**_BLOCKED, "align": _WIDE}
 
@@ -72,7 +75,7 @@ def _shuffles(problem, params, limits, device):
 
 
 REGISTERS = define(
-    6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_EACH_LOADS), _BLOCK_LOCAL,
+    6, "registers", {**_BLOCK, "PAD": 2}, (*_BLOCK_RULES, *_shared_by(_BLOCK_ITEMS)), _BLOCK_LOCAL,
     "(TSM * (TSK + PAD) + TSK * TSN) * itemsize", **_BLOCKED,
 )
 WIDE_REGISTERS = define(
@@ -89,7 +92,7 @@ PREFETCH = define(
 )
 ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
     10, "any_size", {**_WIDE_BLOCK, "PAD": 2},
-    tuple(rule.replace("TSM % WIDTH", "TSK % WIDTH") for rule in _VECTOR_RULES), _BLOCK_LOCAL,
+    ("TSK % WIDTH == 0", *_VECTORS_OF_B), _BLOCK_LOCAL,
     "2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize", per_item=("WPTN", "WPTM"),
 )
 
@@ -170,7 +173,7 @@ MATRIX_UNITS = define(
     14, "matrix_units",
     {"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
     (
-        "PART_BITS in (16, 32)", "STAGES >= 2", "DIRECT * (STAGES - 2) == 0",
+        "PART_BITS in (16, 32)", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1",
         "WARP_M % 16 == 0", "WARP_N % 8 == 0",
         "TSM % WARP_M == 0", "TSN % WARP_N == 0", _UNROLLED.format("WARP_M * WARP_N"),
         f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp

@@ -39,35 +39,29 @@ class Pass(NamedTuple):
 class Kernel:
     """A kernel: its parameters, the NDRange they lead to, and the matrices that it takes.
 
-    `space` has the parameters, and the local size. A work-item makes `per_item` (columns, rows) of
-    C. M, N and K must be multiples of `multiple`, and lda, ldb and ldc of `align`; with
-    `transpose_a` A is given as K x M. Copies make it so. Each Pass goes before gemm(); all get a
-    buffer of `work` bytes, if it is not 0, and the images as further arguments. What no expression
-    can say is a function: `start` gives defaults that follow the device and the size, in place of
-    those that are 0; `more` gives further (defines, build options), or raises Unsupported; `groups`
-    gives the work-groups of the NDRange. With a parameter SPLITS, work-groups may share a tile:
-    gemm() then gets a last buffer for parts, which add.cl adds up. `local_least` are bytes of local
-    memory that the device has, whatever its driver tells. A source for one of `precisions` only has
-    no REAL. The files `before` stand before it. `chain` products are added up in the precision of
-    A, and their sums in a wider one.
+    With a parameter SPLITS, work-groups may share a tile: gemm() then gets a last buffer for parts,
+    which add.cl adds up.
     """
 
     number: int
     name: str
-    space: Space
-    per_item: tuple = ("1", "1")
-    multiple: tuple = ("1", "1", "1")
-    align: tuple = ("1", "1", "1")
-    transpose_a: bool = False
-    passes: tuple = ()
-    work: str = "0"
+    space: Space  # the parameters, their constraints, and the local size
+    per_item: tuple = ("1", "1")  # columns and rows of C that a work-item makes
+    multiple: tuple = ("1", "1", "1")  # M, N and K must be multiples of these: copies are padded
+    align: tuple = ("1", "1", "1")  # so must lda, ldb and ldc
+    transpose_a: bool = False  # A is given as K x M
+    passes: tuple = ()  # of Pass
+    work: str = "0"  # bytes of a buffer that gemm() and the passes get as a further argument
+    # What no expression can say. `start` returns defaults that follow the device and the size, in
+    # place of those that are 0; `more` returns further (defines, build options), or raises
+    # Unsupported; `groups` returns the work-groups of the NDRange.
     start: Callable | None = None
     more: Callable | None = None
     groups: Callable | None = None
-    local_least: int = 0
-    precisions: tuple = ("single", "double", "half")
-    before: tuple = ()
-    chain: str = "K"
+    local_least: int = 0  # bytes of local memory that the device has, whatever its driver says
+    precisions: tuple = ("single", "double", "half")  # a source for only one has no REAL
+    before: tuple = ()  # files that stand before its own
+    chain: str = "K"  # products that are added up in the precision of A, their sums in a wider one
 
     @property
     def label(self):
@@ -164,9 +158,10 @@ def plan(kernel, given, problem, limits, device):
     shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
     passes, room = _beside(kernel, known, local, problem.batch, shared, device)
     return Plan(
-        kernel, problem, params, choice.why, {**real, **params, **defines}, options, total, local,
-        used, size, _values(kernel.align, params), passes, room, shared,
-        constraints.evaluate(kernel.chain, known),
+        kernel, problem, params, why=choice.why, defines={**real, **params, **defines},
+        options=options, global_size=total, local_size=local, local_bytes=used, size=size,
+        align=_values(kernel.align, params), passes=passes, room=room, shared=shared,
+        chain=constraints.evaluate(kernel.chain, known),
     )
 
 

@@ -112,7 +112,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         compare.measure(args, results, stream, about)
         if not args.duration:  # after which the device is hot
             args.progress.now("measuring the ceiling")
-            peak, missing["ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
+            peak, missing["the ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
 
     # Compare, record and show.
     compare.compare(args, results, peak)
@@ -160,14 +160,15 @@ def launches(built, alpha, beta, stream):
     A, B, C, before, after = steps.copies(built, stream, beta)
 
     plan, real = built.plan, built.plan.problem.c_dtype.type
-    (M, N, K), rooms = map(np.int32, plan.size), plan.room.items()
-    arguments = (
-        *(M, N, K, real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld)),
-        *(real(beta), C.device, np.int32(C.ld), *(stream.room(*each) for each in rooms)),
+    arguments = steps.Arguments(
+        *map(np.int32, plan.size), real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld),
+        real(beta), C.device, np.int32(C.ld),
     )
+    rooms = {role: stream.room(role, room) for role, room in plan.room.items()}
+    given = *arguments, *rooms.values()
     kernel = cl.Kernel(built.program, "gemm")
-    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)
-    passes, sums = steps.passes(built, arguments), steps.sums(built, arguments)
+    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, given)
+    passes, sums = steps.passes(built, given), steps.sums(built, arguments, rooms.get("parts"))
     order = [*before, *passes, gemm, *sums, *after]
     return [step.times(plan.problem.batch) for step in order]
 

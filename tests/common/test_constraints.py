@@ -59,7 +59,7 @@ def test_what_is_left_open_is_made_to_fit_and_what_is_given_stays():
 
 
 def test_a_value_that_nothing_makes_legal_is_refused_with_one_that_would_do():
-    with pytest.raises(UsageError, match=r"01_x: .*WPT must divide TSM; --WPT 4 would do"):
+    with pytest.raises(UsageError, match=r"01_x: .*WPT must divide TSM; try --WPT 4"):
         constraints.choose(TILES, {"WPT": 3}, LARGE, "01_x")
 
 

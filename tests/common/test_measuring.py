@@ -94,7 +94,7 @@ def test_what_is_stopped_is_recorded(tmp_path, number, status):
          str(path)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
-    while "Launching" not in process.stdout.readline():
+    while "Launches:" not in process.stdout.readline():
         assert process.poll() is None
     time.sleep(1.5)
     process.send_signal(number)

@@ -81,7 +81,7 @@ def test_a_line_pair_for_each_iteration_then_a_summary(sample):
     patterns = [
         r"Making the float64 result on the host",
         r"Validate output\.\.\. PASSED", r"    PASSED: largest error .* of its bound",
-        r"Launching 2 x to warm up, 3 x to time",
+        r"Launches: 2 warm-up, 3 timed",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",

@@ -29,30 +29,31 @@ REFUSED = {
     "work-item limit": (
         ["--tile-group-M", "512", "--limits", "mali-t628"],
         "--tile-group-M 512: 512 work-items in dimension 0, but the device takes at most 256; "
-        "--tile-group-M 256 would do",
+        "try --tile-group-M 256",
     ),
     "work-item limit N": (
         ["--tile-group-N", "300", "--limits", "mali-t628"],
         "--tile-group-N 300: 300 work-items in dimension 1, but the device takes at most 256; "
-        "--tile-group-N 16 would do",
+        "try --tile-group-N 16",
     ),
     "work-group limit": (
         ["--tile-group-M", "32", "--tile-group-N", "16", "--limits", "mali-t628"],
         "--tile-group-M 32 --tile-group-N 16: 512 work-items, but a work-group has at most 256; "
-        "--tile-group-N 8 would do",
+        "try --tile-group-N 8",
     ),
     "tile too large": (
         ["--tile-size-M", "1000000", "--tile-size-N", "1"],
-        "size_m * size_n * size_k = 8000000 must be at most 16384; --tile-size-M 2048 would do",
+        "size_m * size_n * size_k = 8000000 must be at most 16384; try --tile-size-M 2048",
     ),
     "strict, tile M": (
         ["--strict", "-s", "100", "--tile-size-M", "3", "--tile-group-M", "1"],
-        "--tile-size-M 3: size_m = 3 must divide order = 100 with --strict; --tile-size-M 2 "
-        "--tile-size-N 100 --tile-size-K 5, or --size 384, would do",
+        "--tile-size-M 3: size_m = 3 must divide order = 100 with --strict; try --tile-size-M 2 "
+        "--tile-size-N 100 --tile-size-K 5, or --size 384",
     ),
     "strict, group M": (
         ["--strict", "-s", "100"],
-        "--tile-group-M 16: group_m = 16 must divide order = 100 with --strict; --tile-group-M 10 ",
+        "--tile-group-M 16: group_m = 16 must divide order = 100 with --strict; try "
+        "--tile-group-M 10 ",
     ),
     "strict, tile x group M": (
         ["--strict", "-s", "100", "--tile-size-M", "10", "--tile-group-M", "20"],
@@ -60,8 +61,8 @@ REFUSED = {
     ),
     "strict, tile N": (
         ["--strict", "-s", "64"],
-        "--tile-size-N 128: size_n = 128 must divide order = 64 with --strict; --tile-size-N 64, "
-        "or --size 128, would do",
+        "--tile-size-N 128: size_n = 128 must divide order = 64 with --strict; try "
+        "--tile-size-N 64, or --size 128",
     ),
     "strict, group N": (
         ["--strict", "-s", "64", "--tile-size-N", "1", "--tile-group-N", "3"],
@@ -73,8 +74,8 @@ REFUSED = {
     ),
     "strict, K": (
         ["--strict", "-s", "128", "--tile-size-K", "12"],
-        "--tile-size-K 12: size_k = 12 must divide order = 128 with --strict; --tile-size-K 8, or "
-        "--size 384, would do",
+        "--tile-size-K 12: size_k = 12 must divide order = 128 with --strict; try "
+        "--tile-size-K 8, or --size 384",
     ),
     "allocation": (["-s", "1000000000"], "--size 1000000000: matrix A takes "),
 }
@@ -94,10 +95,10 @@ def test_what_is_refused_and_why(run_here, case):
 def test_the_values_that_would_do_do(run_sample):
     args = ["-i", 0, "--strict", "-s"]
     done = run_sample("gemm_intel", *args, 100)
-    size = re.search(r"--size (\d+), would do", done.stderr)[1]
+    size = re.search(r", or --size (\d+)", done.stderr)[1]
     assert run_sample("gemm_intel", *args, size).returncode == 0
     done = run_sample("gemm_intel", "-s", 1000000)
-    assert int(re.search(r"--size (\d+) would do", done.stderr)[1]) > 3968
+    assert int(re.search(r"try --size (\d+)", done.stderr)[1]) > 3968
 
 
 def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):
@@ -106,7 +107,7 @@ def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):
     monkeypatch.setattr(run, "build_kernel", lambda *args: (built(*args)[0], 8))
     status, _, said = run_here(run.main, "-s", 64, options=run.options())
     assert status == 2
-    assert "but a work-group has at most 8; --tile-group-M 8 would do" in said
+    assert "but a work-group has at most 8; try --tile-group-M 8" in said
     args = ("-s", 64, "--auto", "-i", 1, "--json", path)
     status, _, said = run_here(run.main, *args, options=run.options())
     assert status == 0, said

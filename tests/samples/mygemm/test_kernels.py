@@ -221,16 +221,16 @@ def choose(sample, queue):
 
 
 REFUSED = [
-    (2, {"TS": 32}, "--TS 32: 1024 work-items, but a work-group has at most 256; --TS 16 would do"),
+    (2, {"TS": 32}, "--TS 32: 1024 work-items, but a work-group has at most 256; try --TS 16"),
     (1, {"TS": 300}, "--TS 300: 300 work-items in dimension 0, but the device takes at most 256"),
-    (1, {"TS": 0}, "--TS 0: TS must be at least 1; --TS 1 would do"),
-    (3, {"TS": 32, "WPT": 5}, "--TS 32 --WPT 5: WPT must divide TS; --WPT 4 would do"),
-    (4, {"WIDTH": 3}, "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; --WIDTH 4 would do"),
+    (1, {"TS": 0}, "--TS 0: TS must be at least 1; try --TS 1"),
+    (3, {"TS": 32, "WPT": 5}, "--TS 32 --WPT 5: WPT must divide TS; try --WPT 4"),
+    (4, {"WIDTH": 3}, "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; try --WIDTH 4"),
     (5, {"TS": 32, "WPT": 8, "TSDK": 6},
      "--TS 32 --WPT 8 --TSDK 6: TS // WPT = 4 must divide TSDK"),
     (9, {"TSM": 128, "TSN": 128, "TSK": 32},
-     "65536 bytes of local memory, but the device has 32768 for a work-group; --TSK 16 would do"),
-    (7, {"TSM": 128, "WPTM": 3}, "--TSM 128 --WPTM 3: WPTM must divide TSM; --WPTM 8 would do"),
+     "65536 bytes of local memory, but the device has 32768 for a work-group; try --TSK 16"),
+    (7, {"TSM": 128, "WPTM": 3}, "--TSM 128 --WPTM 3: WPTM must divide TSM; try --WPTM 8"),
     (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "TSK * WPTM * WPTN = 16384 must be at most 8192"),
     (11, {"RX": 3}, "--RX 3: RX must be one of"),
     (11, {"THREADSX": 32, "THREADSY": 16}, "512 work-items, but a work-group has at most 256"),
@@ -243,9 +243,9 @@ def test_what_is_refused_and_why_and_what_would_do(choose, number, params, messa
         choose(number, **params)
     text = str(caught.value)
     assert message in text
-    assert text.endswith(" would do")
-    words = text.rpartition("; ")[2].split()
-    better = {name[2:]: int(value) for name, value in zip(words[:-2:2], words[1:-2:2])}
+    assert "; try --" in text
+    words = text.rpartition("; try ")[2].split()
+    better = {name[2:]: int(value) for name, value in zip(words[::2], words[1::2])}
     assert better.items() <= choose(number, **{**params, **better}).params.items()
 
 

@@ -128,11 +128,11 @@ def test_nan_stays_in_its_row_and_column(sample_modules, queue):
 # What is refused.
 
 REFUSED = {
-    "width": (("--WIDTH", 3), "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; --WIDTH"),
+    "width": (("--WIDTH", 3), "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; try --WIDTH"),
     "columns": (("--WIDTH", 16, "--NR", 20), "--WIDTH 16 --NR 20: WIDTH must divide NR"),
     "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),
     "block": (("--NR", 32, "--NC", 100), "--NR 32 --NC 100: NR must divide NC"),
-    "groups": (("--GROUPS", 0), "--GROUPS 0: GROUPS must be at least 1; --GROUPS 1 would do"),
+    "groups": (("--GROUPS", 0), "--GROUPS 0: GROUPS must be at least 1; try --GROUPS 1"),
     "local memory": (("--NC", 10**7, "--GLOBAL", 0), "bytes of local memory, but the device has"),
 }
 

@@ -204,10 +204,10 @@ def test_14_has_room_for_its_panels(sample):
 @pytest.mark.parametrize(
     ("number", "params", "message"),
     [
-        (13, {"WPTM": 6}, "--WPTM 6: 4 must divide WPTM; --WPTM 8 would do"),
+        (13, {"WPTM": 6}, "--WPTM 6: 4 must divide WPTM; try --WPTM 8"),
         (13, {"TSM": 96, "WPTM": 8}, "--TSM 96 --WPTM 8: 8 * WPTM = 64 must divide TSM"),
         (13, {"TSN": 40, "WPTN": 8}, "--TSN 40 --WPTN 8: 4 * WPTN = 32 must divide TSN"),
-        (13, {"TSK": 64, "TSM": 256, "TSN": 256}, "would do"),
+        (13, {"TSK": 64, "TSM": 256, "TSN": 256}, "; try --"),
         (14, {"WARP_M": 24}, "--WARP_M 24: 16 must divide WARP_M"),
         (14, {"TSM": 48, "WARP_M": 32}, "--TSM 48 --WARP_M 32: WARP_M must divide TSM"),
         (14, {"PART_BITS": 8}, "--PART_BITS 8: PART_BITS must be one of 16, 32"),
@@ -272,7 +272,7 @@ def test_15_has_a_form_for_small_work_groups_and_little_local_memory(sample):
         (mali, "of local memory, but the device has 32768"),
     ):
         assert plan(sample, 15, square(2048), limits=limits).params["DIRECT"] == 1
-        with pytest.raises(UsageError, match=f"{reason}.*; --DIRECT 1 would do"):
+        with pytest.raises(UsageError, match=f"{reason}.*; try --DIRECT 1"):
             plan(sample, 15, square(2048), limits=limits, DIRECT=0)
 
 

@@ -66,7 +66,7 @@ def test_what_it_prints(sgemm):
     assert lines[at - 5 : at] == [
         "Making the float64 result on the host", "",
         "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
-        "Launching 1 x to warm up, 5 x to time",
+        "Launches: 1 warm-up, 5 timed",
     ]
     assert [line.split(":")[0] for line in lines[at + 1 : at + 4]] == [
         "Queued time", "Wait time", "Run time",
