@@ -6,7 +6,6 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass
 from math import prod
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from common import cli, hard, networks, rng
 from common.errors import Unsupported, UsageError
 from common.outputs import digest
 from common.room import advice, buffer_bytes, require_room
-from common.sizes import FLOP_CONVENTION, Size
+from common.sizes import FLOP_CONVENTION, Size, parsed
 
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
 BOUND_FACTOR = 2.0
@@ -96,16 +95,16 @@ def parse_size(text):
         text, *others = networks.layers(text)
         if others:
             raise argparse.ArgumentTypeError("give one size: a layer such as @resnet50.fc")
-    if not re.fullmatch(r"\d{1,19}(x\d{1,19}x\d{1,19})?", text.lower(), re.ASCII):
+    size = parsed(text.lower())
+    if size is None:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: give an order such as 1024, or M x N x K such as 640x48x1000"
         )
-    numbers = [int(number) for number in text.lower().split("x")]
-    if min(numbers) < 1 or max(numbers) > LARGEST_ORDER:
+    if min(size) < 1 or max(size) > LARGEST_ORDER:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: every order must be from 1 to {LARGEST_ORDER}"
         )
-    return Size(*(numbers * 3 if len(numbers) == 1 else numbers))
+    return size
 
 
 def parse_sizes(text):

@@ -1,5 +1,6 @@
 """The size of a GEMM, C = alpha * A * B + beta * C: its operations and bytes. No OpenCL."""
 
+import re
 from typing import NamedTuple
 
 FLOP_CONVENTION = "2*M*N*K + 3*M*N"  # product; alpha, beta and the final addition
@@ -22,3 +23,11 @@ class Size(NamedTuple):
     def moved(self, beta=0):
         """Return the elements of A, B and C, those of C twice where it is read as well."""
         return self.M * self.K + self.K * self.N + self.M * self.N * (2 if beta else 1)
+
+
+def parsed(text):
+    """Return the Size of `1024` (square) or `640x48x1000` (M x N x K), None of any other text."""
+    if not re.fullmatch(r"\d{1,19}(x\d{1,19}x\d{1,19})?", text, re.ASCII):
+        return None
+    numbers = [int(number) for number in text.split("x")]
+    return Size(*(numbers * 3)[:3])

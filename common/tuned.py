@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from common.errors import UsageError
 from common.files import replace
-from common.sizes import Size
+from common.sizes import parsed
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
@@ -102,8 +102,10 @@ def _same(name, other):
     return name is not None and str(name).lower() == str(other).lower()
 
 
-def _flop(size):
-    return Size(*map(int, size.split("x"))).flop()
+def _flop(text):
+    if not (size := parsed(text)) or min(size) < 1:
+        raise ValueError(f"size is {text!r}")
+    return size.flop()
 
 
 def store(folder, identity, entry):

@@ -124,3 +124,11 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 )
 def test_families(about, family):
     assert tuned.family({**ABOUT, **about}) == family
+
+
+@pytest.mark.parametrize("size", ["0x0x0", "4x4", "@resnet50"])
+def test_a_size_that_is_none_is_named(best, tmp_path, size):
+    odd = {"device": tuned.identity(ABOUT), "entries": [entry(size=size)]}
+    (tmp_path / "odd.json").write_text(json.dumps(odd))
+    with pytest.raises(UsageError, match=rf"odd\.json cannot be used: size is '{size}'"):
+        best([])
