@@ -89,7 +89,8 @@ def find(folder, about, precision, size, batch=1):
             and (entry.get("batch", 1) > 1) == (batch > 1)
         ]
         for *_, name, entry in sorted(candidates, key=lambda c: c[:5]):
-            how, told = "tuned", f"{entry['gflops'] or 0:.4g} GFLOPS at {entry['size']}, driver "
+            unit = "GOPS" if entry["precision"] == "int8" else "GFLOPS"
+            how, told = "tuned", f"{entry['gflops'] or 0:.4g} {unit} at {entry['size']}, driver "
             if entry["gflops"] is None:
                 how, told = "not measured, but chosen by a static model", ""
             why = f"{how} for {what} ({name}: {told}{entry['driver']})"

@@ -239,7 +239,8 @@ def brief(item):
     skipped = about.get("skipped")
     skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
     names = {name: shortened(about[name]) for name in ("name", "type") if about}
-    metrics, long = _chosen(item.metrics, "gflops", "gbytes_per_s"), item.metrics.get("sustained")
+    metrics = _chosen(item.metrics, "gflops", "gbytes_per_s", "flop_convention")
+    long = item.metrics.get("sustained")
     if isinstance(long, dict):
         metrics["sustained"] = _chosen(long, "verdict", "why")
     if item.metrics.get("energy") == {}:

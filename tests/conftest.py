@@ -142,6 +142,23 @@ def run_here(monkeypatch, capsys):
 
 
 @pytest.fixture
+def refused(run_here):
+    """Call a sample with options that it refuses; gives the line on stderr."""
+
+    def call(name, *args, **defaults):
+        run = sample_module(name, "run")
+        options = run.options()
+        options.set_defaults(**defaults)
+        status, _, said = run_here(run.main, *args, options=options)
+        assert status == 2
+        assert said.startswith("run.py: error: ")
+        assert said.count("\n") == 1
+        return said
+
+    return call
+
+
+@pytest.fixture
 def recorded(run_sample, tmp_path):
     """Start a sample with --json; gives the finished process and its records."""
     from common import record

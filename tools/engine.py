@@ -6,7 +6,7 @@ from sys import intern
 from typing import NamedTuple
 
 from common.errors import EXIT_STATUS, PASSED, WRONG_USAGE
-from common.record import STATUSES, Record, unit
+from common.record import RATES, STATUSES, Record, unit
 from common.text import figures
 from tools import child
 
@@ -102,29 +102,28 @@ def amount(manifest, metric, records):
         return "right"
     name = manifest.tools.metric
     units = {unit(name, item.metrics) for item in records if name in item.metrics}
-    return f"{figures(metric)} {min(units, default=name)}"
+    return f"{figures(metric)} {min(units, default=RATES.get(name, name))}"
 
 
 class Summary:
     """Counts how points ended, and keeps the fastest."""
 
     def __init__(self, manifest):
-        self._manifest, self._counts, self._best, self._records = manifest, Counter(), None, []
+        self._manifest, self._counts, self._best = manifest, Counter(), None
 
     def add(self, point, state, records=()):
-        """Count one, and take the unit from its records if they are known."""
-        self._records = records or self._records
+        """Count one. Its records have the unit, where they are known."""
         self._counts[state.ended] += 1
         if state.metric is not None and (self._best is None or state.metric > self._best[0]):
-            self._best = state.metric, point.label
+            self._best = state.metric, point.label, records
 
     def lines(self):
         """Return how many points ended how, and which one was the fastest."""
         shown = ", ".join(f"{self._counts[n]} {n}" for n in ENDS if self._counts[n])
         if not self._best:
             return [shown]
-        metric, label = self._best
-        return [shown, f"fastest: {label}: {amount(self._manifest, metric, self._records)}"]
+        metric, label, records = self._best
+        return [shown, f"fastest: {label}: {amount(self._manifest, metric, records)}"]
 
     def status(self):
         """Return the exit status: what the device cannot do is no failure where another passed."""

@@ -161,8 +161,8 @@ def launches(built, alpha, beta, stream):
 
     plan, real = built.plan, built.plan.problem.c_dtype.type
     arguments = steps.Arguments(
-        *map(np.int32, plan.size), real(alpha), A.device, np.int32(A.ld), B.device, np.int32(B.ld),
-        real(beta), C.device, np.int32(C.ld),
+        *map(np.int32, plan.size), alpha=real(alpha), A=A.device, lda=np.int32(A.ld), B=B.device,
+        ldb=np.int32(B.ld), beta=real(beta), C=C.device, ldc=np.int32(C.ld),
     )
     rooms = {role: stream.room(role, room) for role, room in plan.room.items()}
     given = *arguments, *rooms.values()

@@ -103,13 +103,10 @@ def test_every_sample_says_and_records_it(recorded, sample):
     assert {(item.status, item.params["caches"]) for item in items} == {("passed", "flushed")}
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("sample", "option", "message"), [
     ("mygemm", ("--in-flight", 4), "--caches flushed times each launch alone: omit --in-flight"),
     ("sgemm", ("--duration", 1), "--caches flushed: omit --duration and --energy"),
     ("gemmbench", ("--energy",), "--caches flushed: omit --duration and --energy"),
 ])
-def test_what_flushed_caches_cannot_go_with(recorded, sample, option, message):
-    done, _ = recorded(sample, *SMALL[sample], "--caches", "flushed", *option)
-    assert done.returncode == 2
-    assert message in done.stderr
+def test_what_flushed_caches_cannot_go_with(refused, sample, option, message):
+    assert message in refused(sample, *SMALL[sample], "--caches", "flushed", *option)

@@ -75,11 +75,8 @@ def test_a_sample_measures_energy(run_on, tree, name):
     [("sgemm", ("--kernel", "all")), ("mygemm", ("--kernel", "1,2")), ("gemmbench", ("-f", "all")),
      ("mygemm", ("--kernel", "1", "--size", "8,16")), ("64_bit_integer", ("--kernel", "all"))],
 )
-def test_a_long_run_is_of_one_kernel(run_sample, name, more):
-    done = run_sample(name, *more, "--duration", 1)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "--duration runs one kernel at one size" in done.stderr
+def test_a_long_run_is_of_one_kernel(refused, name, more):
+    assert "--duration runs one kernel at one size" in refused(name, *more, "--duration", 1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from common.record import Record
-from deploy import home, link, runs
+from deploy import home, link, runs, table
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.onboard import runs as onboard
@@ -204,12 +204,13 @@ def test_a_summary_holds_no_more_than_it_shows():
         "s", long, "error", long, params={"seed": 7, "peer": [[]] * 1000, "other": long},
         device={"name": long, "type": "cpu", "skipped": [long] * 1000, "more": long},
         environment={"x": long}, timing=times, argv=[long], check={"output_sha256": long},
-        metrics={"gflops": 2.5, "statistics": {"x": long}},
+        metrics={"gflops": 2.5, "flop_convention": "2*K, in GOPS", "statistics": {"x": long}},
     )
     brief = home.brief(item)
     assert len(brief.to_line()) < 10_000
     assert brief.params == {"seed": 7, "peer": None}
-    assert (brief.times(), brief.metrics) == ([2.0], {"gflops": 2.5})
+    assert brief.times() == [2.0]
+    assert table.rate(brief) == (2.5, "2.5 GOPS")
     assert brief.device["type"] == "cpu"
     plain = Record("s", None, "passed")
     assert home.brief(plain) == plain
