@@ -110,27 +110,22 @@ def up(count, unit):
 
 
 class Plan(NamedTuple):
-    """How a kernel is built and launched for a problem; sizes of the NDRange in work-items.
-
-    `size` is M, N and K as the kernel gets them. `why` says what was wrong with the defaults, or is
-    None. `passes` are (entry, global size, local size). `room` has, by its role, the bytes of each
-    buffer and the (channel, width, height) of each image. `shared` tiles have several work-groups.
-    """
+    """How a kernel is built and launched for a problem."""
 
     kernel: Kernel
     problem: Problem
     params: dict
-    why: str | None
+    why: str | None  # the defaults are not used, or None
     defines: dict
-    options: tuple
-    global_size: tuple
+    options: tuple  # of the build, beside the defines
+    global_size: tuple  # of the NDRange, in work-items
     local_size: tuple
-    local_bytes: int
-    size: Size
+    local_bytes: int  # of local memory
+    size: Size  # M, N and K as the kernel gets them
     align: tuple
-    passes: tuple
-    room: dict
-    shared: int
+    passes: tuple  # (entry, global size, local size) of what is launched before it
+    room: dict  # by role, the bytes of a buffer, or the (channel, width, height) of an image
+    shared: int  # tiles that several work-groups share
     chain: int
 
 
