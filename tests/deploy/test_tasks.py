@@ -38,7 +38,7 @@ def test_a_record_is_repeated_on_a_board(deployed, fab, project):
     (path,) = project.glob("results/local/*/hello/asked.jsonl")
     done = fab("replay", f"{path}:1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "agree: it passes again; no times to compare" in done.stdout
+    assert "agree: both runs passed; there are no times to compare" in done.stdout
     toml = '[local]\npython = "/no/python"\n'  # it is the board that runs it
     (project / "boards.toml").write_text(toml)
     done = fab("replay", f"{path}:1")
