@@ -78,9 +78,9 @@ DIRECT = _tiles(
     ((64, 32, 32, 16, 2, 1), 2, 0.33, 30),
     ((32, 32, 16, 16, 2, 1), 4, 0.31, 40),
 )
-WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "SPLITS", "DIRECT")
+WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "DIRECT")
 WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
-    ("TSN", "KC", "STAGES", "SLICES", "DIRECT"),
+    WARPGROUP_NAMES,
     ((128, 0, 4, 1, 0), 1, 4, 60, 180),
     ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
     ((64, 32, 2, 1, 1), 2, 0.94, 60),

@@ -201,7 +201,7 @@ _COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
 
 WARPGROUPS = define(
     15, "warpgroups",
-    {**dict.fromkeys(("TSN", "KC", "STAGES", "SLICES", "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
+    {**dict.fromkeys((*tiles.WARPGROUP_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
     ("KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
      "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
      "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"),
