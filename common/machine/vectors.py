@@ -26,15 +26,20 @@ def dots(size):
     return {"WIDTH": 4, "ROWS": 4, "LANES": _ITEMS if few else _ITEMS // 2}
 
 
-def sums(size):
+def sums(size, itemsize):
     """Return the parameters of row sums on a GPU: a work-group has all of 1024 work-items.
 
-    Few columns of C are taken by 16, so that all compute units have some.
+    Few columns of C are taken by 16, so that all compute units have some, many by 64. In between
+    a work-item loads as many rows together as K has for all slices, up to 256 bytes of a column.
     """
-    lanes, columns, unroll = (16, 16, 16) if size.N <= _FEW else (16, 32, 8)
+    lanes, unroll = 16, 16
     if size.N > _MANY:
+        lanes, unroll = 64, 8
+    elif size.N > _FEW:
         lanes = 32
-    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": columns}
+        most = min(256 // itemsize, max(8, 2 * size.K * lanes // 1024))
+        unroll = max(n for n in (8, 16, 32, 64) if n <= most)
+    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": lanes}
 
 
 def cores(size, native, units):

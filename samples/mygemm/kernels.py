@@ -157,7 +157,7 @@ WARPS = define(
     f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
     {**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
      **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
-     **dict.fromkeys(("SLICES", "SPLITS"), (1, 2, 4)), "BAND": (1, 4, 8, 16)},
+     "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
     start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
 )
 
@@ -251,7 +251,9 @@ def _sums_start(given, problem, limits, device):
         cores, width = _cores(problem, device)
         columns = vectors.columns(problem.size.N, cores, width)
         return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": columns}
-    return vectors.sums(problem.size) if nvidia.EXTENSION in limits.extensions else _SUMS
+    if nvidia.EXTENSION not in limits.extensions:
+        return _SUMS
+    return vectors.sums(problem.size, problem.dtype.itemsize)
 
 
 def _sums_groups(problem, params, device):

@@ -81,7 +81,6 @@
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
-#define FRONT (WIDTH_N == 4) /* the first step may be shorter, not the last one */
 #define STEP (TSK * SLICES) /* k's of a step of the work-group */
 #define LANES 32
 #define LANES_M 8
@@ -93,94 +92,73 @@
 #define VECS_K (TSK / 4) /* vectors in a row of a tile of A as it is fetched */
 #define VECS_M (TSM / 4 + 1) /* as it is kept; the last one is unused, against bank conflicts */
 #define VECS_N (TSN / 4)
-#define FETCH_A (VECS_K * TSM / ITEMS) /* vectors that a work-item fetches of a tile of A, of B */
-#define FETCH_B (TSK * VECS_N / ITEMS)
+#define FETCH_A (VECS_K * TSM / ITEMS) /* vectors of a tile of A that a work-item loads */
+#define FETCH_B (TSK * VECS_N / ITEMS * 4 / WIDTH_N) /* of B: vectors or elements */
 #define TILES (TSK * (VECS_M + VECS_N)) /* vectors of a tile of A and one of B */
-#define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on at a time */
+#define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on of a row */
 #define VECTORS (2 * SLICES * TILES > SUMS ? 2 * SLICES * TILES : SUMS)
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 
-/* Element n of vector f that a work-item fetches. Of A: its row in the tile, and the k of the first
- * one. Of B: its column, and where in a row of the tile column j is kept. Single elements follow
- * from work-item to work-item, so that a warp reads contiguous elements. For the same reason
- * columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores them, its neighbours
- * store those between them. */
+/* What a work-item loads of A: vector f is of row ROW_A(f, 0), from column K_A of the tile of slice
+ * FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the
+ * transposed tile, and the work-items share the tiles of all slices: a warp then reads longer
+ * pieces of fewer rows. */
 #if WIDTH_A == 4
-#define ROW(f, n) ((item + (f)*ITEMS) / VECS_K)
+#define ROW_A(f, n) (item / VECS_K + (f) * (ITEMS / VECS_K))
 #define K_A (item % VECS_K * 4)
+#define FOR_A slice
+#define LOAD_A(from) (*(__global const VEC *)from[0])
 #else
-#define ROW(f, n) (item / TSK + (4 * (f) + (n)) * (ITEMS / TSK))
-#define K_A (item % TSK)
+#define ROW_A(f, n) ((slice * ITEMS + item) / STEP * 4 + (f) * (4 * ITEMS / TSK) + (n))
+#define K_A ((slice * ITEMS + item) % STEP % TSK)
+#define FOR_A ((slice * ITEMS + item) % STEP / TSK)
+#define LOAD_A(from) (VEC)(*from[0], *from[1], *from[2], *from[3])
 #endif
+
+/* What it loads of B: load f is of row ROW_B(f) of its slice's tile, from column COLUMN(f % WIDE)
+ * on. Where WIDTH_N is 1, columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores
+ * them to C, its neighbours store those between, so that a warp stores contiguous elements. */
 #if WIDTH_N == 4
-#define COLUMN(n) (item % VECS_N * 4 + (n))
+#define PART_B VEC
+#define ACROSS VECS_N /* work-items that load side by side */
 #else
-#define COLUMN(n) (item % VECS_N + (n)*VECS_N)
+#define PART_B REAL
+#define ACROSS (ITEMS % TSN == 0 ? TSN : ITEMS % (TSN / 2) == 0 ? TSN / 2 : TSN / 4)
 #define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
 #endif
+#define WIDE (TSN / (ACROSS * WIDTH_N)) /* loads of each of them in a row */
+#define DEEP (ITEMS / ACROSS)           /* rows that are loaded side by side */
+#define COLUMN(w) ((item % ACROSS + (w) * ACROSS) * WIDTH_N)
+#define ROW_B(f) (item / ACROSS + (f) / WIDE * DEEP)
 
-/* Load a vector of A, or one of B, from k on. An element that does not exist is not skipped by a
- * branch: another is loaded and replaced by 0. A compiler may move a load under a branch down to where
- * its value is used, and then nothing hides its latency. With FRONT only the first step of a
- * work-group has such k's, those before `begin`, and gemm() replaces them, so that later steps compare
- * nothing. With single elements of B this was slower on an H200; there it is the last step. */
-VEC load_a(__global const REAL *const *rows, const int k, const int begin, const int end)
+/* Store what this work-item loaded in a tile, A transposed. */
+void put_a(__local VEC *tile, const VEC *a, const int item, const int slice)
 {
-    const int at = FRONT ? max(k, begin) : min(k, end - WIDTH_A);
-#if WIDTH_A == 4
-    const VEC v = *(__global const VEC *)&rows[0][at];
-#else
-    const VEC v = (VEC)(rows[0][at], rows[1][at], rows[2][at], rows[3][at]);
-#endif
-    return FRONT || k < end ? v : (VEC)(0);
-}
-VEC load_b(__global const REAL *B, const int ldb, const int k, const int begin, const int end,
-           const int4 columns)
-{
-    __global const REAL *row = B + (FRONT ? max(k, begin) : min(k, end - 1)) * (size_t)ldb;
-#if WIDTH_N == 4
-    const VEC v = *(__global const VEC *)&row[columns.s0];
-#else
-    const VEC v = (VEC)(row[columns.s0], row[columns.s1], row[columns.s2], row[columns.s3]);
-#endif
-    return FRONT || k < end ? v : (VEC)(0);
-}
-
-/* Store this work-item's vectors in the tiles, those of A transposed. */
-void put(__local VEC *tiles, const VEC *a, const VEC *b, const int item)
-{
-    __local REAL *as = (__local REAL *)tiles, *bs = (__local REAL *)&tiles[TSK * VECS_M];
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
 #if WIDTH_A == 4
-        __local REAL *to = (__local REAL *)&tiles[K_A * VECS_M] + ROW(f, 0);
+        __local REAL *to = (__local REAL *)&tile[K_A * VECS_M] + ROW_A(f, 0);
         to[0] = a[f].s0;
         to[4 * VECS_M] = a[f].s1;
         to[8 * VECS_M] = a[f].s2;
         to[12 * VECS_M] = a[f].s3;
 #else
-        as[K_A * 4 * VECS_M + ROW(f, 0)] = a[f].s0;
-        as[K_A * 4 * VECS_M + ROW(f, 1)] = a[f].s1;
-        as[K_A * 4 * VECS_M + ROW(f, 2)] = a[f].s2;
-        as[K_A * 4 * VECS_M + ROW(f, 3)] = a[f].s3;
+        tile[K_A * VECS_M + ROW_A(f, 0) / 4] = a[f];
 #endif
     }
+}
+void put_b(__local VEC *tile, const PART_B *b, const int item)
+{
 #pragma unroll
-    for (int f = 0; f < FETCH_B; f++) {
+    for (int f = 0; f < FETCH_B; f++)
 #if WIDTH_N == 4
-        tiles[TSK * VECS_M + item + f * ITEMS] = b[f];
+        tile[ROW_B(f) * VECS_N + COLUMN(0) / 4] = b[f];
 #else
-        __local REAL *to = bs + (item / VECS_N + f * (ITEMS / VECS_N)) * TSN;
-        const int j = item % VECS_N;
-        to[PLACE(j)] = b[f].s0;
-        to[PLACE(j + VECS_N)] = b[f].s1;
-        to[PLACE(j + 2 * VECS_N)] = b[f].s2;
-        to[PLACE(j + 3 * VECS_N)] = b[f].s3;
+        ((__local REAL *)tile)[ROW_B(f) * TSN + PLACE(COLUMN(f % WIDE))] = b[f];
 #endif
-    }
 }
 
 /* Store alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on.
@@ -243,23 +221,44 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane / 2 % LANES_M;
     const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane % 2 + lane / (2 * LANES_M) * 2;
 
-    /* What it fetches: rows of A and, of rows of B, columns. Those that do not exist are replaced
-     * by the last one; their results are not stored. */
-    __global const REAL *rows[FETCH_A][4 / WIDTH_A];
+    /* The first step may be shorter than the others, which then need not compare: for a k before
+     * `begin` an element that exists is loaded, and replaced by 0. A row or a column that does not
+     * exist is replaced by the last one; its results are not stored. No load is under a branch: a
+     * compiler may move one down to where its value is used, and then nothing hides its latency. */
+    const int steps = max(1, (end - begin + STEP - 1) / STEP), k_last = end - STEP;
+    const int k_first = end - steps * STEP;
+    VEC a_next[FETCH_A];
+    PART_B b_next[FETCH_B];
+
+    /* From where this work-item loads in the next step. After the last step nothing is next: it
+     * loads the same again, unused. */
+    __global const REAL *from_a[FETCH_A][4 / WIDTH_A], *from_b[WIDE];
+    const int k_a = k_first + FOR_A * TSK + K_A, at = max(k_a, begin);
 #pragma unroll
-    for (int f = 0; f < FETCH_A; f++)
+    for (int f = 0; f < FETCH_A; f++) {
 #pragma unroll
         for (int n = 0; n < 4 / WIDTH_A; n++)
-            rows[f][n] = A + min(i0 + ROW(f, n), M - 1) * (size_t)lda;
-    const int4 columns =
-        min(j0 + (int4)(COLUMN(0), COLUMN(1), COLUMN(2), COLUMN(3)), N - WIDTH_N);
-    const int k_a = slice * TSK + K_A, k_b = slice * TSK + item / VECS_N;
-
-#define FETCH(a, b, k0)                                                         \
-    _Pragma("unroll") for (int f = 0; f < FETCH_A; f++) a[f] =                  \
-        load_a(rows[f], (k0) + k_a, begin, K);                                  \
-    _Pragma("unroll") for (int f = 0; f < FETCH_B; f++) b[f] =                  \
-        load_b(B, ldb, (k0) + k_b + f * (ITEMS / VECS_N), begin, K, columns);
+            from_a[f][n] = A + min(i0 + ROW_A(f, n), M - 1) * (size_t)lda + at;
+        a_next[f] = LOAD_A(from_a[f]);
+        a_next[f] = k_a < begin ? (VEC)(0) : a_next[f];
+#pragma unroll
+        for (int n = 0; n < 4 / WIDTH_A; n++)
+            from_a[f][n] += steps > 1 ? k_a + STEP - at : 0;
+    }
+    const int k_b = k_first + slice * TSK;
+#pragma unroll
+    for (int w = 0; w < WIDE; w++)
+        from_b[w] = B + min(j0 + COLUMN(w), N - WIDTH_N);
+#pragma unroll
+    for (int f = 0; f < FETCH_B; f++) {
+        const size_t row = max(k_b + ROW_B(f), begin);
+        b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][row * ldb];
+        b_next[f] = k_b + ROW_B(f) < begin ? (PART_B)(0) : b_next[f];
+    }
+    const size_t down = steps > 1 ? (size_t)DEEP * ldb : 0;
+#pragma unroll
+    for (int w = 0; w < WIDE; w++)
+        from_b[w] += (steps > 1 ? k_b + ROW_B(0) + STEP : begin) * (size_t)ldb;
 
     VEC sums[WPTM][PIECES_N];
 #pragma unroll
@@ -268,30 +267,33 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         for (int n = 0; n < PIECES_N; n++)
             sums[m][n] = 0;
 
-    __local VEC *now = tiles + slice * (2 * TILES), *next = now + TILES;
-    VEC a_next[FETCH_A], b_next[FETCH_B];
-
-#if FRONT
-    const int k_first = end - max(1, (end - begin + STEP - 1) / STEP) * STEP, k_last = end - STEP;
-#else
-    const int k_first = begin, k_last = end;
-#endif
-    FETCH(a_next, b_next, k_first)
-#if FRONT
-#pragma unroll
-    for (int f = 0; f < FETCH_A; f++)
-        a_next[f] = k_first + k_a < begin ? (VEC)(0) : a_next[f];
-#pragma unroll
-    for (int f = 0; f < FETCH_B; f++)
-        b_next[f] = k_first + k_b + f * (ITEMS / VECS_N) < begin ? (VEC)(0) : b_next[f];
-#endif
-    put(now, a_next, b_next, item);
+    /* The tiles of its slice, and those for which it loads A. */
+    __local VEC *for_a = tiles + FOR_A * (2 * TILES), *of_slice = tiles + slice * (2 * TILES);
+    __local VEC *now = of_slice, *next = now + TILES;
+    const int gap = for_a - of_slice;
+    put_a(now + gap, a_next, item, slice);
+    put_b(now + TSK * VECS_M, b_next, item);
 
     for (int k0 = k_first; k0 < end; k0 += STEP) {
-        FETCH(a_next, b_next, FRONT ? min(k0 + STEP, k_last) : k0 + STEP) /* the last one is unused */
+        const int further = k0 + STEP < k_last;
+#pragma unroll
+        for (int f = 0; f < FETCH_A; f++) {
+            a_next[f] = LOAD_A(from_a[f]);
+#pragma unroll
+            for (int n = 0; n < 4 / WIDTH_A; n++)
+                from_a[f][n] += further ? STEP : 0;
+        }
+#pragma unroll
+        for (int f = 0; f < FETCH_B; f++)
+            b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][f / WIDE * down];
+#pragma unroll
+        for (int w = 0; w < WIDE; w++)
+            from_b[w] += further ? (size_t)STEP * ldb : 0;
+
         /* All have put what is read below, and used what is overwritten below. */
         barrier(CLK_LOCAL_MEM_FENCE);
-        __local const VEC *a_tile = now + at_m, *b_tile = now + TSK * VECS_M + at_n;
+        __local const VEC *a_tile = now + at_m;
+        __local const VEC *b_tile = now + TSK * VECS_M + at_n;
 
         /* Fully unrolled, so that the compiler can read the vectors of the next k while it
          * multiplies those of this one. */
@@ -315,28 +317,35 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                 }
         }
 
-        put(next, a_next, b_next, item);
+        put_a(next + gap, a_next, item, slice);
+        put_b(next + TSK * VECS_M, b_next, item);
         __local VEC *used = now;
         now = next;
         next = used;
     }
 
 #if SLICES > 1
-    /* The first slice adds up the sums, a row of them at a time, in the memory of the tiles. */
+    /* The first slice adds up the sums in the memory of the tiles, as many rows as fit at a time. */
+#define AT_ONCE (VECTORS / SUMS < WPTM ? VECTORS / SUMS : WPTM)
+#define PASSED(m, s, n) tiles[(((m)-m0) * (SLICES - 1) + (s)) * PIECES_N * ITEMS + (n)*ITEMS + item]
 #pragma unroll
-    for (int m = 0; m < WPTM; m++) {
+    for (int m0 = 0; m0 < WPTM; m0 += AT_ONCE) {
         barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
 #pragma unroll
-        for (int n = 0; n < PIECES_N; n++)
-            if (slice > 0)
-                tiles[((slice - 1) * PIECES_N + n) * ITEMS + item] = sums[m][n];
-        barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
-#pragma unroll
-        for (int s = 0; s < SLICES - 1; s++)
+        for (int m = m0; m < min(m0 + AT_ONCE, WPTM); m++)
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++)
-                if (slice == 0)
-                    sums[m][n] += tiles[(s * PIECES_N + n) * ITEMS + item];
+                if (slice > 0)
+                    PASSED(m, slice - 1, n) = sums[m][n];
+        barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
+#pragma unroll
+        for (int m = m0; m < min(m0 + AT_ONCE, WPTM); m++)
+#pragma unroll
+            for (int s = 0; s < SLICES - 1; s++)
+#pragma unroll
+                for (int n = 0; n < PIECES_N; n++)
+                    if (slice == 0)
+                        sums[m][n] += PASSED(m, s, n);
     }
     if (slice > 0)
         return;

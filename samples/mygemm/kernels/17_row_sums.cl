@@ -119,10 +119,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     A += i * (size_t)lda;
     B += j;
-    int k = slice * UNROLL;
-    for (; k + UNROLL <= K; k += SLICES * UNROLL)
+    for (int k = slice * UNROLL; k + UNROLL <= K; k += SLICES * UNROLL)
         add_rows(UNROLL, A + k, B + k * (size_t)ldb, ldb, columns, sums);
-    for (; k < K; k++) /* the rest of K, which is in one slice */
+    for (int k = K / UNROLL * UNROLL + slice; k < K; k += SLICES) /* the rest of K */
         add_rows(1, A + k, B + k * (size_t)ldb, ldb, columns, sums);
 
     for (int v = 0; v < VECTORS; v++)

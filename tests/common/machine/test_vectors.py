@@ -18,9 +18,15 @@ def test_on_an_h200_tiles_are_faster_only_for_few_long_sums(size, taken):
 
 @pytest.mark.parametrize("N", [1, 4096, 10_000, 100_000])
 def test_a_gpus_work_group_is_full(N):
-    sums = vectors.sums(parse_size(f"1x{N}x4096"))
+    sums = vectors.sums(parse_size(f"1x{N}x4096"), 4)
     assert sums["LANES"] * sums["SLICES"] == 1024
     assert sums["NC"] % sums["LANES"] == 0
+
+
+def test_rows_are_loaded_together_if_k_has_enough_for_all_slices():
+    unrolled = [vectors.sums(parse_size(f"1x4096x{K}"), 4)["UNROLL"] for K in (1, 300, 1000, 9999)]
+    assert unrolled == [8, 16, 32, 64]
+    assert vectors.sums(parse_size("1x4096x9999"), 8)["UNROLL"] == 32
 
 
 def test_long_rows_have_more_work_items():

@@ -163,7 +163,7 @@ MUTANTS_13 = {
     ),
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
-    "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + TSK; k0 <"),
+    "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
     "leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
     "mixes up columns": ("(j) % 4 * 4 +", "(j) % 4 * 2 +"),
 }

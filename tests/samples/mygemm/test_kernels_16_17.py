@@ -99,7 +99,7 @@ MUTANTS = {
     "16 stores beyond the share": (16, "min(ROWS, i1 - i)", "ROWS"),
     "16 loses a lane": (16, "lanes > 0; lanes /= 2) {", "lanes > 1; lanes /= 2) {"),
     "16 reads C at beta 0": (16, "beta == 0 ? alpha * rest[r] : ", ""),
-    "17 leaves out the end of K": (17, "k < K; k++", "k < K - 1; k++"),
+    "17 leaves out the end of K": (17, "k < K; k += SLICES", "k < K - 1; k += SLICES"),
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
     "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
     "17 reads beyond the row": (17, "n < count ? from[n] : 0", "from[n + 1]"),

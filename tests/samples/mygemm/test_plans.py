@@ -171,7 +171,7 @@ def square(n):
 
 def test_13_takes_shapes_by_the_size_of_c(sample):
     small, large = (plan(sample, 13, square(n)).defines for n in (1024, 4096))
-    assert (small["TSM"], small["SLICES"]) == (64, 2)
+    assert (small["TSM"], small["SLICES"]) == (64, 3)
     assert (large["TSM"], large["WPTM"], large["SLICES"]) == (128, 16, 1)
     assert plan(sample, 13, square(4096), DOUBLE).defines["WPTM"] == 8
     elsewhere = plan(sample, 13, square(4096), extensions=frozenset()).defines
