@@ -50,8 +50,7 @@ SINGLE = _tiles(
     ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
-_WIDE = _tiles(WARP_NAMES, ((64, 128, 8, 8, 8, 1), 2, 0.77, 40))
-_ALIGNED = _tiles(WARP_NAMES, ((64, 128, 8, 8, 8, 3), 1, 0.67, 40))
+_ALIGNED = _tiles(WARP_NAMES, ((64, 128, 8, 8, 8, 3), 1, 0.63, 40))
 DOUBLE = _tiles(
     WARP_NAMES,
     ((64, 128, 8, 8, 8, 1), 2, 0.4, 40),
@@ -91,13 +90,11 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
 
 
 def single(batch, aligned):
-    """Return the tiles for float32: those for one product, or for a `batch` of several.
+    """Return the tiles for float32: for a `batch` of several products small ones as well.
 
     One is for B and C whose rows are `aligned`.
     """
-    if batch > 1:
-        return SINGLE + _SMALL
-    return SINGLE + _WIDE + (_ALIGNED if aligned else [])
+    return SINGLE + (_SMALL if batch > 1 else []) + (_ALIGNED if aligned else [])
 
 
 def count(size, params):

@@ -10,7 +10,7 @@ _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to
 _LAUNCH, _BANDWIDTH = 4e-6, 3.6e12  # of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 6e9, 8e8  # bytes in a second that C's rows and columns are good for
 _ITEMS = 256
-_FEW, _MANY = 2**11, 2**13  # columns of C
+_FEW, _SOME, _MANY = 2**11, 2**12, 2**13  # columns of C
 
 
 def seconds(size, itemsize, batch=1):
@@ -29,17 +29,18 @@ def dots(size):
 def sums(size, itemsize):
     """Return the parameters of row sums on a GPU: a work-group has all of 1024 work-items.
 
-    Few columns of C are taken by 16, so that all compute units have some, many by 64. In between
-    a work-item loads as many rows together as K has for all slices, up to 256 bytes of a column.
+    Few columns of C are taken by 16, so that all compute units have some, many by 64. From _SOME
+    on, a work-item loads as many rows together as K has for all slices, up to 256 bytes of a
+    column.
     """
-    lanes, unroll = 16, 16
+    lanes, columns, unroll = (16, 16, 16) if size.N <= _FEW else (16, 32, 8)
     if size.N > _MANY:
-        lanes, unroll = 64, 8
-    elif size.N > _FEW:
-        lanes = 32
+        lanes, columns = 64, 64
+    elif size.N > _SOME:
+        lanes, columns = 32, 32
         most = min(256 // itemsize, max(8, 2 * size.K * lanes // 1024))
         unroll = max(n for n in (8, 16, 32, 64) if n <= most)
-    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": lanes}
+    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": columns}
 
 
 def cores(size, native, units):

@@ -24,9 +24,9 @@ def test_a_gpus_work_group_is_full(N):
 
 
 def test_rows_are_loaded_together_if_k_has_enough_for_all_slices():
-    unrolled = [vectors.sums(parse_size(f"1x4096x{K}"), 4)["UNROLL"] for K in (1, 300, 1000, 9999)]
+    unrolled = [vectors.sums(parse_size(f"1x8192x{K}"), 4)["UNROLL"] for K in (1, 300, 1000, 9999)]
     assert unrolled == [8, 16, 32, 64]
-    assert vectors.sums(parse_size("1x4096x9999"), 8)["UNROLL"] == 32
+    assert vectors.sums(parse_size("1x8192x9999"), 8)["UNROLL"] == 32
 
 
 def test_long_rows_have_more_work_items():
