@@ -231,7 +231,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     PART_B b_next[FETCH_B];
 
     /* From where this work-item loads in the next step. After the last step nothing is next: it
-     * loads the same again, unused. */
+     * loads the same again, unused, or if that was the only one, row `begin` of B. */
     __global const REAL *from_a[FETCH_A][4 / WIDTH_A], *from_b[WIDE];
     const int k_a = k_first + FOR_A * TSK + K_A, at = max(k_a, begin);
 #pragma unroll
@@ -255,7 +255,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][row * ldb];
         b_next[f] = k_b + ROW_B(f) < begin ? (PART_B)(0) : b_next[f];
     }
-    const size_t down = steps > 1 ? (size_t)DEEP * ldb : 0;
+    const size_t down = steps > 1 ? (size_t)DEEP * ldb : 0; /* from row to row */
 #pragma unroll
     for (int w = 0; w < WIDE; w++)
         from_b[w] += (steps > 1 ? k_b + ROW_B(0) + STEP : begin) * (size_t)ldb;
@@ -267,7 +267,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         for (int n = 0; n < PIECES_N; n++)
             sums[m][n] = 0;
 
-    /* The tiles of its slice, and those for which it loads A. */
+    /* The two tiles of its slice, and how far from there those are for which it loads A. */
     __local VEC *for_a = tiles + FOR_A * (2 * TILES), *of_slice = tiles + slice * (2 * TILES);
     __local VEC *now = of_slice, *next = now + TILES;
     const int gap = for_a - of_slice;
