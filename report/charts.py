@@ -6,12 +6,14 @@ from common.text import figures
 from report import draw
 from report.draw import FADED, INK, LONGEST_NAME, MUTED, PAPER, Plot, label
 
-GFLOPS = ("GFLOPS", "")
-_RATES = (GFLOPS, ("10th percentile", "GFLOPS"), ("90th percentile", "GFLOPS"), ("launches", ""))
 _KERNEL, _SIZE, _PARAMETERS = ("kernel", ""), ("size", "M, N, K"), ("parameters", "")
 _BARS = "Medians; bars from the 10th to the 90th percentile of the launches."
 _SHOWN_PARAMETERS = 6  # of a landscape
 _SHOWN_RATES = 60  # of each value of a parameter: a plot of all of them would be a blot
+
+
+def _columns(unit):
+    return (unit, ""), ("10th percentile", unit), ("90th percentile", unit), ("launches", "")
 
 
 def _rates(gemm):
@@ -34,6 +36,7 @@ def over_size(where, of, series, shared):
     `shared` are the parameters, as words, of every kernel that has several sets of them.
     """
     every = [(name, g) for name, gemms in series for g in gemms]
+    unit = every[0][1].unit
 
     def paint():
         figure, axes = draw.canvas(height=2.9)
@@ -45,7 +48,7 @@ def over_size(where, of, series, shared):
                           marker=marker, capsize=2.5, elinewidth=1, label=label(name, LONGEST_NAME),
                           zorder=1 if colour == FADED else 3)
         draw.powers_of_2(axes.xaxis, [g.order for _, g in every])
-        axes.set(xlabel="order n", ylabel="GFLOPS", ylim=(0, None))
+        axes.set(xlabel="order n", ylabel=unit, ylim=(0, None))
         draw.legend(axes)
         return figure
 
@@ -55,8 +58,8 @@ def over_size(where, of, series, shared):
         note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
-    columns = (_KERNEL, _SIZE, *_RATES, _PARAMETERS)
-    return _plot(where, of, "GFLOPS over size", note, columns, rows, paint)
+    columns = (_KERNEL, _SIZE, *_columns(unit), _PARAMETERS)
+    return _plot(where, of, f"{unit} over size", note, columns, rows, paint)
 
 
 def kernels(where, of, steps):
@@ -66,13 +69,14 @@ def kernels(where, of, steps):
     are by the device's clock, those of most libraries are not. Without a library a bar is the
     share of the fastest kernel's GFLOPS.
     """
-    libraries, size = [gemm for gemm in steps if gemm.point.is_library], steps[0].size_text
+    libraries = [gemm for gemm in steps if gemm.point.is_library]
+    size, unit = steps[0].size_text, steps[0].unit
     if libraries:
         # The one in whose rounds most were timed.
         best = max(libraries, key=lambda each: (
             sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))
         shares = [_ratio(gemm, best) for gemm in steps]
-        how = (", interleaved, by the host's clock. GFLOPS are by the device's clock if it has "
+        how = (f", interleaved, by the host's clock. {unit} are by the device's clock if it has "
                "one: do not compare them with those of a library.")
     else:
         best, how = max(steps, key=lambda gemm: gemm.gflops), ", the fastest."
@@ -94,12 +98,12 @@ def kernels(where, of, steps):
             axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center",
                           fontsize=9.5)
         draw.rows(axes, [gemm.name for gemm in steps])
-        axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: GFLOPS",
+        axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: {unit}",
                  xlim=(0, 1.35 * max(high)))
         return figure
 
     rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
-    columns = (_KERNEL, *_RATES, (f"of {best.name}", "%"), _PARAMETERS)
+    columns = (_KERNEL, *_columns(unit), (f"of {best.name}", "%"), _PARAMETERS)
     note = f"{_BARS} Each kernel has its fastest parameters. Percent of {best.name}{how}"
     return _plot(where, of, f"kernels at {size}", note, columns, rows, paint)
 
@@ -151,7 +155,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         "Operations per byte count A and B read once, C read and written once: the least "
         f"possible. The slope is that of main memory: {last}"
     )
-    columns = (_KERNEL, _SIZE, ("operations per byte", ""), GFLOPS, ("roof", "GFLOPS"),
+    columns = (_KERNEL, _SIZE, ("operations per byte", ""), ("GFLOPS", ""), ("roof", "GFLOPS"),
                ("of the roof", "%"))
     return _plot(where, "", "roofline", note, columns, rows, paint)
 
@@ -190,13 +194,14 @@ def heat(where, of, title, names, cell, cells):
         return figure
 
     rows = [(cell.format(*place), *_rates(g), _words(g)) for place, g in ranked]
-    note = "The best GFLOPS of each; brighter is faster. An empty cell was not run, or failed."
-    return _plot(where, of, title, note, (("", ""), *_RATES, _PARAMETERS), rows, paint)
+    unit = ranked[0][1].unit
+    note = f"The best {unit} of each; brighter is faster. An empty cell was not run, or failed."
+    return _plot(where, of, title, note, (("", ""), *_columns(unit), _PARAMETERS), rows, paint)
 
 
 def landscape(where, of, title, gemms):
     """GFLOPS over each parameter that was varied: what was tried, and the best of each value."""
-    found = _by_effect(gemms)
+    found, unit = _by_effect(gemms), gemms[0].unit
     names = list(found)
 
     def paint():
@@ -215,7 +220,7 @@ def landscape(where, of, title, gemms):
         for axes in grid.flat[len(names) :]:
             axes.set_visible(False)
         for axes in grid[:, 0]:
-            axes.set_ylabel("GFLOPS")
+            axes.set_ylabel(unit)
         return figure
 
     rows = [(name, value, len(rates), max(rates), median(rates), min(rates))
@@ -224,10 +229,10 @@ def landscape(where, of, title, gemms):
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
     note = (
         f"{len(gemms)} combinations, each a dash; the line connects the best of each value. "
-        f"Fastest: {chosen}, {figures(fastest.gflops)} GFLOPS."
+        f"Fastest: {chosen}, {figures(fastest.gflops)} {unit}."
     )
-    columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", "GFLOPS"),
-               ("median", "GFLOPS"), ("worst", "GFLOPS"))
+    columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", unit), ("median", unit),
+               ("worst", unit))
     return _plot(where, of, title, note, columns, rows, paint)
 
 

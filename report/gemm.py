@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from common.manifest import as_asked
-from common.record import LIBRARY
+from common.record import LIBRARY, RATES
 from common.sizes import Size
 from report.points import Point
 from report.values import text
@@ -31,6 +31,11 @@ class Gemm:
     def rate(self):
         """Spread of GFLOPS."""
         return self.point.rate("gflops")
+
+    @property
+    def unit(self):
+        """The unit of `gflops`."""
+        return unit("gflops", self.point.params)
 
     @property
     def order(self):
@@ -109,6 +114,11 @@ def precision(params):
     named = (params.get(name) for name in _PRECISIONS)
     found = next((text(value, 40) for value in named if value), "single")
     return _ALIKE.get(found, found)
+
+
+def unit(metric, params):
+    """Return the unit of a metric of RATES: of integer operations it is GOPS."""
+    return "GOPS" if metric == "gflops" and precision(params) == "int8" else RATES[metric]
 
 
 def parse_size(value):

@@ -11,6 +11,7 @@ from common.manifest import ROOT
 from common.record import GOOD, RATES, STATUSES
 from common.stats import grouped
 from common.text import figures
+from report import gemm
 from report.values import device_name, flat, text
 
 LOG_TAIL = 40  # lines
@@ -82,12 +83,13 @@ def _cell(points):
         counts.update(dict(zip(STATUSES, point.counts)))
     badges = [(status, f"{count} {status}") for status, count in counts.items() if count]
     passed = [p for p in points if p.status == "passed" and not p.is_library]
-    for metric, unit in RATES.items():
+    for metric in RATES:
         if found := [p for p in passed if p.typical(metric)]:
             point = max(found, key=lambda p: p.typical(metric))
             rate = point.rate(metric)
             named = ", ".join(filter(None, (point.kernel, point.case)))
             spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
+            unit = gemm.unit(metric, point.params)
             return badges, f"{figures(rate.median)} {unit}", f"{named}, spread {spread}"
     return badges, None, ""
 

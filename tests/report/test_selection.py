@@ -32,6 +32,20 @@ def test_precisions_and_samples_are_kept_apart(tmp_path):
     }
 
 
+def test_integer_operations_are_in_gops(tmp_path):
+    for kernel in ("dot4", "row4", "wide"):
+        for size in (8, 16):
+            params = {"size": size, "precision": "int8"}
+            write(tmp_path / "r.jsonl", item(kernel, params=params))
+    over_size, kernels = plots(tmp_path)
+    assert over_size.title == "GOPS over size"
+    assert over_size.draw().axes[0].get_ylabel() == "GOPS"
+    assert kernels.draw().axes[0].get_xlabel().endswith("labels: GOPS")
+    for plot in (over_size, kernels):
+        assert ("GOPS", "") in plot.columns
+        assert "GFLOPS" not in f"{plot.note} {plot.columns}"
+
+
 def test_batches_are_kept_apart(tmp_path):
     for params in ({}, {"batch": 4096}):
         for size in (8, 16):
