@@ -1,5 +1,5 @@
 /* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share:
- * launched after kernels 13 to 15.
+ * launched after kernels 13 to 17. For 16 and 17 a tile is a row of C, filled up to whole vectors.
  *
  *   parts | part 0 of each of the last tiles, TSM x TSN elements, row-major | part 1 | ...
  *
@@ -68,6 +68,9 @@ void add(const int M, const int N, const REAL alpha, const REAL beta, __global R
             sums[item] = sum = sum + sums[item + half_size * VECS];
     }
 
+    if (adder > 0 || at >= all) /* beyond the last tile, `band` may be 0: some CPUs trap at % 0 */
+        return;
+
     /* Its place in C: the tile, and the element in it. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     const int tile = tiles_m * tiles_n - shared + (int)(at / TILE), v = at % TILE;
@@ -75,7 +78,7 @@ void add(const int M, const int N, const REAL alpha, const REAL beta, __global R
     const int within = tile - first * tiles_n;
     const int i = (first + within % band) * TSM + v / (TSN / 4);
     const int j = within / band * TSN + v % (TSN / 4) * 4;
-    if (adder > 0 || at >= all || i >= M)
+    if (i >= M)
         return;
     __global REAL *c = &C[i * (size_t)ldc + j];
     const REAL s[4] = {alpha * sum.s0, alpha * sum.s1, alpha * sum.s2, alpha * sum.s3};
