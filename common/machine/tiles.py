@@ -105,12 +105,12 @@ def count(size, params):
 def shared(size, params, units):
     """Return how many tiles work-groups share: all, or the last ones that would not fill a round.
 
-    `units` are the device's compute units. With SPLITS 1 there are none.
+    `units` are the device's compute units. With SPLITS 1 there are none. Of rows all are shared.
     """
-    tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
     if params["SPLITS"] == 1:
         return 0
-    return tiles % full if tiles > full else tiles
+    tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
+    return tiles % full if tiles > full and params["TSM"] > 1 else tiles
 
 
 def groups(size, params, units):

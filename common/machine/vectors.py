@@ -4,48 +4,89 @@ What is here for a GPU was measured on an H200.
 """
 
 from common.constraints import VECTORS
+from common.device import type_of
+from common.gemm import REAL
+from common.machine import nvidia
+
+DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kernel 16, by default
+SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements that are worth waking another core for
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
-_LAUNCH, _BANDWIDTH = 4e-6, 3.6e12  # of a launch on the device, and bytes in a second
-_OF_A_ROW, _OF_A_COLUMN = 6e9, 8e8  # bytes in a second that C's rows and columns are good for
-_ITEMS = 256
-_FEW, _SOME, _MANY = 2**11, 2**12, 2**13  # columns of C
+_LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
+_TWO_LAUNCHES = 9.5e-6
+_OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
+_LONG = 8e-6  # seconds of a row or a column that is worth sharing
+_FEW, _MANY = 2**11, 2**14  # columns of C
 
 
-def seconds(size, itemsize, batch=1):
-    """Return about how long a batch takes. Where C is short, little is on its way at a time."""
-    M, N, K = size
-    rate = min(_BANDWIDTH, batch * (M * _OF_A_ROW if N == 1 else N * _OF_A_COLUMN))
-    return _LAUNCH + batch * M * N * K * itemsize / rate
+def seconds(size, itemsize, units, batch=1):
+    """Return about how long a batch takes on a GPU with so many compute `units`."""
+    reading = batch * size.M * size.N * size.K * itemsize / _BANDWIDTH
+    if _splits(size, itemsize, units, batch) > 1:
+        return _TWO_LAUNCHES + reading
+    return _LAUNCH + reading + _alone(size, itemsize)
 
 
-def dots(size):
-    """Return the parameters of dot products on a GPU; long rows, or few, want more work-items."""
-    few = size.M < 4096 or size.K > 8192
-    return {"WIDTH": 4, "ROWS": 4, "LANES": _ITEMS if few else _ITEMS // 2}
+def _alone(size, itemsize):
+    """Return how long a work-group takes for a row of A, or for a column of B."""
+    return size.K * itemsize / (_OF_A_ROW if size.N == 1 else _OF_A_COLUMN)
 
 
-def sums(size, itemsize):
-    """Return the parameters of row sums on a GPU: a work-group has all of 1024 work-items.
+def _splits(size, itemsize, units, batch):
+    """Return how many work-groups share long rows or columns, where there are few of them."""
+    if batch > 1 or size.N >= _FEW or _alone(size, itemsize) < _LONG:
+        return 1
+    return max(1, 2 * units // (size.M if size.N == 1 else -(-size.N // 64)))
 
-    Few columns of C are taken by 16, so that all compute units have some, many by 64. From _SOME
-    on, a work-item loads as many rows together as K has for all slices, up to 256 bytes of a
-    column.
+
+def _power(least, most, at_most):
+    """Return the largest power of two up to `at_most`, between two others."""
+    return min(most, max(least, 1 << (max(1, int(at_most)).bit_length() - 1)))
+
+
+def dots(size, itemsize, units, batch=1):
+    """Return the parameters of dot products on a GPU.
+
+    A work-item has about 16 elements of a row. Short rows want fewer work-items, of which several
+    teams fill a work-group, and few rows want more.
     """
-    lanes, columns, unroll = (16, 16, 16) if size.N <= _FEW else (16, 32, 8)
-    if size.N > _MANY:
-        lanes, columns = 64, 64
-    elif size.N > _SOME:
-        lanes, columns = 32, 32
-        most = min(256 // itemsize, max(8, 2 * size.K * lanes // 1024))
-        unroll = max(n for n in (8, 16, 32, 64) if n <= most)
-    return {"WIDTH": 1, "UNROLL": unroll, "LANES": lanes, "SLICES": 1024 // lanes, "NC": columns}
+    rows = batch * size.M
+    lanes = _power(2, _power(128, 512, 4096 * units // rows), size.K // 16)
+    return {"WIDTH": 4, "ROWS": _power(1, 4, rows // units), "LANES": lanes,
+            "TEAMS": max(1, 128 // lanes), "SPLITS": _splits(size, itemsize, units, batch)}
 
 
-def cores(size, native, units):
+def sums(size, itemsize, units, batch=1):
+    """Return the parameters of row sums on a GPU: a work-group has up to 1024 work-items.
+
+    Few columns of C are taken by 16, so that all compute units have some, many by 64. A work-item
+    loads as many rows together as K has for all slices, up to 256 bytes of a column.
+    """
+    splits = _splits(size, itemsize, units, batch)
+    lanes = 64 if size.N >= _MANY or splits > 1 else 32 if size.N > _FEW else 16
+    depth = size.K // splits
+    slices = _power(1, 1024 // lanes, depth // min(lanes, 32))
+
+    def read(unroll):  # rows, including those that the last round lacks
+        return -(-(depth // unroll) // slices) * slices * unroll
+
+    most = min(depth, 256 // itemsize)
+    fitting = [n for n in (16, 32, 64) if n <= most and read(n) <= 1.1 * depth]
+    return {"WIDTH": 1, "UNROLL": max(fitting, default=8), "LANES": lanes, "SLICES": slices,
+            "NC": lanes, "SPLITS": splits}
+
+
+def parts(size, params):
+    """Return the tiles of C that work-groups share, for add.cl: rows, in whole vectors of 4."""
+    return {"TSM": 1, "TSN": -(-size.N // 4) * 4, "BAND": 1} if params["SPLITS"] > 1 else {}
+
+
+def cores(problem, device):
     """Return how many of a CPU's cores to wake, and how many elements a vector has."""
-    M, N, K = size
+    M, N, K = problem.size
+    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
+    units = max(1, device.max_compute_units // problem.batch)
     return min(units, 1 + max(M, N) * K // _WORTH), max(1, min(native, max(VECTORS)))
 
 
@@ -53,3 +94,45 @@ def columns(N, cores, width):
     """Return how many columns of B a core sums up at a time."""
     cores = min(cores, -(-N // _RUN))
     return min(-(-N // (cores * width)) * width, _IN_L1)
+
+
+def about(problem, device):
+    """Return what `seconds`, `dots` and `sums` are asked with."""
+    return problem.size, problem.dtype.itemsize, device.max_compute_units, problem.batch
+
+
+def start_dots(given, problem, limits, device):
+    """Return the default parameters of kernel 16."""
+    if type_of(device) == "cpu":
+        return {**DOTS, "WIDTH": cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+    return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
+
+
+def start_sums(given, problem, limits, device):
+    """Return the default parameters of kernel 17."""
+    if type_of(device) == "cpu":
+        at_work, width = cores(problem, device)
+        NC = columns(problem.size.N, at_work, width)
+        return {**SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": NC}
+    return sums(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else SUMS
+
+
+def more_dots(problem, params, limits, device):
+    """Return what kernel 16, and add.cl after it, are built with beside the parameters."""
+    width = _width_a(problem, params["WIDTH"], params["WIDTH"])
+    return {**parts(problem.size, params), "WIDTH_A": width}, ()
+
+
+def more_sums(problem, params, limits, device):
+    """Return what kernel 17, and add.cl after it, are built with beside the parameters."""
+    width = _width_a(problem, 4, params["UNROLL"])
+    return {**parts(problem.size, params), "WIDTH_A": width}, ()
+
+
+def _width_a(problem, width, step):
+    """Return how many elements of A to load at a time: `width`, or 1 where addresses are odd.
+
+    Loads begin at multiples of `step` in a row of A.
+    """
+    apart = problem.lda if problem.size.M * problem.batch > 1 else 0
+    return width if apart % width == step % width == 0 else 1

@@ -224,54 +224,34 @@ WARPGROUPS = define(
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
-_DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64}
-_SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32}
-
-
-def _cores(problem, device):
-    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    units = max(1, device.max_compute_units // problem.batch)
-    return vectors.cores(problem.size, native, units)
-
-
-def _dots_start(given, problem, limits, device):
-    if type_of(device) == "cpu":
-        return {"WIDTH": _cores(problem, device)[1], "ROWS": 8, "LANES": 1}
-    return vectors.dots(problem.size) if nvidia.EXTENSION in limits.extensions else _DOTS
+_SPLITS = (1, 2, 4, 8, 16)
 
 
 def _dots_groups(problem, params, device):
-    shares = -(-problem.size.M // params["ROWS"])
-    cpu = type_of(device) == "cpu"
-    return problem.size.N, min(shares, _cores(problem, device)[0]) if cpu else shares
-
-
-def _sums_start(given, problem, limits, device):
+    shares = -(-problem.size.M // (params["ROWS"] * params["TEAMS"]))
     if type_of(device) == "cpu":
-        cores, width = _cores(problem, device)
-        columns = vectors.columns(problem.size.N, cores, width)
-        return {**_SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": columns}
-    if nvidia.EXTENSION not in limits.extensions:
-        return _SUMS
-    return vectors.sums(problem.size, problem.dtype.itemsize)
+        shares = min(shares, vectors.cores(problem, device)[0])
+    return problem.size.N * params["SPLITS"], shares
 
 
 def _sums_groups(problem, params, device):
-    return -(-problem.size.N // params["NC"]), problem.size.M
+    return -(-problem.size.N // params["NC"]), problem.size.M * params["SPLITS"]
 
 
 DOT_PRODUCTS = define(
-    16, "dot_products", _DOTS, ("LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)",),
-    ("LANES", "1"), "ROWS * LANES * itemsize",
-    values={"LANES": (1, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8)},
-    start=_dots_start, groups=_dots_groups,
+    16, "dot_products", vectors.DOTS, ("LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)",),
+    ("LANES", "TEAMS"), "TEAMS * ROWS * LANES * itemsize",
+    values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
+            "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
+    start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
 )
 ROW_SUMS = define(
-    17, "row_sums", _SUMS, ("NC % (LANES * WIDTH) == 0",), ("LANES", "SLICES"),
+    17, "row_sums", vectors.SUMS, ("NC % (LANES * WIDTH) == 0",), ("LANES", "SLICES"),
     "SLICES * NC * itemsize",
-    values={"LANES": (1, 16, 32, 64), "SLICES": (1, 2, 4, 8, 16, 32),
-            "NC": (16, 32, 64, 128, 256, 512, 1024, 2048)},
-    start=_sums_start, groups=_sums_groups,
+    values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
+            "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
+            "SPLITS": _SPLITS},
+    start=vectors.start_sums, more=vectors.more_sums, groups=_sums_groups,
 )
 
 # 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26
@@ -374,7 +354,7 @@ def best(args, problem, about, limits, device):
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored may be for matrices
         candidates = [each for each in candidates if each[0] is vector]
-        if vectors.seconds(problem.size, problem.dtype.itemsize, problem.batch) < warps:
+        if vectors.seconds(*vectors.about(problem, device)) < warps:
             candidates.append((vector, {}, f"the default for a vector; {untuned}"))
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))

@@ -13,9 +13,14 @@
  *     |                  |   | o |     each element of a vector is a part. These parts are added up
  *     +------------------+   +---+     at the end, always in the same order.
  *
- * NDRange: work-groups of (LANES, 1). Dimension 0 has one for each column of C, dimension 1 any
- * number of them: each takes an equal share of the rows. LANES must be a power of two. M, N and K may
- * be any number from 1 up.
+ * If C has few rows, SPLITS work-groups share each of them: each group takes a part of K and stores
+ * its sums, which add.cl adds up, as after 13. If rows are short, a work-group has several teams of
+ * LANES work-items, each with rows of its own.
+ *
+ * NDRange: work-groups of (LANES, TEAMS). Dimension 0 has SPLITS of them for each column of C,
+ * dimension 1 any number: each takes an equal share of the rows, TEAMS * ROWS at a time. LANES must
+ * be a power of two. WIDTH_A may be WIDTH where WIDTH divides lda. M, N and K may be any number from
+ * 1 up.
  *
  * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
  * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
@@ -40,7 +45,16 @@
 #define ROWS 4 /* rows of A that are read side by side */
 #endif
 #ifndef LANES
-#define LANES 32 /* work-items of a work-group; 1 on a CPU */
+#define LANES 32 /* work-items that share a row; 1 on a CPU */
+#endif
+#ifndef TEAMS
+#define TEAMS 1 /* of LANES work-items, each for other rows: for short rows */
+#endif
+#ifndef SPLITS
+#define SPLITS 1 /* work-groups that share the k's of an element of C */
+#endif
+#ifndef WIDTH_A
+#define WIDTH_A 1 /* elements of an access to A, 1 or WIDTH */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
@@ -56,6 +70,12 @@
 #define VEC JOIN(REAL, WIDTH)
 #define VLOAD JOIN(vload, WIDTH)
 #define VSTORE JOIN(vstore, WIDTH)
+#endif
+
+#if WIDTH_A == 1
+#define LOAD_A(from) VLOAD(0, from)
+#else
+#define LOAD_A(from) (*(__global const VEC *)(from))
 #endif
 
 /* Return the sum of the elements of a vector. */
@@ -80,22 +100,42 @@ VEC column(__global const REAL *B, const int ldb)
     return VLOAD(0, each);
 }
 
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
-void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
-          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
-          __global REAL *restrict C, const int ldc)
+__kernel __attribute__((reqd_work_group_size(LANES, TEAMS, 1)))
+void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, REAL beta,
+          __global REAL *restrict C, int ldc
+#if SPLITS > 1
+          , __global REAL *parts
+#endif
+          )
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
-    const int lane = get_local_id(0), j = get_group_id(0), whole = K - K % WIDTH;
-    __local REAL parts[ROWS][LANES];
+    const int lane = get_local_id(0), team = get_local_id(1);
+    const int j = get_group_id(0) % N, split = get_group_id(0) / N;
+    __local REAL of_teams[TEAMS][ROWS][LANES];
+
+    /* The k's of this work-group: begin .. end - 1, and up to `whole` in whole vectors. */
+    const int vectors = (K + WIDTH - 1) / WIDTH;
+    const int begin = (int)((long)vectors * split / SPLITS) * WIDTH;
+    const int end = min(K, (int)((long)vectors * (split + 1) / SPLITS) * WIDTH);
+    const int whole = end - end % WIDTH;
+#if SPLITS > 1
+    OF_BATCH(parts);
+    ldc = (N + 3) / 4 * 4; /* its sums go to a part, which add.cl reads 4 at a time */
+    C = parts + split * (size_t)M * ldc;
+    alpha = 1;
+    beta = 0;
+#endif
 
     /* This group's share: rows i0 .. i1 - 1. It may be empty. */
-    const int units = (M + ROWS - 1) / ROWS, groups = get_num_groups(1);
-    const int height = (units + groups - 1) / groups * ROWS;
+    const int units = (M + TEAMS * ROWS - 1) / (TEAMS * ROWS), groups = get_num_groups(1);
+    const int height = (units + groups - 1) / groups * (TEAMS * ROWS);
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
+    __local REAL(*of_lanes)[LANES] = of_teams[team];
     B += j;
 
-    for (int i = i0; i < i1; i += ROWS) {
+    for (int top = i0; top < i1; top += TEAMS * ROWS) {
+        const int i = top + team * ROWS; /* the first row of this team, which may have none */
         __global const REAL *rows[ROWS]; /* rows beyond the end repeat the last one */
         VEC sums[ROWS];
         REAL rest[ROWS];
@@ -106,13 +146,13 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
             rest[r] = 0;
         }
 
-        for (int k = lane * WIDTH; k < whole; k += LANES * WIDTH) {
+        for (int k = begin + lane * WIDTH; k < whole; k += LANES * WIDTH) {
             const VEC b = column(B + k * (size_t)ldb, ldb);
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                sums[r] = fma(VLOAD(0, rows[r] + k), b, sums[r]);
+                sums[r] = fma(LOAD_A(rows[r] + k), b, sums[r]);
         }
-        for (int k = whole + lane; k < K; k += LANES)
+        for (int k = whole + lane; k < end; k += LANES)
             for (int r = 0; r < ROWS; r++)
                 rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
 #pragma unroll
@@ -121,20 +161,20 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            parts[r][lane] = rest[r];
+            of_lanes[r][lane] = rest[r];
         for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
             barrier(CLK_LOCAL_MEM_FENCE); /* what is added was written by another work-item */
             if (lane < lanes)
                 for (int r = 0; r < ROWS; r++)
-                    parts[r][lane] += parts[r][lane + lanes];
+                    of_lanes[r][lane] += of_lanes[r][lane + lanes];
         }
         for (int r = 0; r < ROWS; r++)
-            rest[r] = parts[r][0];
+            rest[r] = of_lanes[r][0];
         if (lane == 0)
             for (int r = 0; r < min(ROWS, i1 - i); r++) {
                 __global REAL *c = C + (i + r) * (size_t)ldc + j;
                 *c = beta == 0 ? alpha * rest[r] : alpha * rest[r] + beta * *c;
             }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the parts have been read before the next ones come */
+        barrier(CLK_LOCAL_MEM_FENCE); /* these have been read before the next ones come */
     }
 }

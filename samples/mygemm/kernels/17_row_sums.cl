@@ -12,8 +12,12 @@
  *     +-------------+         |o o o|     |     |     SLICES such teams share the rows of B, and add
  *                             +-----+-----+-----+     up their sums at the end, in the same order.
  *
- * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 one for
- * each row of C. WIDTH * LANES must divide NC. M, N and K may be any number from 1 up.
+ * If C has few columns, SPLITS work-groups share each NC of them: each group takes a part of K and
+ * stores its sums, which add.cl adds up, as after 13.
+ *
+ * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 SPLITS
+ * for each row of C. WIDTH * LANES must divide NC. WIDTH_A may be 4 where 4 divides lda and
+ * UNROLL. M, N and K may be any number from 1 up.
  *
  * The idea: B is read once and along its rows; dot products would read its columns. A CPU
  * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
@@ -48,6 +52,12 @@
 #ifndef UNROLL
 #define UNROLL 8 /* rows of B that are read side by side */
 #endif
+#ifndef SPLITS
+#define SPLITS 1 /* work-groups that share the k's of an element of C */
+#endif
+#ifndef WIDTH_A
+#define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
+#endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
@@ -63,6 +73,7 @@
 #define VLOAD JOIN(vload, WIDTH)
 #define VSTORE JOIN(vstore, WIDTH)
 #endif
+#define FOUR JOIN(REAL, 4)
 #define STEP (LANES * WIDTH)  /* columns that the lanes read at a time */
 #define VECTORS (NC / STEP)   /* of a work-item */
 
@@ -77,14 +88,29 @@ VEC load(__global const REAL *from, int count)
     return VLOAD(0, filled);
 }
 
+/* Load `rows` elements of a row of A, the same ones in all lanes: each as a vector of its copies. */
+void load_a(const int rows, __global const REAL *A, VEC a[UNROLL])
+{
+    if (WIDTH_A == 4 && rows % 4 == 0)
+        for (int r = 0; r < rows; r += 4) {
+            const FOUR four = *(__global const FOUR *)(A + r);
+            a[r] = four.s0;
+            a[r + 1] = four.s1;
+            a[r + 2] = four.s2;
+            a[r + 3] = four.s3;
+        }
+    else
+        for (int r = 0; r < rows; r++)
+            a[r] = A[r];
+}
+
 /* Add `rows` rows of B, each times its element of A, to the sums of `columns` columns from B on. It
  * is called with a constant number of rows, so that the loops over them are unrolled. */
 void add_rows(const int rows, __global const REAL *A, __global const REAL *B, const int ldb,
               const int columns, VEC sums[VECTORS])
 {
     VEC a[UNROLL];
-    for (int r = 0; r < rows; r++)
-        a[r] = A[r]; /* the same element in all lanes */
+    load_a(rows, A, a);
     for (int v = 0; v < VECTORS && v * STEP < columns; v++) {
         VEC sum = sums[v];
         for (int r = 0; r < rows; r++)
@@ -103,13 +129,31 @@ void update(REAL alpha, VEC sum, REAL beta, __global REAL *C, int count)
 }
 
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
-void gemm(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
-          const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
-          __global REAL *restrict C, const int ldc)
+void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL *restrict A,
+          const int lda, __global const REAL *restrict B, const int ldb, REAL beta,
+          __global REAL *restrict C, int ldc
+#if SPLITS > 1
+          , __global REAL *parts
+#endif
+          )
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
-    const int lane = get_local_id(0), slice = get_local_id(1), i = get_group_id(1);
-    __local VEC parts[SLICES][VECTORS][LANES];
+    const int lane = get_local_id(0), slice = get_local_id(1);
+    const int i = get_group_id(1) / SPLITS, split = get_group_id(1) % SPLITS;
+    __local VEC of_slices[SLICES][VECTORS][LANES];
+
+    /* The k's of this work-group: begin .. end - 1. */
+    const int units = (K + UNROLL - 1) / UNROLL;
+    const int begin = (int)((long)units * split / SPLITS) * UNROLL;
+    const int end = min(K, (int)((long)units * (split + 1) / SPLITS) * UNROLL);
+
+#if SPLITS > 1
+    OF_BATCH(parts);
+    ldc = (N + 3) / 4 * 4; /* its sums go to a part, which add.cl reads 4 at a time */
+    C = parts + split * (size_t)M * ldc;
+    alpha = 1;
+    beta = 0;
+#endif
 
     /* This work-item's vectors begin at column j; it may have none. */
     const int j = get_group_id(0) * NC + lane * WIDTH, columns = min(N - j, NC - lane * WIDTH);
@@ -119,19 +163,19 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     A += i * (size_t)lda;
     B += j;
-    for (int k = slice * UNROLL; k + UNROLL <= K; k += SLICES * UNROLL)
+    for (int k = begin + slice * UNROLL; k + UNROLL <= end; k += SLICES * UNROLL)
         add_rows(UNROLL, A + k, B + k * (size_t)ldb, ldb, columns, sums);
-    for (int k = K / UNROLL * UNROLL + slice; k < K; k += SLICES) /* the rest of K */
+    for (int k = end / UNROLL * UNROLL + slice; k < end; k += SLICES) /* the rest of K */
         add_rows(1, A + k, B + k * (size_t)ldb, ldb, columns, sums);
 
     for (int v = 0; v < VECTORS; v++)
-        parts[slice][v][lane] = sums[v];
-    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their parts */
+        of_slices[slice][v][lane] = sums[v];
+    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their sums */
     if (slice > 0)
         return;
     for (int s = 1; s < SLICES; s++)
         for (int v = 0; v < VECTORS; v++)
-            sums[v] += parts[s][v][lane];
+            sums[v] += of_slices[s][v][lane];
     C += i * (size_t)ldc + j;
     for (int v = 0; v < VECTORS && v * STEP < columns; v++)
         update(alpha, sums[v], beta, C + v * STEP, columns - v * STEP);

@@ -1,41 +1,76 @@
 """Parameters of kernels for a matrix and a vector."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from common.gemm import parse_size
+from common.gemm import Problem, parse_size
 from common.machine import tiles, vectors
 
+UNITS = 132  # of an H200
 
-@pytest.mark.parametrize(
-    ("size", "taken"),
-    [("4096x1x4096", True), ("1x100000x1000", True), ("1x1x1", True), ("300x1x20000", True),
-     ("64x1x100000", False), ("1x64x100000", False), ("1x1000x100000", False)],
-)
-def test_on_an_h200_tiles_are_faster_only_for_few_long_sums(size, taken):
+
+@pytest.mark.parametrize("size", [
+    "4096x1x4096", "1x100000x1000", "300x1x20000", "1x1000x100000", "64x1x100000", "1x64x100000",
+    "1000000x1x16",
+])
+def test_on_an_h200_vectors_are_faster_than_tiles(size):
     size = parse_size(size)
-    assert (vectors.seconds(size, 4) < tiles.best(size, tiles.SINGLE, 132, 4)[0]) == taken
+    assert vectors.seconds(size, 4, UNITS) < tiles.best(size, tiles.SINGLE, UNITS, 4)[0]
 
 
-@pytest.mark.parametrize("N", [1, 4096, 10_000, 100_000])
-def test_a_gpus_work_group_is_full(N):
-    sums = vectors.sums(parse_size(f"1x{N}x4096"), 4)
-    assert sums["LANES"] * sums["SLICES"] == 1024
+@pytest.mark.parametrize("size", ["1x1x1", "1x4096x4096", "1x10000x1", "1x64x100000", "1x900x70"])
+def test_row_sums_are_legal(size):
+    sums = vectors.sums(parse_size(size), 4, UNITS)
+    assert sums["LANES"] * sums["SLICES"] <= 1024
     assert sums["NC"] % sums["LANES"] == 0
+    assert sums["UNROLL"] in (8, 16, 32, 64)
+
+
+@pytest.mark.parametrize("size", ["1x1x1", "4096x1x4096", "1000000x1x16", "1x1x1000000"])
+def test_a_work_group_of_dot_products_has_128_work_items_or_more(size):
+    dots = vectors.dots(parse_size(size), 4, UNITS)
+    assert 128 <= dots["LANES"] * dots["TEAMS"] <= 512
 
 
 def test_rows_are_loaded_together_if_k_has_enough_for_all_slices():
-    unrolled = [vectors.sums(parse_size(f"1x8192x{K}"), 4)["UNROLL"] for K in (1, 300, 1000, 9999)]
-    assert unrolled == [8, 16, 32, 64]
-    assert vectors.sums(parse_size("1x8192x9999"), 8)["UNROLL"] == 32
+    unrolled = [vectors.sums(parse_size(f"1x8192x{K}"), 4, UNITS)["UNROLL"]
+                for K in (1, 100, 4096, 1500)]
+    assert unrolled == [8, 16, 64, 16]
+    assert vectors.sums(parse_size("1x8192x4096"), 8, UNITS)["UNROLL"] == 32
 
 
-def test_long_rows_have_more_work_items():
-    lanes = [vectors.dots(parse_size(size))["LANES"] for size in ("9999x1x999", "9999x1x9999")]
-    assert lanes == [128, 256]
+@pytest.mark.parametrize(("size", "splits"), [
+    ("4096x1x4096", 1), ("1x4096x100000", 1), ("64x1x100000", 4), ("1x64x100000", 264),
+    ("1x1024x16384", 16), ("200x1x100000", 1)])
+def test_work_groups_share_long_rows_and_columns_if_there_are_few(size, splits):
+    size = parse_size(size)
+    params = (vectors.dots if size.N == 1 else vectors.sums)(size, 4, UNITS)
+    assert params["SPLITS"] == splits
+    share = {"TSM": 1, "TSN": -(-size.N // 4) * 4, "BAND": 1} if splits > 1 else {}
+    assert vectors.parts(size, params) == share
+
+
+def test_products_of_a_batch_do_not_share():
+    assert vectors.dots(parse_size("64x1x100000"), 4, UNITS, batch=8)["SPLITS"] == 1
+    assert vectors.seconds(parse_size("64x1x100000"), 4, UNITS, batch=8) > 4e-5
+
+
+def test_few_rows_have_more_work_items():
+    lanes = [vectors.dots(parse_size(size), 4, UNITS)["LANES"]
+             for size in ("9999x1x9999", "2000x1x9999", "99x1x9999", "99x1x64")]
+    assert lanes == [128, 256, 512, 4]
 
 
 def test_a_core_is_woken_for_what_it_is_worth():
-    assert vectors.cores(parse_size("10x1x10"), 8, 4) == (1, 8)
-    assert vectors.cores(parse_size("4096x1x4096"), 32, 4) == (4, 16)
+    def cores(size, width, batch=1):
+        problem = Problem(parse_size(size), np.dtype(np.float32), 1, 1, 1, batch)
+        device = SimpleNamespace(native_vector_width_float=width, max_compute_units=4)
+        return vectors.cores(problem, device)
+
+    assert cores("10x1x10", 8) == (1, 8)
+    assert cores("4096x1x4096", 32) == (4, 16)
+    assert cores("4096x1x4096", 4, batch=2) == (2, 4)
     assert vectors.columns(100, 4, 8) == 104
     assert vectors.columns(100_000, 4, 8) == 2048

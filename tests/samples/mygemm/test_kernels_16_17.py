@@ -59,14 +59,16 @@ SIZES = [(1, 1, 1), (1, 1, 300), (2, 3, 5), (70, 1, 33), (1, 70, 33), (5, 1, 64)
 # As on a GPU, and what only a given parameter makes.
 CHOICES = [
     *((16, each) for each in ({}, {"LANES": 16, "WIDTH": 4}, {"LANES": 64, "WIDTH": 1, "ROWS": 3},
-                              {"LANES": 2, "WIDTH": 16, "ROWS": 1})),
+                              {"LANES": 2, "WIDTH": 16, "ROWS": 1},
+                              {"LANES": 4, "WIDTH": 2, "ROWS": 2, "TEAMS": 3, "SPLITS": 5})),
     *((17, each) for each in ({}, {"LANES": 8, "SLICES": 4, "WIDTH": 1, "NC": 8},
                               {"LANES": 4, "SLICES": 3, "WIDTH": 2, "NC": 32, "UNROLL": 2},
-                              {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16})),
+                              {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16},
+                              {"LANES": 4, "SLICES": 2, "WIDTH": 1, "NC": 8, "SPLITS": 7})),
 ]
 
 
-@pytest.mark.parametrize("choice", exhaustive_but(CHOICES[1::4], CHOICES), ids=str)
+@pytest.mark.parametrize("choice", exhaustive_but(CHOICES[4::5], CHOICES), ids=str)
 def test_any_size_and_parameters(run, choice):
     number, given = choice
     assert run(number, SIZES, **given) == []
@@ -99,10 +101,17 @@ MUTANTS = {
     "16 stores beyond the share": (16, "min(ROWS, i1 - i)", "ROWS"),
     "16 loses a lane": (16, "lanes > 0; lanes /= 2) {", "lanes > 1; lanes /= 2) {"),
     "16 reads C at beta 0": (16, "beta == 0 ? alpha * rest[r] : ", ""),
-    "17 leaves out the end of K": (17, "k < K; k += SLICES", "k < K - 1; k += SLICES"),
+    "16 gives all teams the same rows": (16, "top + team * ROWS", "top"),
+    "16 adds up a part twice": (16, "(split + 1) / SPLITS", "(split + 2) / SPLITS"),
+    "16 stores all parts in one": (16, "C = parts + split * (size_t)M * ldc", "C = parts"),
+    "16 loads vectors at odd addresses": (16, "rows[r] + k)", "rows[r] + k + 1)"),
+    "17 leaves out the end of K": (17, "k < end; k += SLICES", "k < end - 1; k += SLICES"),
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
     "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
     "17 reads beyond the row": (17, "n < count ? from[n] : 0", "from[n + 1]"),
+    "17 mixes up a vector of A": (17, "a[r + 1] = four.s1", "a[r + 1] = four.s2"),
+    "17 begins each part at 0": (17, "units * split /", "units * 0 /"),
+    "17 stores all parts in one": (17, "C = parts + split * (size_t)M * ldc", "C = parts"),
     "17 forgets a group": (17, "get_group_id(0) * NC", "get_group_id(0) / 2 * NC"),
 }
 
@@ -118,10 +127,23 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
     assert right in text
     path.write_text(text.replace(right, wrong))
     monkeypatch.setattr(sample.plans, "FOLDER", kernels)
-    given = {"LANES": 4, "WIDTH": 4} if number == 16 else {
-        "LANES": 4, "SLICES": 2, "WIDTH": 4, "NC": 16}
+    given = {"LANES": 4, "WIDTH": 4, "SPLITS": 1 if "beyond" in mutant else 2}
+    more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}
+    given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
     assert run(number, sizes, beta=beta, **given)
+
+
+def test_a_is_loaded_in_vectors_if_its_rows_begin_at_multiples_of_them(sample, queue):
+    limits, found = device.limits(queue.device), []
+    for size, lda in (((9, 1, 20), 20), ((9, 1, 20), 21), ((1, 9, 21), 21), ((3, 9, 21), 21)):
+        size = gemm.Size(*size)
+        problem = gemm.Problem(size, np.dtype(np.float32), lda, size.N, size.N)
+        kernel = sample.kernels.DOT_PRODUCTS if size.N == 1 else sample.kernels.ROW_SUMS
+        given = {"WIDTH": 4} if size.N == 1 else {"UNROLL": 8}
+        made = sample.plans.plan(kernel, given, problem, limits, queue.device)
+        found.append(made.defines["WIDTH_A"])
+    assert found == [4, 1, 4, 1]
 
 
 @pytest.mark.parametrize(("size", "label"), [
