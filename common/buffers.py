@@ -28,6 +28,8 @@ REACH = 1 << 20  # bytes of the guard pages, in front and behind: a multiple of 
 _BAND = 4096  # bytes on each side, at least: more than any kernel's vector or tile row
 _VECTOR = 128  # bytes of the largest vector, double16: a buffer starts at a multiple of it
 _NO_ACCESS = 0  # PROT_NONE
+_HUGE = 1 << 21  # bytes of a huge page
+_LARGE = 1 << 22  # bytes of an array for which numpy asks for huge pages, at least
 # By the bytes of a number: the exponent all ones, the quiet bit 0.
 _SIGNALLING_NAN = {
     2: np.uint16(0x7C5A).tobytes(),
@@ -74,9 +76,7 @@ class GuardedBuffer:
         elif _chosen == "bands":
             after = -(-_BAND // align) * align
             before = 0 if _forgets_origins(queue.device) else after
-            # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
-            flags |= cl.mem_flags.ALLOC_HOST_PTR
-            self._whole = cl.Buffer(queue.context, flags, size=before + size + after)
+            self._whole = _shared_buffer(queue, before + size + after)
             self.device = self._whole.get_sub_region(before, size) if before else self._whole
         else:
             require_guard_pages(queue.device)
@@ -140,6 +140,20 @@ class GuardedBuffer:
         finally:
             for array in arrays:
                 array.base.release(self._queue)
+
+
+def _shared_buffer(queue, size):
+    """Return a buffer of `size` bytes that the host maps without a copy, if the driver can do that."""
+    flags = cl.mem_flags.READ_WRITE
+    if size < _LARGE or not queue.device.type & cl.device_type.CPU:
+        # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
+        return cl.Buffer(queue.context, flags | cl.mem_flags.ALLOC_HOST_PTR, size=size)
+    # numpy asks Linux for huge pages for its arrays, and the drivers for CPUs do not: they would
+    # have a TLB miss where a BLAS has none.
+    room = np.empty(size + _HUGE, np.uint8)
+    start = -room.ctypes.data % _HUGE
+    flags |= cl.mem_flags.USE_HOST_PTR
+    return cl.Buffer(queue.context, flags, hostbuf=room[start:start + size])
 
 
 def _forgets_origins(device):

@@ -113,7 +113,7 @@ def start_sums(given, problem, limits, device):
     if type_of(device) == "cpu":
         at_work, width = cores(problem, device)
         NC = columns(problem.size.N, at_work, width)
-        return {**SUMS, "WIDTH": width, "LANES": 1, "SLICES": 1, "NC": NC}
+        return {**SUMS, "WIDTH": width, "UNROLL": 4, "LANES": 1, "SLICES": 1, "NC": NC}
     return sums(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else SUMS
 
 

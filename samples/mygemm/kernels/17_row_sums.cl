@@ -88,35 +88,57 @@ VEC load(__global const REAL *from, int count)
     return VLOAD(0, filled);
 }
 
-/* Load `rows` elements of a row of A, the same ones in all lanes: each as a vector of its copies. */
-void load_a(const int rows, __global const REAL *A, VEC a[UNROLL])
+/* Return how many of a work-item's vectors have all their WIDTH columns. */
+int whole_vectors(int columns)
 {
-    if (WIDTH_A == 4 && rows % 4 == 0)
-        for (int r = 0; r < rows; r += 4) {
-            const FOUR four = *(__global const FOUR *)(A + r);
-            a[r] = four.s0;
-            a[r + 1] = four.s1;
-            a[r + 2] = four.s2;
-            a[r + 3] = four.s3;
-        }
-    else
-        for (int r = 0; r < rows; r++)
-            a[r] = A[r];
+    return clamp((columns - WIDTH + STEP) / STEP, 0, VECTORS);
 }
 
-/* Add `rows` rows of B, each times its element of A, to the sums of `columns` columns from B on. It
- * is called with a constant number of rows, so that the loops over them are unrolled. */
-void add_rows(const int rows, __global const REAL *A, __global const REAL *B, const int ldb,
-              const int columns, VEC sums[VECTORS])
+/* Load UNROLL elements of a row of A, the same ones in all lanes: each as a vector of its copies. */
+void load_a(__global const REAL *A, VEC a[UNROLL])
+{
+#if WIDTH_A == 4
+#pragma unroll
+    for (int r = 0; r < UNROLL; r += 4) {
+        const FOUR four = *(__global const FOUR *)(A + r);
+        a[r] = four.s0;
+        a[r + 1] = four.s1;
+        a[r + 2] = four.s2;
+        a[r + 3] = four.s3;
+    }
+#else
+#pragma unroll
+    for (int r = 0; r < UNROLL; r++)
+        a[r] = A[r];
+#endif
+}
+
+/* Add UNROLL rows of B, each times its element of A, to the sums of `columns` columns from B on.
+ * The rows are added to a sum one by one while it is in a register. */
+void add_rows(__global const REAL *A, __global const REAL *B, const int ldb, const int columns,
+              VEC sums[VECTORS])
 {
     VEC a[UNROLL];
-    load_a(rows, A, a);
-    for (int v = 0; v < VECTORS && v * STEP < columns; v++) {
+    load_a(A, a);
+    const int whole = whole_vectors(columns);
+    for (int v = 0; v < whole; v++) {
         VEC sum = sums[v];
-        for (int r = 0; r < rows; r++)
-            sum = fma(a[r], load(B + r * (size_t)ldb + v * STEP, columns - v * STEP), sum);
+#pragma unroll
+        for (int r = 0; r < UNROLL; r++)
+            sum = fma(a[r], VLOAD(0, B + r * (size_t)ldb + v * STEP), sum);
         sums[v] = sum;
     }
+    if (WIDTH > 1 && whole < VECTORS && whole * STEP < columns)
+        for (int r = 0; r < UNROLL; r++)
+            sums[whole] = fma(a[r], load(B + r * (size_t)ldb + whole * STEP, columns - whole * STEP),
+                              sums[whole]);
+}
+
+/* Add one row of B. */
+void add_row(const REAL a, __global const REAL *B, const int columns, VEC sums[VECTORS])
+{
+    for (int v = 0; v < VECTORS && v * STEP < columns; v++)
+        sums[v] = fma((VEC)a, load(B + v * STEP, columns - v * STEP), sums[v]);
 }
 
 /* C = alpha * sum + beta * C for one vector, of which only `count` elements are in C. */
@@ -164,9 +186,9 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     A += i * (size_t)lda;
     B += j;
     for (int k = begin + slice * UNROLL; k + UNROLL <= end; k += SLICES * UNROLL)
-        add_rows(UNROLL, A + k, B + k * (size_t)ldb, ldb, columns, sums);
+        add_rows(A + k, B + k * (size_t)ldb, ldb, columns, sums);
     for (int k = end / UNROLL * UNROLL + slice; k < end; k += SLICES) /* the rest of K */
-        add_rows(1, A + k, B + k * (size_t)ldb, ldb, columns, sums);
+        add_row(A[k], B + k * (size_t)ldb, columns, sums);
 
     for (int v = 0; v < VECTORS; v++)
         of_slices[slice][v][lane] = sums[v];
