@@ -105,7 +105,7 @@
 #else
 #define PANEL_A (SPACE const REAL *)a_panel, STRIDE
 #define PANEL_B (SPACE const REAL *)b_panels[p], NR
-#define PREFETCH_SOON(k) PREFETCH_READ(soon + (k))
+#define PREFETCH_SOON(k) PREFETCH_READ(soon + ((k) & more) * (size_t)soon_ld + (k))
 #endif
 
 /* STREAM is defined for a batch whose C is larger than a cache: whole vectors bypass the caches, so
@@ -177,9 +177,11 @@ void fetch_next(size_t matrix, size_t size, int i, int M)
 /* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are fully
  * unrolled, so that each c is a register. The loop over k takes two steps at a time: its additions
  * and jumps compete with fma for the CPU's ports. sums is in memory if a compiler calls this function
- * instead of inlining it. `soon` is a row of A that will be packed next. */
+ * instead of inlining it. `soon` are 1 + more rows of A that will be packed next, a power of two:
+ * each step fetches a cache line of one of them. */
 void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
-                  __global const REAL *soon, VEC sums[MR][VECTORS])
+                  __global const REAL *soon, const int soon_ld, const int more,
+                  VEC sums[MR][VECTORS])
 {
     VEC c[MR][VECTORS];
 #pragma unroll
@@ -295,8 +297,15 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
             pack_B(kc, jb1 - jb, B + k0 * (size_t)ldb + jb, ldb, b_panels);
 #endif
 
+            /* Each micro-kernel of a panel of A fetches as many rows of the next one. */
+            int soon_rows = 1;
+            while (soon_rows * (jb1 - jb) < MR * NR && soon_rows < 16)
+                soon_rows *= 2;
+
             for (int i = i0; i < i1; i += MR) {
                 const int rows = min(MR, i1 - i);
+                __global const REAL *next = i + MR < i1 ? A + (i + MR) * (size_t)lda + k0
+                                                        : A + i0 * (size_t)lda + k0 + depth;
 #ifdef IN_PLACE
                 fetch_next((size_t)A, STRIDE_A, i, M);
                 fetch_next((size_t)B, STRIDE_B, i, M);
@@ -305,7 +314,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #endif
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
-                    const int columns = min(NR, jb1 - j), next = min(i + MR + p % MR, M - 1);
+                    const int columns = min(NR, jb1 - j);
                     __global REAL *c = C + i * (size_t)ldc + j;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
@@ -313,8 +322,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                                 PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
-                    micro_kernel(kc, PANEL_A, PANEL_B,
-                                 A + next * (size_t)lda + k0, sums);
+                    micro_kernel(kc, PANEL_A, PANEL_B, next + p * soon_rows * (size_t)lda, lda,
+                                 soon_rows - 1, sums);
                     if (rows == MR && columns == NR)
                         update(alpha, sums, scale, c, ldc);
                     else
