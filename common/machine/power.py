@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from common import stats
 from common.machine import sysfs
-from common.machine.settings import Change, by_helper, change, changed
+from common.machine.settings import by_helper, changed
 from common.machine.state import repeated
 from common.machine.sysfs import SYSFS
 from common.text import figures
@@ -94,9 +94,9 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
     if os.geteuid() and not by_helper(tree):
         closed = [sensor for sensor in sensors if sensor.locked()]
     sensors = [sensor for sensor in sensors if sensor not in closed]
-    changes = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
+    changes = [(sensor.enable, "1") for sensor in sensors if sensor.off()]
     settling = SETTLE * bool(changes)
-    changes += [Change(sensor.path, "444", "400") for sensor in sensors if sensor.locked()]
+    changes += [(sensor.path, "444") for sensor in sensors if sensor.locked()]
     with changed("energy", lambda: changes, tree) if changes else nullcontext():
         time.sleep(settling)
         idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)
