@@ -6,7 +6,6 @@ guard_with(), which chooses one of them.
 
 import ctypes
 import mmap
-import sys
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -86,14 +85,11 @@ class GuardedBuffer:
             flags |= cl.mem_flags.USE_HOST_PTR
             self._whole = cl.Buffer(queue.context, flags, hostbuf=room)
             self.device = self._whole.get_sub_region(before, size)
-        self._bands = [(at, n) for at, n in ((0, before), (before + size, after)) if n]
+        # What can be mapped: (buffer, offset, shape, type).
+        self._numbers = self.device, 0, self.shape, self.dtype
+        self._bands = [(self._whole, at, (n,), np.uint8)
+                       for at, n in ((0, before), (before + size, after)) if n]
         self.guard()
-
-    @contextmanager
-    def map(self, flags):
-        """Map the buffer for the host: gives an array in the buffer's own memory, then unmaps."""
-        with self._mapped(flags, (self.device, 0, self.shape, self.dtype)) as (array,):
-            yield array
 
     def write(self, values):
         """Fill the buffer from a host array, or with one value."""
@@ -101,12 +97,12 @@ class GuardedBuffer:
             whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
             cl.enqueue_copy(self._queue, self.device, whole)
             return
-        with self.map(cl.map_flags.WRITE) as array:
+        with self._mapped(self._numbers, cl.map_flags.WRITE) as array:
             array[...] = values
 
     def read(self):
         """Return a copy of the buffer as a host array."""
-        with self.map(cl.map_flags.READ) as array:
+        with self._mapped(self._numbers, cl.map_flags.READ) as array:
             return array.copy()
 
     def guard(self, values=None):
@@ -117,29 +113,27 @@ class GuardedBuffer:
         """
         values = guard_pattern(self.dtype) if values is None else values
         self._guard = np.ascontiguousarray(values).view(np.uint8)
-        with self._map_bands(cl.map_flags.WRITE) as bands:
-            for band in bands:
-                band[:] = np.resize(self._guard, band.size)
+        for band in self._bands:
+            with self._mapped(band, cl.map_flags.WRITE) as array:
+                array[:] = np.resize(self._guard, array.size)
 
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
-        with self._map_bands(cl.map_flags.READ) as bands:
-            return all((band == np.resize(self._guard, band.size)).all() for band in bands)
-
-    def _map_bands(self, flags):
-        return self._mapped(flags, *((self._whole, start, (size,), np.uint8)
-                                     for start, size in self._bands))
+        for band in self._bands:
+            with self._mapped(band, cl.map_flags.READ) as array:
+                if not np.array_equal(array, np.resize(self._guard, array.size)):
+                    return False
+        return True
 
     @contextmanager
-    def _mapped(self, flags, *parts):
-        """Map parts of buffers, (buffer, offset, shape, type): gives an array for each."""
-        arrays = [cl.enqueue_map_buffer(self._queue, buffer, flags, *part, is_blocking=True)[0]
-                  for buffer, *part in parts]
+    def _mapped(self, part, flags):
+        """Map a part for the host: gives an array, in the buffer's own memory where it can be."""
+        buffer, *about = part
+        array, _ = cl.enqueue_map_buffer(self._queue, buffer, flags, *about, is_blocking=True)
         try:
-            yield arrays
+            yield array
         finally:
-            for array in arrays:
-                array.base.release(self._queue)
+            array.base.release(self._queue)
 
 
 def _forgets_origins(device):
@@ -152,16 +146,13 @@ def between_guard_pages(size):
 
     The guard pages are REACH bytes in front of it and behind it. Raises Unsupported.
     """
-    if not sys.platform.startswith("linux"):
-        raise Unsupported("--guards pages: for Linux only; use --guards bands")
     room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, room + 2 * REACH)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None, use_errno=True)
     for at in (start, start + REACH + room):
         if libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(REACH), _NO_ACCESS):
-            raise Unsupported("--guards pages: this system cannot protect pages; "
-                              "use --guards bands")
+            raise Unsupported("--guards pages: this system cannot protect pages")
     return np.frombuffer(memory, np.uint8, room, REACH)
 
 
@@ -169,8 +160,10 @@ def between_guard_pages(size):
 def require_guard_pages(device):
     """Raise Unsupported where a kernel on `device` can touch guard pages and go on."""
     if not device.type & cl.device_type.CPU:
-        raise Unsupported("--guards pages: for CPU devices only; use --guards bands")
-    if _forgets_origins(device):
-        raise Unsupported("--guards pages: not with PoCL 1; use --guards bands")
-    if why := drivers.why_no_guard_pages(device):
+        why = "for CPU devices only"
+    elif _forgets_origins(device):
+        why = "not with PoCL 1"
+    else:
+        why = drivers.why_no_guard_pages(device)
+    if why:
         raise Unsupported(f"--guards pages: {why}; use --guards bands")

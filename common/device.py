@@ -28,19 +28,13 @@ _LOCAL_MEM_TYPES = {
 
 # What a kernel's author asks first of a new board.
 NOTABLE_EXTENSIONS = (
-    "cl_khr_fp16",
-    "cl_khr_fp64",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_subgroups",
-    "cl_arm_import_memory",
-    "cl_arm_core_id",
-    "cl_arm_integer_dot_product_int8",
+    "cl_khr_fp16", "cl_khr_fp64", "cl_khr_int64_base_atomics", "cl_khr_subgroups",
+    "cl_arm_import_memory", "cl_arm_core_id", "cl_arm_integer_dot_product_int8",
 )
-
 
 # Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
 _contexts = []
-passed_over = {}  # by choose(): why, by platform and device
+passed_over = []  # by choose(): platforms, and why
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,10 @@ def choose(platform=None, device=None, type_name=None):
     device, OpenCLFailure where the platform fails that was asked for, or none works.
     """
     if platform is None and device is None:
-        chosen = os.environ.get("PYOPENCL_CTX", "").split(":")
-        if len(chosen) > 2 or "," in chosen[-1]:
-            raise UsageError(f"PYOPENCL_CTX={':'.join(chosen)}: give platform, or platform:device")
-        platform, device = chosen[0] or None, (chosen[1:] or [""])[0] or None
+        wanted = os.environ.get("PYOPENCL_CTX", "")
+        platform, _, device = (part or None for part in wanted.partition(":"))
+        if device and {*device} & {*":,"}:
+            raise UsageError(f"PYOPENCL_CTX={wanted}: give platform, or platform:device")
 
     # Mesa's dummy device says what it was asked that it does not know.
     with program.quiet_driver() if program.builds_only() else nullcontext():
@@ -115,7 +109,14 @@ def choose(platform=None, device=None, type_name=None):
         found = [_pick(found, platform, "platform")]
     elif len(found) > 1 and _is_number(device):
         raise UsageError(f"-d {device} needs -p: see --list")
-    candidates = [d for p in found for d in _devices_or_none(p, type_name, len(found) == 1)]
+    candidates = []
+    for each in found:
+        try:
+            candidates += devices(each, type_name)
+        except OpenCLFailure as error:
+            if len(found) == 1:
+                raise
+            passed_over.append(str(error))
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
         why = "".join(f"; {text}" for text in skipped())
@@ -125,17 +126,6 @@ def choose(platform=None, device=None, type_name=None):
     candidates.sort(key=_rank)
     untried = platform is not None or program.builds_only()  # a trial runs a kernel
     return candidates[0] if untried else _first_that_works(candidates)
-
-
-def _devices_or_none(platform, type_name, only):
-    """Return the devices of a platform. One that fails is skipped if it is not the only one."""
-    try:
-        return devices(platform, type_name)
-    except OpenCLFailure as error:
-        if only:
-            raise
-        passed_over[platform.name.strip()] = str(error)
-        return []
 
 
 def _rank(device):
@@ -149,14 +139,14 @@ def _first_that_works(candidates):
         if problem is None:
             return candidate
         name = candidate.platform.name.strip()
-        passed_over[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
+        passed_over.append(f"{name}: its driver {problem}")
     raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; use -p to force one")
 
 
 def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
     unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
-    return [*unloadable, *dict.fromkeys(passed_over.values())]
+    return [*unloadable, *dict.fromkeys(passed_over)]
 
 
 def devices(platform, type_name=None):
@@ -288,21 +278,18 @@ def survey(tried=True):
     found = []
     left_out = drivers.unloadable(anew=True)
     for platform in platforms():
-        about = {"name": platform.name.strip(), "version": platform.version.strip()}
+        about = {"name": platform.name.strip(), "version": platform.version.strip(),
+                 "problem": None, "devices": []}
+        found.append(about)
         try:
-            here, problem = devices(platform), None
+            for item in devices(platform):
+                about["devices"].append({
+                    "name": item.name.strip(), "type": type_of(item),
+                    "driver": item.driver_version.strip(),
+                    "problem": drivers.problem(item, anew=True) if tried else None,
+                })
         except OpenCLFailure as error:
-            here, problem = [], str(error)
-        listed = [
-            {
-                "name": item.name.strip(),
-                "type": type_of(item),
-                "driver": item.driver_version.strip(),
-                "problem": drivers.problem(item, anew=True) if tried else None,
-            }
-            for item in here
-        ]
-        found.append({**about, "problem": problem, "devices": listed})
+            about["problem"] = str(error)
     for file, why in left_out.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})
     return found

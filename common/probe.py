@@ -21,7 +21,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common import buffers, drivers
 
 GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
@@ -79,8 +79,6 @@ def build(context, device):
 
 def touch_guard_page(queue):
     """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
-    from common import buffers  # not where the doctor sends this file
-
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
     context = queue.context
     room = buffers.between_guard_pages(1)
