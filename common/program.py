@@ -39,7 +39,6 @@ _asked = {"keep": None, "build_only": False}
 # By the program: the seconds that its build took, what Mesa said of its kernels, and the program
 # itself, for Intel's CPU driver forgets one that only its kernels hold.
 _made = {}
-MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
 def ask(keep, build_only):
@@ -71,12 +70,9 @@ def build(context, path, defines=None, options=(), before=()):
     is the compiler's log with the lines of source it names.
     """
     try:
-        texts = {each: files.read_bytes(each, _LARGEST).decode() for each in (*before, path)}
+        texts = {each: files.read_text(each, _LARGEST) for each in (*before, path)}
     except UsageError as error:
-        why = str(error).rpartition(": ")[2]
-        raise OpenCLFailure(f"cannot read the kernel {path.name}: {why}") from error
-    except UnicodeDecodeError as error:
-        raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
+        raise OpenCLFailure(f"the kernel {path.name}: {error}") from error
     # Behind others a file has its own line numbers, and its name, in the compiler's messages.
     named = (f'#line 1 "{each.name}"\n{text}' for each, text in texts.items())
     source = "".join(named if before else texts.values())
@@ -230,8 +226,7 @@ def quiet_driver():
                 os.dup2(copy, number)
                 os.close(copy)
             file.seek(0)
-            size = os.fstat(file.fileno()).st_size  # read() makes room for all that it may read
-            said.append(file.read(min(size, MOST_SAID)).decode(errors="replace"))
+            said.append(file.read().decode(errors="replace"))
 
 
 def with_source(log, texts):

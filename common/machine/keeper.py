@@ -28,8 +28,8 @@ _OLD_MALI = ("dvfs_min_lock", "dvfs_max_lock")
 _FILES = {
     "pin": {
         "devices/system/cpu/cpufreq/policy*": _CPU, "devices/system/cpu/cpu[0-9]*/cpufreq": _CPU,
-        "class/devfreq/*": _DEVFREQ, "class/misc/mali0/device/devfreq/*": _DEVFREQ,
-        "devices/*.mali": _OLD_MALI, "class/misc/mali0/device": _OLD_MALI,
+        "class/devfreq/*": _DEVFREQ, "devices/*.mali": _OLD_MALI,
+        "class/misc/mali0/device": _OLD_MALI,
     },
     "energy": {
         "bus/i2c/drivers/INA231/*-00*": ("enable",), "class/powercap/intel-rapl*": ("energy_uj",),

@@ -47,12 +47,16 @@ def settings(variables):
 
 
 def now(tree=SYSFS):
-    """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted."""
+    """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted.
+
+    Of joules only differences mean much.
+    """
+    read = [(s, s.read()) for s in sysfs.sensors(tree) if not s.off()]
     return {
         "clocks_hz": {f"{clock.kind} {clock.name}": clock.hz() for clock in sysfs.clocks(tree)},
         "temperatures_c": sysfs.temperatures(tree),
-        "power_w": sysfs.power(tree),
-        "energy_j": sysfs.energy(tree),
+        "power_w": {s.name: w for s, w in read if w is not None and not s.counts},
+        "energy_j": {s.name: j for s, j in read if j is not None and s.counts},
     }
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 SYSFS = Path("/sys")
 _CPUFREQ = "devices/system/cpu/cpufreq/policy*"
 _OLD_CPUFREQ = "devices/system/cpu/cpu[0-9]*/cpufreq"  # before Linux 4.3 there were no policies
-_DEVFREQ = ("class/devfreq/*", "class/misc/mali0/device/devfreq/*")
 _OLD_MALI = ("devices/*.mali", "class/misc/mali0/device")  # e.g. Exynos with Linux 3.10
 _GPU = re.compile(r"gpu|mali|kgsl", re.IGNORECASE)
 _HOTTEST = 200  # degrees Celsius: no sensor shows more, so more means thousandths
@@ -95,14 +94,13 @@ def _cpu(sysfs):
 
 
 def _devfreq(sysfs):
-    for pattern in _DEVFREQ:
-        for folder in _folders(sysfs, pattern):
-            yield Clock(
-                folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
-                folder / "cur_freq", folder / "min_freq", folder / "max_freq",
-                folder / "governor", folder / "available_governors",
-                folder / "available_frequencies", folder / "userspace" / "set_freq",
-            )
+    for folder in _folders(sysfs, "class/devfreq/*"):
+        yield Clock(
+            folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
+            folder / "cur_freq", folder / "min_freq", folder / "max_freq",
+            folder / "governor", folder / "available_governors",
+            folder / "available_frequencies", folder / "userspace" / "set_freq",
+        )
 
 
 def _old_mali(sysfs):
@@ -212,17 +210,3 @@ def sensors(sysfs=SYSFS):
         wraps = whole(path.with_name("max_energy_range_uj"))
         found.append(Sensor(name, path, 1e-6, counts=True, wraps=wraps))
     return [s for s in found if s.off() or s.locked() or s.read() is not None]
-
-
-def power(sysfs=SYSFS):
-    """Return the present power of each sensor that shows watts and is on, by its name."""
-    return _readings(s for s in sensors(sysfs) if not s.counts and not s.off())
-
-
-def energy(sysfs=SYSFS):
-    """Return what each energy counter shows in joules, by its name: only differences mean much."""
-    return _readings(s for s in sensors(sysfs) if s.counts)
-
-
-def _readings(found):
-    return {sensor.name: value for sensor in found if (value := sensor.read()) is not None}

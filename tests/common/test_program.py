@@ -134,12 +134,11 @@ def test_an_opencl_1_1_compiler_takes_it(queue, path):
 
 
 def test_a_missing_file(queue, tmp_path):
-    with pytest.raises(OpenCLFailure, match=r"cannot read the kernel gone\.cl: No such file"):
+    with pytest.raises(OpenCLFailure, match=r"the kernel gone\.cl: .*: No such file"):
         build(queue.context, tmp_path / "gone.cl")
 
 
-def test_what_a_driver_writes_needs_no_more_memory_than_it_takes(monkeypatch):
-    monkeypatch.setattr(program, "MOST_SAID", 2**60)  # a 32-bit board has no room for less
+def test_a_driver_that_says_nothing():
     with program.quiet_driver() as said:
         pass
     assert said == [""]
