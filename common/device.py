@@ -209,7 +209,7 @@ def rounds_to_nearest(device, dtype):
 
 def describe(device, limit):
     """Return what a record keeps of the device and the Limits that were kept to: plain data."""
-    return {
+    about = {
         "platform": device.platform.name.strip(),
         "platform_version": device.platform.version.strip(),
         "name": device.name.strip(),
@@ -225,18 +225,12 @@ def describe(device, limit):
         "extensions": sorted(limit.extensions),
         "skipped": skipped(),
         "limits": {name: value for name, value in vars(limit).items() if name != "extensions"},
-        **_compute_capability(device, limit),
     }
-
-
-def _compute_capability(device, limit):
-    """Return NVIDIA's number of a generation, where the driver tells, as a part of describe()."""
-    if "cl_nv_device_attribute_query" not in limit.extensions:
-        return {}
-    with suppress(Exception):  # some versions of pyopencl do not know it
-        numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
-        return {"compute_capability": ".".join(map(str, numbers))}
-    return {}
+    if "cl_nv_device_attribute_query" in limit.extensions:
+        with suppress(Exception):  # some versions of pyopencl do not know these
+            numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
+            about["compute_capability"] = ".".join(map(str, numbers))
+    return about
 
 
 def summary(about):

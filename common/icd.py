@@ -72,14 +72,10 @@ def libraries():
 def resolved(name):
     """Return where the dynamic linker finds a library, as far as its usual folders tell."""
     machine = sysconfig.get_config_var("MULTIARCH") or ""
-    usual = [
-        f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib") for sub in (machine, "")
-    ]
-    usual += ["/usr/lib64", "/lib64"]
-    for folder in [*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), *usual]:
-        if name and folder and "/" not in name and os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
-    return name
+    usual = [f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib")
+             for sub in (machine, "")]
+    folders = [os.environ.get("LD_LIBRARY_PATH", ""), *usual, "/usr/lib64", "/lib64"]
+    return shutil.which(name, os.F_OK, os.pathsep.join(folders)) or name
 
 
 def caches():

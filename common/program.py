@@ -32,9 +32,7 @@ _ASKED = {
     "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
     "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
 }
-# What a build may take with --build-only: a signal, its timer, and seconds, of the processors for a
-# compiler that never ends (the machine may be busy), of the clock for one that waits.
-LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
+LIMIT = 60  # seconds of the processors for a build with --build-only: some compilers never end
 _asked = {"keep": None, "build_only": False}
 # By the program: the seconds that its build took, what Mesa said of its kernels, and the program
 # itself, for Intel's CPU driver forgets one that only its kernels hold.
@@ -192,18 +190,15 @@ def _error_place(line):
 
 @contextmanager
 def _limited():
-    """Let the kernel end this process where a build takes too long: isolation goes on in another.
+    """Let SIGPROF end this process where a build takes too long: isolation goes on in another.
 
     A handler in Python would wait for the compiler.
     """
-    limits = LIMITS.values() if builds_only() else ()
-    for timer, seconds in limits:
-        signal.setitimer(timer, seconds)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
     try:
         yield
     finally:
-        for timer, _ in limits:
-            signal.setitimer(timer, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @contextmanager

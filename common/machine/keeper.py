@@ -120,8 +120,8 @@ def _lock(folder, patience):
             time.sleep(0.05)
 
 
-def main(word, root, checked, patience=PATIENCE):
-    """Do what the module says. `checked`: only settings below `root`, which stands for /sys."""
+def main(word, root, patience=PATIENCE):
+    """Do what the module says, with settings below `root`, which stands for /sys."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
@@ -138,7 +138,7 @@ def main(word, root, checked, patience=PATIENCE):
         print("the request cannot be read", file=sys.stderr)
         return 2
     back = []
-    if checked and (wrong := refused(word, steps, root)):
+    if wrong := refused(word, steps, root):
         problem = {"path": wrong[0], "value": wrong[1], "denied": False,
                    "error": "the helper does not set this"}
     else:
@@ -155,4 +155,4 @@ def main(word, root, checked, patience=PATIENCE):
 if __name__ == "__main__":
     if sys.argv[1:] not in (["pin"], ["energy"]):
         sys.exit("usage: pin | energy")
-    sys.exit(main(sys.argv[1], "/sys", checked=True))
+    sys.exit(main(sys.argv[1], "/sys"))

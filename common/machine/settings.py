@@ -17,8 +17,8 @@ from common.machine import keeper
 from common.machine.sysfs import SYSFS
 
 HELPER = "/opt/opencl-samples/keeper"
-_UNCHECKED = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
-    "sys.exit(runpy.run_path(file)['main'](word, root, False, float(seconds)))"
+_KEEP = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
+    "sys.exit(runpy.run_path(file)['main'](word, root, float(seconds)))"
 
 
 def by_helper(tree=SYSFS):
@@ -34,7 +34,7 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
     to write). It is called when no other program has such changes made, so it sees what there was.
     Raises UsageError where a setting cannot be changed: nothing is then left changed.
     """
-    command = [sys.executable, "-S", "-c", _UNCHECKED, keeper.__file__, word, tree, patience]
+    command = [sys.executable, "-S", "-c", _KEEP, keeper.__file__, word, tree, patience]
     if by_helper(tree):
         command = ["sudo", "-n", HELPER, word]
     guard = subprocess.Popen(

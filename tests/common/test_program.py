@@ -27,9 +27,7 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
 
 @pytest.fixture
 def build_only(monkeypatch):
-    """As with --build-only; of its time limits the one that no test has itself."""
-    limits = {signal.SIGPROF: (signal.ITIMER_PROF, 60)}
-    monkeypatch.setattr(program, "LIMITS", limits)
+    """As with --build-only."""
     monkeypatch.setattr(program.mesa, "listen", lambda: None)  # it changes the environment
     program.ask(None, True)
     yield

@@ -12,7 +12,7 @@ from common.machine import keeper, pin, settings, sysfs
 from tests.conftest import ROOT
 
 FILE = ROOT / "common" / "machine" / "keeper.py"
-CHECKED = "import runpy, sys; sys.exit(runpy.run_path(sys.argv[1])['main'](*sys.argv[2:], True))"
+MAIN = "import runpy, sys; sys.exit(runpy.run_path(sys.argv[1])['main'](*sys.argv[2:]))"
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def tree(tmp_path):
 
 def helper(tree, word, request):
     """Run the helper on a tree, as root runs it on /sys; return (status, answers, stderr)."""
-    done = subprocess.run([sys.executable, "-c", CHECKED, FILE, word, tree], input=request,
+    done = subprocess.run([sys.executable, "-c", MAIN, FILE, word, tree], input=request,
                           capture_output=True, text=True, timeout=20, check=False)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
@@ -108,7 +108,7 @@ def test_a_user_who_is_not_root_pins_by_the_helper(tree, tmp_path, monkeypatch):
     """sudo is a stand-in here, and the helper runs on the tree as root's does on /sys."""
     sudo = tmp_path / "sudo"
     sudo.write_text(f'#!/bin/sh\n[ "$1 $2" = "-n {settings.HELPER}" ] || exit 1\n'
-                    f'exec {sys.executable} -c "{CHECKED}" {FILE} "$3" {tree}\n')
+                    f'exec {sys.executable} -c "{MAIN}" {FILE} "$3" {tree}\n')
     sudo.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(settings, "by_helper", lambda _: True)
