@@ -24,6 +24,7 @@ import pyopencl as cl
 from common import icd
 from common.errors import OpenCLFailure, UsageError
 from common.files import json_object, replace
+from common.machine import state
 from common.machine.sysfs import text
 from common.text import signal_name
 
@@ -164,12 +165,9 @@ def _read(file):
 @lru_cache(maxsize=1)
 def _machine():
     """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
-    settings = {n: v for n, v in os.environ.items() if n.startswith(("POCL_", "RUSTICL_", "CL_"))}
-    for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
-        settings.pop(varying, None)
     about = [[file, *_stamp(icd.resolved(library))] for file, library in icd.libraries().items()]
     return {"libraries": about, "cpu": this_cpu(), "kernel": platform.release(),
-            "settings": settings}
+            "settings": state.settings(os.environ)}
 
 
 def _stamp(library):

@@ -20,7 +20,8 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
     there was, see common/machine/settings.py. Raises Unsupported where nothing can be pinned,
     UsageError where the frequency is not one of the clock's, or the rights are missing.
     """
-    clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
+    clocks = [clock for clock in sysfs.clocks(tree)
+              if any(map(sysfs.text, (clock.least, clock.governor)))]
     if not clocks:
         raise Unsupported("--pin: this machine has no clock that can be set")
     if hz is not None and kind not in {clock.kind for clock in clocks}:

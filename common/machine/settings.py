@@ -43,7 +43,11 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
     )
     back = []
     try:
-        _require_ready(guard.stdout.readline(), word)
+        said = guard.stdout.readline()
+        if said == "busy\n":
+            raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
+        if said != "ready\n":
+            raise SampleError(f"--{word}: the process that restores the settings does not start")
         guard.stdin.write(json.dumps([[str(path), text] for path, text in plan()]) + "\n")
         guard.stdin.flush()
         answer = json.loads(guard.stdout.readline() or "{}")
@@ -54,13 +58,6 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
         yield
     finally:
         _restore(guard, back)
-
-
-def _require_ready(answer, word):
-    if answer == "busy\n":
-        raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
-    if answer != "ready\n":
-        raise SampleError(f"--{word}: the process that restores the settings does not start")
 
 
 def require_done(problem, word):

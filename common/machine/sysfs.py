@@ -106,9 +106,8 @@ def _devfreq(sysfs):
 def _old_mali(sysfs):
     for pattern in _OLD_MALI:
         for folder in _folders(sysfs, pattern):
-            least, most = folder / "dvfs_min_lock", folder / "dvfs_max_lock"
-            locks = (least, most) if least.exists() and most.exists() else ()
             name = folder.name if folder.name != "device" else "mali0"
+            locks = folder / "dvfs_min_lock", folder / "dvfs_max_lock"
             yield Clock(name, "gpu", 1e6, folder / "clock", *locks)
 
 
