@@ -16,6 +16,7 @@ _CPUFREQ = "devices/system/cpu/cpufreq/policy*"
 _OLD_CPUFREQ = "devices/system/cpu/cpu[0-9]*/cpufreq"  # before Linux 4.3 there were no policies
 _OLD_MALI = ("devices/*.mali", "class/misc/mali0/device")  # e.g. Exynos with Linux 3.10
 _GPU = re.compile(r"gpu|mali|kgsl", re.IGNORECASE)
+_XU3 = {"40": "A15", "41": "memory", "44": "GPU", "45": "A7"}  # by the address of its INA231
 _HOTTEST = 200  # degrees Celsius: no sensor shows more, so more means thousandths
 
 
@@ -123,16 +124,28 @@ def governors(sysfs=SYSFS):
 
 def temperatures(sysfs=SYSFS):
     """Return the temperature of each sensor in degrees Celsius, by its name."""
-    zones = _folders(sysfs, "class/thermal/thermal_zone*")
-    chips = _folders(sysfs, "class/hwmon/hwmon*/temp*_input")
-    named = [(_name(zone.name, text(zone / "type")), zone / "temp") for zone in zones]
-    named += _apart([(_hwmon_name(path), path) for path in chips])
+    named = [*_named(sysfs, "class/thermal/thermal_zone*/temp", _folder_name),
+             *_named(sysfs, "class/hwmon/hwmon*/temp*_input", _hwmon_name)]
     celsius = {name: value for name, path in named if (value := whole(path)) is not None}
     return {name: v / 1e3 if abs(v) > _HOTTEST else v for name, v in celsius.items()}
 
 
-def _name(place, what):
-    return f"{place} {what}" if what else place
+def _named(sysfs, pattern, name_of):
+    """Return (name, path) of sensors' files, with names that all differ: boards have equal chips.
+
+    Those of an equal name get the address of their device, and the file where that is not enough.
+    """
+    named = [(name_of(path), path) for path in sorted(Path(sysfs).glob(pattern))]
+    for more in (_address, lambda path: f"{path.parent.name}/{path.name}"):
+        names = [name for name, _ in named]
+        named = [(f"{n} {more(p)}" if names.count(n) > 1 else n, p) for n, p in named]
+    return named
+
+
+def _folder_name(path):
+    """Return the name of a file's folder, and what is said there of it: thermal_zone0 gpu."""
+    what = text(path.with_name("type")) or text(path.with_name("name"))
+    return f"{path.parent.name} {what}" if what else path.parent.name
 
 
 def _hwmon_name(path):
@@ -142,15 +155,9 @@ def _hwmon_name(path):
     return f"{text(path.with_name('name')) or path.parent.name} {label}"
 
 
-def _apart(named):
-    """Return the (name, path) of sensors with names that all differ: boards have equal chips.
-
-    Those of an equal name get the address of their device, and the file where that is not enough.
-    """
-    for more in (_address, lambda path: f"{path.parent.name}/{path.name}"):
-        names = [name for name, _ in named]
-        named = [(f"{n} {more(p)}" if names.count(n) > 1 else n, p) for n, p in named]
-    return named
+def _ina231_name(path):
+    address = path.parent.name[-2:]
+    return f"INA231 {_XU3.get(address, address)}"
 
 
 def _address(path):
@@ -188,24 +195,15 @@ class Sensor:
         return self.enable is not None and whole(self.enable) == 0
 
 
-_XU3 = {"40": "A15", "41": "memory", "44": "GPU", "45": "A7"}  # by the address of its INA231
-
-
-def _ina231_name(path):
-    address = path.parent.name[-2:]
-    return f"INA231 {_XU3.get(address, address)}"
-
-
 def sensors(sysfs=SYSFS):
     """Return the power Sensors and energy counters that can be read: now, once on, or by root."""
-    found = []
-    named = [(_ina231_name(p), p) for p in _folders(sysfs, "bus/i2c/drivers/INA231/*-00*/sensor_W")]
-    for name, path in _apart(named):
-        found.append(Sensor(name, path, 1.0, enable=path.with_name("enable")))
-    named = [(_hwmon_name(p), p) for p in _folders(sysfs, "class/hwmon/hwmon*/power*_input")]
-    found += [Sensor(name, path, 1e-6) for name, path in _apart(named)]
-    for path in _folders(sysfs, "class/powercap/intel-rapl*/energy_uj"):
-        name = _name(path.parent.name, text(path.with_name("name")))
+    found = [
+        Sensor(name, path, 1.0, enable=path.with_name("enable"))
+        for name, path in _named(sysfs, "bus/i2c/drivers/INA231/*-00*/sensor_W", _ina231_name)
+    ]
+    for name, path in _named(sysfs, "class/hwmon/hwmon*/power*_input", _hwmon_name):
+        found.append(Sensor(name, path, 1e-6))
+    for name, path in _named(sysfs, "class/powercap/intel-rapl*/energy_uj", _folder_name):
         wraps = whole(path.with_name("max_energy_range_uj"))
         found.append(Sensor(name, path, 1e-6, counts=True, wraps=wraps))
     return [s for s in found if s.off() or s.locked() or s.read() is not None]
