@@ -123,14 +123,10 @@ def choose(platform=None, device=None, type_name=None):
         raise UsageError(f"no device of type {type_name or 'all'} on {names}{why}: see --list")
     if device is not None:
         return _pick(candidates, device, "device")
-    candidates.sort(key=_rank)
+    order = {"gpu": 0, "acc": 1}
+    candidates.sort(key=lambda candidate: order.get(type_of(candidate), 2))
     untried = platform is not None or program.builds_only()  # a trial runs a kernel
     return candidates[0] if untried else _first_that_works(candidates)
-
-
-def _rank(device):
-    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.ALL)
-    return next(rank for rank, kind in enumerate(kinds) if device.type & kind)
 
 
 def _first_that_works(candidates):
@@ -195,10 +191,7 @@ def open_queue(device):
 
 def type_of(device):
     """Return `gpu`, `cpu`, `acc` or `other`."""
-    for name in ("gpu", "cpu", "acc"):
-        if device.type & TYPES[name]:
-            return name
-    return "other"
+    return next((name for name in ("gpu", "cpu", "acc") if device.type & TYPES[name]), "other")
 
 
 def rounds_to_nearest(device, dtype):

@@ -32,6 +32,8 @@ _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reas
 _SECONDS = 20
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
+# How lines of /proc/cpuinfo begin that say what the CPU is.
+_OF_CPU = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
 TOUCHING = "touching a guard page"  # what the probe says before it does so
 
 
@@ -165,25 +167,12 @@ def _read(file):
 @lru_cache(maxsize=1)
 def _machine():
     """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
-    about = [[file, *_stamp(icd.resolved(library))] for file, library in icd.libraries().items()]
-    return {"libraries": about, "cpu": this_cpu(), "kernel": platform.release(),
-            "settings": state.settings(os.environ)}
-
-
-def _stamp(library):
-    """Return what tells a library from a later one of the same name."""
-    with contextlib.suppress(OSError):
-        about = os.stat(library)
-        return library, about.st_size, about.st_mtime_ns
-    return (library,)
-
-
-def this_cpu():
-    """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
-    lines = (text(Path("/proc/cpuinfo")) or f"model {platform.machine()}").splitlines()
-    names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
-    kept = sorted({line for line in lines if line.startswith(names)})
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+    libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
+    times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
+    cpu = {line for line in (text(Path("/proc/cpuinfo")) or "").splitlines()
+           if line.startswith(_OF_CPU)}
+    return {"libraries": libraries, "times": times, "cpu": sorted(cpu),
+            "kernel": platform.release(), "settings": state.settings(os.environ)}
 
 
 def _ask(job):

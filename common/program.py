@@ -84,7 +84,10 @@ def build(context, path, defines=None, options=(), before=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             started = time.perf_counter()
-            with quiet_driver() as said, _limited():
+            # SIGPROF ends this process, and isolation goes on in another: a handler in Python would
+            # wait for the compiler.
+            signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
+            with quiet_driver() as said:
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
                 if ptx.MARK in source:
@@ -94,6 +97,8 @@ def build(context, path, defines=None, options=(), before=()):
                 raise
             why = f" does not build: {first_error(str(error))}"
             raise _failure(path, why, with_source(str(error), texts)) from error
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
         raise _failure(path, f": {wrong}", None, (UNSUPPORTED, "unsupported"))
@@ -186,19 +191,6 @@ def first_error(log):
 
 def _error_place(line):
     return _PLACE.search(line) if "error" in line.lower() else None
-
-
-@contextmanager
-def _limited():
-    """Let SIGPROF end this process where a build takes too long: isolation goes on in another.
-
-    A handler in Python would wait for the compiler.
-    """
-    signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @contextmanager

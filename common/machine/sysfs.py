@@ -75,45 +75,39 @@ def whole(path):
 
 def clocks(sysfs=SYSFS):
     """Return the Clocks of CPU, GPU and buses, each once, whatever names lead to it."""
-    found = {}
-    for clock in (*_cpu(sysfs), *_devfreq(sysfs), *_old_mali(sysfs)):
+    sysfs, found = Path(sysfs), {}
+    cpus = sorted(sysfs.glob(_CPUFREQ)) or sorted(sysfs.glob(_OLD_CPUFREQ))
+    mali = (folder for pattern in _OLD_MALI for folder in sorted(sysfs.glob(pattern)))
+    for clock in (*map(_cpu, cpus), *map(_devfreq, sorted(sysfs.glob("class/devfreq/*"))),
+                  *map(_old_mali, mali)):
         if clock.hz() is not None:
             found.setdefault(clock.current.resolve(), clock)
     return list(found.values())
 
 
-def _cpu(sysfs):
-    for folder in _folders(sysfs, _CPUFREQ) or _folders(sysfs, _OLD_CPUFREQ):
-        name = folder.name if folder.name.startswith("policy") else folder.parent.name
-        yield Clock(
-            name, "cpu", 1e3, folder / "scaling_cur_freq",
-            folder / "scaling_min_freq", folder / "scaling_max_freq",
-            folder / "scaling_governor", folder / "scaling_available_governors",
-            folder / "scaling_available_frequencies", folder / "scaling_setspeed",
-            (folder / "cpuinfo_min_freq", folder / "cpuinfo_max_freq"),
-        )
+def _cpu(folder):
+    return Clock(
+        folder.name if folder.name.startswith("policy") else folder.parent.name, "cpu", 1e3,
+        folder / "scaling_cur_freq", folder / "scaling_min_freq", folder / "scaling_max_freq",
+        folder / "scaling_governor", folder / "scaling_available_governors",
+        folder / "scaling_available_frequencies", folder / "scaling_setspeed",
+        (folder / "cpuinfo_min_freq", folder / "cpuinfo_max_freq"),
+    )
 
 
-def _devfreq(sysfs):
-    for folder in _folders(sysfs, "class/devfreq/*"):
-        yield Clock(
-            folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
-            folder / "cur_freq", folder / "min_freq", folder / "max_freq",
-            folder / "governor", folder / "available_governors",
-            folder / "available_frequencies", folder / "userspace" / "set_freq",
-        )
+def _devfreq(folder):
+    return Clock(
+        folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
+        folder / "cur_freq", folder / "min_freq", folder / "max_freq",
+        folder / "governor", folder / "available_governors",
+        folder / "available_frequencies", folder / "userspace" / "set_freq",
+    )
 
 
-def _old_mali(sysfs):
-    for pattern in _OLD_MALI:
-        for folder in _folders(sysfs, pattern):
-            name = folder.name if folder.name != "device" else "mali0"
-            locks = folder / "dvfs_min_lock", folder / "dvfs_max_lock"
-            yield Clock(name, "gpu", 1e6, folder / "clock", *locks)
-
-
-def _folders(sysfs, pattern):
-    return sorted(Path(sysfs).glob(pattern))
+def _old_mali(folder):
+    name = folder.name if folder.name != "device" else "mali0"
+    return Clock(name, "gpu", 1e6, folder / "clock", folder / "dvfs_min_lock",
+                 folder / "dvfs_max_lock")
 
 
 def governors(sysfs=SYSFS):
