@@ -64,27 +64,22 @@ class GuardedBuffer:
         # A sub-buffer must start on this boundary, which OpenCL gives in bits.
         align = max(queue.device.mem_base_addr_align // 8, _VECTOR)
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        flags = cl.mem_flags.READ_WRITE
+        flags, before, after, room = cl.mem_flags.READ_WRITE, 0, 0, None
         # Oclgrind watches the ends of buffers itself: bands would hide them from it.
         self._watched = "oclgrind" in queue.device.platform.name.lower()
-        if self._watched:
-            self.device = self._whole = cl.Buffer(queue.context, flags, size=size)
-            before = after = 0
-        elif _chosen == "bands":
+        if not self._watched and _chosen == "bands":
             after = -(-_BAND // align) * align
             before = 0 if _forgets_origins(queue.device) else after
-            # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
+            # This lets a driver with unified memory map the buffer, not copy it.
             flags |= cl.mem_flags.ALLOC_HOST_PTR
-            self._whole = cl.Buffer(queue.context, flags, size=before + size + after)
-            self.device = self._whole.get_sub_region(before, size) if before else self._whole
-        else:
+        elif not self._watched:
             require_guard_pages(queue.device)
             room = between_guard_pages(size)
             before = 0 if _chosen == "pages-before" else (room.size - size) // align * align
             after = room.size - size - before  # less than `align`, with "pages"
             flags |= cl.mem_flags.USE_HOST_PTR
-            self._whole = cl.Buffer(queue.context, flags, hostbuf=room)
-            self.device = self._whole.get_sub_region(before, size)
+        self._whole = cl.Buffer(queue.context, flags, before + size + after, room)
+        self.device = self._whole.get_sub_region(before, size) if before else self._whole
         # What can be mapped: (buffer, offset, shape, type).
         self._numbers = self.device, 0, self.shape, self.dtype
         self._bands = [(self._whole, at, (n,), np.uint8)

@@ -22,6 +22,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import buffers, drivers
+from common.text import one_line
 
 GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
@@ -112,5 +113,4 @@ if __name__ == "__main__":
     try:
         print(f"@{main(job)}", flush=True)
     except Exception as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        print(f"@fails: {text[:300]}", flush=True)
+        print(f"@fails: {one_line(error) or type(error).__name__}", flush=True)
