@@ -26,11 +26,13 @@ _ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
 _PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
+_INFO = cl.kernel_work_group_info
+# What OpenCL says of a kernel: the question, and the answer in words.
 _ASKED = {
-    "private": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
-    "local": cl.kernel_work_group_info.LOCAL_MEM_SIZE,
-    "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
-    "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+    "private": (_INFO.PRIVATE_MEM_SIZE, "{} of private memory"),
+    "local": (_INFO.LOCAL_MEM_SIZE, "{} of local memory"),
+    "limit": (_INFO.WORK_GROUP_SIZE, "work-groups up to {}"),
+    "multiple": (_INFO.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, "multiple {}"),
 }
 LIMIT = 60  # seconds of the processors for a build with --build-only: some compilers never end
 _asked = {"keep": None, "build_only": False}
@@ -149,7 +151,7 @@ def _keep(program, made, folder, path, defines, options):
 def _numbers(kernel, device):
     """Return what OpenCL says of a kernel; None where the driver does not."""
     numbers = {}
-    for name, info in _ASKED.items():
+    for name, (info, _) in _ASKED.items():
         try:
             numbers[name] = kernel.get_work_group_info(info, device)
         except cl.Error:  # private memory is new in OpenCL 1.1, and some drivers lack it
@@ -162,12 +164,8 @@ def report(name, kernel):
     (device,) = kernel.context.devices
     numbers, (seconds, made, _) = _numbers(kernel, device), _made[kernel.program.int_ptr]
     figures, _ = made.get(kernel.function_name, ({}, None))
-    said = {
-        "private": "{} of private memory", "local": "{} of local memory",
-        "limit": "work-groups up to {}", "multiple": "multiple {}",
-    }
-    texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
-             for key, text in said.items() if numbers[key] is not None]
+    texts = [words.format(size_text(number) if "memory" in words else number)
+             for (_, words), number in zip(_ASKED.values(), numbers.values()) if number is not None]
     print(f"{name}: built in {seconds:.3g} s: {', '.join(texts + mesa.texts(figures))}", flush=True)
     metrics = {"kernel": numbers, **({"compiler": figures} if figures else {})}
     return {"timing": {"build_s": seconds}, "metrics": metrics}

@@ -37,6 +37,7 @@ _FILES = {
 }
 _LOCKS = {"pin": ".", "energy": "class"}  # folders
 _COUNTER = "energy_uj"  # its permissions change: 444 lets all users read it
+_VALUES = {_COUNTER: "444", "enable": "1"}
 _GOVERNORS = {"scaling_governor": "scaling_available_governors", "governor": "available_governors"}
 
 
@@ -54,9 +55,7 @@ def _may_hold(path, text):
     folder, name = os.path.split(path)
     if name in _GOVERNORS:
         return text in _held(os.path.join(folder, _GOVERNORS[name])).split()
-    if name in (_COUNTER, "enable"):
-        return text == ("444" if name == _COUNTER else "1")
-    return bool(re.fullmatch("[0-9]{1,12}", text))
+    return bool(re.fullmatch(_VALUES.get(name, "[0-9]{1,12}"), text))
 
 
 def _held(path):
