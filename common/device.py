@@ -99,7 +99,7 @@ def choose(platform=None, device=None, type_name=None):
     if platform is None and device is None:
         wanted = os.environ.get("PYOPENCL_CTX", "")
         platform, _, device = (part or None for part in wanted.partition(":"))
-        if device and {*device} & {*":,"}:
+        if device and (":" in device or "," in device):
             raise UsageError(f"PYOPENCL_CTX={wanted}: give platform, or platform:device")
 
     # Mesa's dummy device says what it was asked that it does not know.
