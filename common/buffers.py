@@ -6,7 +6,6 @@ guard_with(), which chooses one of them.
 
 import ctypes
 import mmap
-import sys
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -67,33 +66,30 @@ class GuardedBuffer:
         # A sub-buffer must start on this boundary, which OpenCL gives in bits.
         align = max(queue.device.mem_base_addr_align // 8, _VECTOR)
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        flags = cl.mem_flags.READ_WRITE
+        flags, before, after, room = cl.mem_flags.READ_WRITE, 0, 0, None
         # Oclgrind watches the ends of buffers itself: bands would hide them from it.
         self._watched = "oclgrind" in queue.device.platform.name.lower()
-        if self._watched:
-            self.device = self._whole = cl.Buffer(queue.context, flags, size=size)
-            before = after = 0
-        elif _chosen == "bands":
+        if not self._watched and _chosen == "bands":
             after = -(-_BAND // align) * align
             before = 0 if _forgets_origins(queue.device) else after
-            self._whole = _shared_buffer(queue, before + size + after)
-            self.device = self._whole.get_sub_region(before, size) if before else self._whole
-        else:
+            if size >= _LARGE and queue.device.type & cl.device_type.CPU:
+                room = in_huge_pages(before + size + after)
+                flags |= cl.mem_flags.USE_HOST_PTR
+            else:  # this lets a driver with unified memory map the buffer, not copy it
+                flags |= cl.mem_flags.ALLOC_HOST_PTR
+        elif not self._watched:
             require_guard_pages(queue.device)
             room = between_guard_pages(size)
             before = 0 if _chosen == "pages-before" else (room.size - size) // align * align
             after = room.size - size - before  # less than `align`, with "pages"
             flags |= cl.mem_flags.USE_HOST_PTR
-            self._whole = cl.Buffer(queue.context, flags, hostbuf=room)
-            self.device = self._whole.get_sub_region(before, size)
-        self._bands = [(at, n) for at, n in ((0, before), (before + size, after)) if n]
+        self._whole = cl.Buffer(queue.context, flags, before + size + after, room)
+        self.device = self._whole.get_sub_region(before, size) if before else self._whole
+        # What can be mapped: (buffer, offset, shape, type).
+        self._numbers = self.device, 0, self.shape, self.dtype
+        self._bands = [(self._whole, at, (n,), np.uint8)
+                       for at, n in ((0, before), (before + size, after)) if n]
         self.guard()
-
-    @contextmanager
-    def map(self, flags):
-        """Map the buffer for the host: gives an array in the buffer's own memory, then unmaps."""
-        with self._mapped(flags, (self.device, 0, self.shape, self.dtype)) as (array,):
-            yield array
 
     def write(self, values):
         """Fill the buffer from a host array, or with one value."""
@@ -101,12 +97,12 @@ class GuardedBuffer:
             whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
             cl.enqueue_copy(self._queue, self.device, whole)
             return
-        with self.map(cl.map_flags.WRITE) as array:
+        with self._mapped(self._numbers, cl.map_flags.WRITE) as array:
             array[...] = values
 
     def read(self):
         """Return a copy of the buffer as a host array."""
-        with self.map(cl.map_flags.READ) as array:
+        with self._mapped(self._numbers, cl.map_flags.READ) as array:
             return array.copy()
 
     def guard(self, values=None):
@@ -117,43 +113,38 @@ class GuardedBuffer:
         """
         values = guard_pattern(self.dtype) if values is None else values
         self._guard = np.ascontiguousarray(values).view(np.uint8)
-        with self._map_bands(cl.map_flags.WRITE) as bands:
-            for band in bands:
-                band[:] = np.resize(self._guard, band.size)
+        for band in self._bands:
+            with self._mapped(band, cl.map_flags.WRITE) as array:
+                array[:] = np.resize(self._guard, array.size)
 
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
-        with self._map_bands(cl.map_flags.READ) as bands:
-            return all((band == np.resize(self._guard, band.size)).all() for band in bands)
-
-    def _map_bands(self, flags):
-        return self._mapped(flags, *((self._whole, start, (size,), np.uint8)
-                                     for start, size in self._bands))
+        for band in self._bands:
+            with self._mapped(band, cl.map_flags.READ) as array:
+                if not np.array_equal(array, np.resize(self._guard, array.size)):
+                    return False
+        return True
 
     @contextmanager
-    def _mapped(self, flags, *parts):
-        """Map parts of buffers, (buffer, offset, shape, type): gives an array for each."""
-        arrays = [cl.enqueue_map_buffer(self._queue, buffer, flags, *part, is_blocking=True)[0]
-                  for buffer, *part in parts]
+    def _mapped(self, part, flags):
+        """Map a part for the host: gives an array, in the buffer's own memory where it can be."""
+        buffer, *about = part
+        array, _ = cl.enqueue_map_buffer(self._queue, buffer, flags, *about, is_blocking=True)
         try:
-            yield arrays
+            yield array
         finally:
-            for array in arrays:
-                array.base.release(self._queue)
+            array.base.release(self._queue)
 
 
-def _shared_buffer(queue, size):
-    """Return a buffer of `size` bytes that the host maps without a copy, if the driver can do that."""
-    flags = cl.mem_flags.READ_WRITE
-    if size < _LARGE or not queue.device.type & cl.device_type.CPU:
-        # ALLOC_HOST_PTR lets a driver with unified memory map the buffer, not copy it.
-        return cl.Buffer(queue.context, flags | cl.mem_flags.ALLOC_HOST_PTR, size=size)
-    # numpy asks Linux for huge pages for its arrays, and the drivers for CPUs do not: they would
-    # have a TLB miss where a BLAS has none.
+def in_huge_pages(size):
+    """Return `size` bytes as an array, in huge pages if Linux has some left.
+
+    numpy asks for them, and the drivers for CPUs do not: they would wait for translations of
+    addresses where a BLAS does not.
+    """
     room = np.empty(size + _HUGE, np.uint8)
     start = -room.ctypes.data % _HUGE
-    flags |= cl.mem_flags.USE_HOST_PTR
-    return cl.Buffer(queue.context, flags, hostbuf=room[start:start + size])
+    return room[start:start + size]
 
 
 def _forgets_origins(device):
@@ -166,16 +157,13 @@ def between_guard_pages(size):
 
     The guard pages are REACH bytes in front of it and behind it. Raises Unsupported.
     """
-    if not sys.platform.startswith("linux"):
-        raise Unsupported("--guards pages: for Linux only; use --guards bands")
     room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, room + 2 * REACH)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None, use_errno=True)
     for at in (start, start + REACH + room):
         if libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(REACH), _NO_ACCESS):
-            raise Unsupported("--guards pages: this system cannot protect pages; "
-                              "use --guards bands")
+            raise Unsupported("--guards pages: this system cannot protect pages")
     return np.frombuffer(memory, np.uint8, room, REACH)
 
 
@@ -183,8 +171,10 @@ def between_guard_pages(size):
 def require_guard_pages(device):
     """Raise Unsupported where a kernel on `device` can touch guard pages and go on."""
     if not device.type & cl.device_type.CPU:
-        raise Unsupported("--guards pages: for CPU devices only; use --guards bands")
-    if _forgets_origins(device):
-        raise Unsupported("--guards pages: not with PoCL 1; use --guards bands")
-    if why := drivers.why_no_guard_pages(device):
+        why = "for CPU devices only"
+    elif _forgets_origins(device):
+        why = "not with PoCL 1"
+    else:
+        why = drivers.why_no_guard_pages(device)
+    if why:
         raise Unsupported(f"--guards pages: {why}; use --guards bands")

@@ -168,8 +168,8 @@ def _isolate(args):
         # A compiler that crashes does not support the kernel; one that refuses it says why.
         if args.build_only and variant:
             status, word = (UNSUPPORTED, "unsupported") if number else (WRONG_RESULT, "failed")
-            if number in program.LIMITS:
-                reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"
+            if number == signal.SIGPROF:
+                reason = f"the compiler takes longer than {program.LIMIT} s: killed"
         at_work = variant and not reason.endswith("while building")
         if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
             # The driver works on this device. So it is the kernel that left its buffers.

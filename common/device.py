@@ -28,19 +28,13 @@ _LOCAL_MEM_TYPES = {
 
 # What a kernel's author asks first of a new board.
 NOTABLE_EXTENSIONS = (
-    "cl_khr_fp16",
-    "cl_khr_fp64",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_subgroups",
-    "cl_arm_import_memory",
-    "cl_arm_core_id",
-    "cl_arm_integer_dot_product_int8",
+    "cl_khr_fp16", "cl_khr_fp64", "cl_khr_int64_base_atomics", "cl_khr_subgroups",
+    "cl_arm_import_memory", "cl_arm_core_id", "cl_arm_integer_dot_product_int8",
 )
-
 
 # Intel's runtime calls a context invalid once its creator lets go of it, although a queue holds it.
 _contexts = []
-passed_over = {}  # by choose(): why, by platform and device
+passed_over = []  # by choose(): platforms, and why
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,10 @@ def choose(platform=None, device=None, type_name=None):
     device, OpenCLFailure where the platform fails that was asked for, or none works.
     """
     if platform is None and device is None:
-        chosen = os.environ.get("PYOPENCL_CTX", "").split(":")
-        if len(chosen) > 2 or "," in chosen[-1]:
-            raise UsageError(f"PYOPENCL_CTX={':'.join(chosen)}: give platform, or platform:device")
-        platform, device = chosen[0] or None, (chosen[1:] or [""])[0] or None
+        wanted = os.environ.get("PYOPENCL_CTX", "")
+        platform, _, device = (part or None for part in wanted.partition(":"))
+        if device and (":" in device or "," in device):
+            raise UsageError(f"PYOPENCL_CTX={wanted}: give platform, or platform:device")
 
     # Mesa's dummy device says what it was asked that it does not know.
     with program.quiet_driver() if program.builds_only() else nullcontext():
@@ -115,32 +109,24 @@ def choose(platform=None, device=None, type_name=None):
         found = [_pick(found, platform, "platform")]
     elif len(found) > 1 and _is_number(device):
         raise UsageError(f"-d {device} needs -p: see --list")
-    candidates = [d for p in found for d in _devices_or_none(p, type_name, len(found) == 1)]
+    candidates = []
+    for each in found:
+        try:
+            candidates += devices(each, type_name)
+        except OpenCLFailure as error:
+            if len(found) == 1:
+                raise
+            passed_over.append(str(error))
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
         why = "".join(f"; {text}" for text in skipped())
         raise UsageError(f"no device of type {type_name or 'all'} on {names}{why}: see --list")
     if device is not None:
         return _pick(candidates, device, "device")
-    candidates.sort(key=_rank)
+    order = {"gpu": 0, "acc": 1}
+    candidates.sort(key=lambda candidate: order.get(type_of(candidate), 2))
     untried = platform is not None or program.builds_only()  # a trial runs a kernel
     return candidates[0] if untried else _first_that_works(candidates)
-
-
-def _devices_or_none(platform, type_name, only):
-    """Return the devices of a platform. One that fails is skipped if it is not the only one."""
-    try:
-        return devices(platform, type_name)
-    except OpenCLFailure as error:
-        if only:
-            raise
-        passed_over[platform.name.strip()] = str(error)
-        return []
-
-
-def _rank(device):
-    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.ALL)
-    return next(rank for rank, kind in enumerate(kinds) if device.type & kind)
 
 
 def _first_that_works(candidates):
@@ -149,14 +135,14 @@ def _first_that_works(candidates):
         if problem is None:
             return candidate
         name = candidate.platform.name.strip()
-        passed_over[f"{name} {candidate.name.strip()}"] = f"{name}: its driver {problem}"
+        passed_over.append(f"{name}: its driver {problem}")
     raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; use -p to force one")
 
 
 def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
     unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
-    return [*unloadable, *dict.fromkeys(passed_over.values())]
+    return [*unloadable, *dict.fromkeys(passed_over)]
 
 
 def devices(platform, type_name=None):
@@ -205,10 +191,7 @@ def open_queue(device):
 
 def type_of(device):
     """Return `gpu`, `cpu`, `acc` or `other`."""
-    for name in ("gpu", "cpu", "acc"):
-        if device.type & TYPES[name]:
-            return name
-    return "other"
+    return next((name for name in ("gpu", "cpu", "acc") if device.type & TYPES[name]), "other")
 
 
 def rounds_to_nearest(device, dtype):
@@ -219,7 +202,7 @@ def rounds_to_nearest(device, dtype):
 
 def describe(device, limit):
     """Return what a record keeps of the device and the Limits that were kept to: plain data."""
-    return {
+    about = {
         "platform": device.platform.name.strip(),
         "platform_version": device.platform.version.strip(),
         "name": device.name.strip(),
@@ -235,18 +218,12 @@ def describe(device, limit):
         "extensions": sorted(limit.extensions),
         "skipped": skipped(),
         "limits": {name: value for name, value in vars(limit).items() if name != "extensions"},
-        **_compute_capability(device, limit),
     }
-
-
-def _compute_capability(device, limit):
-    """Return NVIDIA's number of a generation, where the driver tells, as a part of describe()."""
-    if "cl_nv_device_attribute_query" not in limit.extensions:
-        return {}
-    with suppress(Exception):  # some versions of pyopencl do not know it
-        numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
-        return {"compute_capability": ".".join(map(str, numbers))}
-    return {}
+    if "cl_nv_device_attribute_query" in limit.extensions:
+        with suppress(Exception):  # some versions of pyopencl do not know these
+            numbers = device.compute_capability_major_nv, device.compute_capability_minor_nv
+            about["compute_capability"] = ".".join(map(str, numbers))
+    return about
 
 
 def summary(about):
@@ -288,21 +265,18 @@ def survey(tried=True):
     found = []
     left_out = drivers.unloadable(anew=True)
     for platform in platforms():
-        about = {"name": platform.name.strip(), "version": platform.version.strip()}
+        about = {"name": platform.name.strip(), "version": platform.version.strip(),
+                 "problem": None, "devices": []}
+        found.append(about)
         try:
-            here, problem = devices(platform), None
+            for item in devices(platform):
+                about["devices"].append({
+                    "name": item.name.strip(), "type": type_of(item),
+                    "driver": item.driver_version.strip(),
+                    "problem": drivers.problem(item, anew=True) if tried else None,
+                })
         except OpenCLFailure as error:
-            here, problem = [], str(error)
-        listed = [
-            {
-                "name": item.name.strip(),
-                "type": type_of(item),
-                "driver": item.driver_version.strip(),
-                "problem": drivers.problem(item, anew=True) if tried else None,
-            }
-            for item in here
-        ]
-        found.append({**about, "problem": problem, "devices": listed})
+            about["problem"] = str(error)
     for file, why in left_out.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})
     return found

@@ -22,8 +22,9 @@ from pathlib import Path
 import pyopencl as cl
 
 from common import icd
-from common.errors import OpenCLFailure
-from common.files import replace
+from common.errors import OpenCLFailure, UsageError
+from common.files import json_object, replace
+from common.machine import state
 from common.machine.sysfs import text
 from common.text import signal_name
 
@@ -31,6 +32,8 @@ _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reas
 _SECONDS = 20
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
+# How lines of /proc/cpuinfo begin that say what the CPU is.
+_OF_CPU = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
 TOUCHING = "touching a guard page"  # what the probe says before it does so
 
 
@@ -68,12 +71,10 @@ def unloadable(anew=False):
     `anew` asks again where it was asked before.
     """
     files = icd.libraries()
-    if not _verdict({"load": "all"}, {}, anew):
+    if not _verdict({"without": []}, anew):
         return {}
-    verdicts = {}
-    for file in files:
-        others = [other for other in files if other != file]
-        verdicts[file] = _verdict({"load": file}, {"without": others}, anew)
+    verdicts = {file: _verdict({"without": [other for other in files if other != file]}, anew)
+                for file in files}
     return {file: reason for file, reason in verdicts.items() if reason}
 
 
@@ -91,8 +92,10 @@ def every_device(platforms):
             number += 1
 
 
-def _named(device):
-    return next(name for name, each in every_device(cl.get_platforms()) if each == device)
+def _job(device):
+    """Return the job of common/probe.py on a device."""
+    names = (name for name, each in every_device(cl.get_platforms()) if each == device)
+    return {"device": next(names), "without": [*unloadable()]}
 
 
 def problem(device, anew=False):
@@ -101,8 +104,7 @@ def problem(device, anew=False):
     The first time this takes as long as a small program does there, later no time. `anew` asks
     again.
     """
-    who = _named(device)
-    return _verdict({"device": who}, {"device": who, "without": [*unloadable()]}, anew) or None
+    return _verdict(_job(device), anew) or None
 
 
 def why_no_guard_pages(device):
@@ -110,22 +112,22 @@ def why_no_guard_pages(device):
 
     They work where a small kernel that reads one ends its process: see common/buffers.py.
     """
-    said = ask({"device": _named(device), "without": [*unloadable()], "guards": "pages"})
+    said = _verdict({**_job(device), "guards": "pages"})
     if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
         return None
     return said or "a kernel on this device can access guard pages"
 
 
-def _verdict(what, job, anew=False):
+def _verdict(job, anew=False):
     """Return what common/probe.py says to a job, from the cache if it was asked before."""
-    key = {"what": what, "machine": _machine()}
+    key = {"job": {**job, "seconds": _limit()}, "machine": _machine()}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     file = icd.caches() / "opencl-samples" / "drivers" / f"{name}.json"
     known = None if anew else _read(file)
     if known is None:
-        known = ask({"without": [], **job})
+        known = _ask(key["job"])
         with contextlib.suppress(OSError):  # then the next start costs a probe again, no more
-            replace(file, json.dumps({**key, "problem": known, "seconds": _limit()}, indent=1))
+            replace(file, json.dumps({**key, "problem": known}, indent=1))
     return known
 
 
@@ -134,10 +136,8 @@ def ensure_cache():
 
     Without one PoCL shows no device, and pyopencl fails. All runs of a user share that folder.
     """
-    if _is_writable(icd.caches()):
-        return
     folder = Path(tempfile.gettempdir(), f"opencl-samples-{os.getuid()}")
-    if _is_writable(folder):
+    if not _is_writable(icd.caches()) and _is_writable(folder):
         about = folder.lstat()  # anybody may have put something there
         if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid():
             os.environ["XDG_CACHE_HOME"] = str(folder)
@@ -155,78 +155,62 @@ def _is_writable(folder):
 def _read(file):
     """Return the verdict that a file holds, or None: there is none, or it is too old."""
     try:
-        verdict = json.loads(file.read_text(encoding="utf-8"))
-        problem, age = verdict["problem"], time.time() - file.stat().st_mtime
-        impatient = problem.startswith("hangs") and verdict["seconds"] < _limit()
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        verdict = json_object(file)["problem"]
+        age = time.time() - file.stat().st_mtime
+    except (UsageError, KeyError, OSError):
         return None
     # The clock of a board may go backwards.
-    return None if problem and (impatient or not 0 <= age <= _BAD_FOR) else problem
+    holds = verdict == "" or 0 <= age <= _BAD_FOR
+    return verdict if isinstance(verdict, str) and holds else None
 
 
 @lru_cache(maxsize=1)
 def _machine():
     """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
-    settings = {n: v for n, v in os.environ.items() if n.startswith(("POCL_", "RUSTICL_", "CL_"))}
-    for varying in ("POCL_CACHE_DIR", "POCL_AFFINITY"):
-        settings.pop(varying, None)
-    about = [[file, *_stamp(library)] for file, library in icd.libraries().items()]
-    return {"libraries": about, "cpu": this_cpu(), "kernel": platform.release(),
-            "settings": settings}
+    libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
+    times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
+    cpu = {line for line in (text(Path("/proc/cpuinfo")) or "").splitlines()
+           if line.startswith(_OF_CPU)}
+    return {"libraries": libraries, "times": times, "cpu": sorted(cpu),
+            "kernel": platform.release(), "settings": state.settings(os.environ)}
 
 
-def _stamp(library):
-    """Return what tells a library from a later one of the same name."""
-    with contextlib.suppress(OSError):
-        about = os.stat(library)
-        return library, about.st_size, about.st_mtime_ns
-    return (library,)
-
-
-def this_cpu():
-    """Return the digest of the lines of /proc/cpuinfo that say what the CPU is."""
-    lines = (text(Path("/proc/cpuinfo")) or f"model {platform.machine()}").splitlines()
-    names = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
-    kept = sorted({line for line in lines if line.startswith(names)})
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
-
-
-def ask(job):
+def _ask(job):
     """Run common/probe.py; return what is wrong, or an empty text. Raises OpenCLFailure."""
     try:
         # What a killed process leaves in the folder for temporary files goes with it.
         with tempfile.TemporaryDirectory(prefix="opencl-probe-") as folder:
-            return _answer(job, folder)
+            process = subprocess.Popen(
+                [sys.executable, str(_PROBE), json.dumps(job)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                text=True, errors="replace", start_new_session=True,
+                env={**os.environ, "TMPDIR": folder},
+            )
+            said, late = _said(process, job["seconds"])
     except OSError as error:
         raise OpenCLFailure(f"cannot test the drivers: {error}") from error
+    lines = [line for line in said.splitlines() if line.strip()]
+    doing = next((line for line in reversed(lines) if not line.startswith("@")), "starting")
+    if late:
+        return f"hangs: no answer in {job['seconds']:g} s while {doing}"
+    if answers := [line[1:] for line in lines if line.startswith("@")]:
+        return answers[-1]  # what crashes after that, at the end of the process, did its work
+    if process.returncode < 0:
+        return f"crashes while {doing} ({signal_name(-process.returncode)})"
+    return f"ends the process with status {process.returncode} while {doing}"
 
 
-def _answer(job, folder):
-    seconds = _limit()
-    process = subprocess.Popen(
-        [sys.executable, str(_PROBE), json.dumps({**job, "seconds": seconds})],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, errors="replace", start_new_session=True,
-        env={**os.environ, "TMPDIR": folder},
-    )
+def _said(process, seconds):
+    """Return what a process printed, and whether it was killed after so many seconds."""
     try:
-        said, late = process.communicate(timeout=seconds)[0], False
+        return process.communicate(timeout=seconds)[0], False
     except subprocess.TimeoutExpired as error:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         # A driver that hangs in the kernel cannot be killed.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1)
-        said, late = (error.stdout or b"").decode(errors="replace"), True
-    lines = [line for line in said.splitlines() if line.strip()]
-    doing = next((line for line in reversed(lines) if not line.startswith("@")), "starting")
-    if late:
-        return f"hangs: no answer in {seconds:g} s while {doing}"
-    if answers := [line[1:] for line in lines if line.startswith("@")]:
-        return answers[-1]  # what crashes after that, at the end of the process, did its work
-    if process.returncode < 0:
-        return f"crashes while {doing} ({signal_name(-process.returncode)})"
-    return f"ends the process with status {process.returncode} while {doing}"
+        return (error.stdout or b"").decode(errors="replace"), True
 
 
 def _limit():

@@ -20,9 +20,10 @@ from common.files import replace
 from common.machine.sysfs import text
 
 PLATFORM = "Intel(R) OpenCL"  # as that runtime calls itself
-_SYSTEM = Path("/etc/OpenCL/vendors")
 OCLGRIND = "OPENCL_SAMPLES_OCLGRIND"
-_RUNTIME = ("lib/oclgrind", "lib64/oclgrind", "lib")  # where its is, from its bin folder up
+PREFIX = sys.prefix  # of the environment that may have Intel's runtime
+SYSTEM = Path("/etc/OpenCL/vendors")
+_RUNTIME = ("lib/oclgrind", "lib64/oclgrind", "lib")  # Oclgrind's, from its bin folder up
 _CHOICES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")  # where these are set, the user has chosen
 
 
@@ -31,67 +32,50 @@ def heed_oclgrind():
 
     The variable travels to boards, which have Oclgrind at a path of their own.
     """
-    if OCLGRIND in os.environ:
-        os.environ[_CHOICES[0]] = str(_oclgrind())
-
-
-def _oclgrind():
+    if OCLGRIND not in os.environ:
+        return
     program = shutil.which("oclgrind")
     for folder in _RUNTIME if program else ():
         library = Path(program).resolve().parents[1] / folder / "liboclgrind-rt-icd.so"
         if library.exists():
-            return library
+            os.environ[_CHOICES[0]] = str(library)
+            return
     raise Unsupported("Oclgrind is not installed: apt install oclgrind")
 
 
-def intel_library(prefix=sys.prefix):
-    """Return the path of Intel's CPU runtime in the environment at `prefix`, or None."""
+def intel_library():
+    """Return the path of Intel's CPU runtime in this environment, or None."""
     # Where packages were unpacked into a folder of PYTHONPATH, lib/ is beside them.
-    for folder in (prefix, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))):
+    for folder in (PREFIX, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))):
         path = Path(folder, "lib", "libintelocl.so")
         if path.exists():
             return path
     return None
 
 
-def files(system=_SYSTEM):
-    """Return the paths of the ICD files that the loader reads, except Intel's from pip.
+def libraries():
+    """Return {path of an ICD file: the library that it names}, of all that are to be loaded.
 
-    Where the user's choice is a library itself, that is the only path.
+    Intel's runtime from pip has no ICD file: its own path stands for one. So does a library that is
+    itself the user's choice.
     """
-    chosen = _chosen()
-    folder = Path(chosen) if chosen else system
-    return sorted(folder.glob("*.icd")) if folder.is_dir() else [folder] if chosen else []
-
-
-def libraries(prefix=sys.prefix, system=_SYSTEM):
-    """Return {path of an ICD file: path of its library}; a name that is not found stays a name."""
-    def name(file):
-        return str(file) if ".so" in file.name else (text(file) or "").partition("\n")[0]
-
-    found = {str(file): _resolved(name(file)) for file in files(system)}
-    library = intel_library(prefix)
-    if library and not _chosen():
+    chosen = next(filter(None, map(os.environ.get, _CHOICES)), None)
+    folder = Path(chosen or SYSTEM)
+    files = sorted(folder.glob("*.icd")) if folder.is_dir() else [folder] if chosen else []
+    found = {str(file): str(file) if ".so" in file.name else (text(file) or "").partition("\n")[0]
+             for file in files}
+    if not chosen and (library := intel_library()):
         found[str(library)] = str(library)
     return found
 
 
-def _chosen():
-    """Return the user's choice, or None."""
-    return next(filter(None, map(os.environ.get, _CHOICES)), None)
-
-
-def _resolved(name):
+def resolved(name):
     """Return where the dynamic linker finds a library, as far as its usual folders tell."""
     machine = sysconfig.get_config_var("MULTIARCH") or ""
-    usual = [
-        f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib") for sub in (machine, "")
-    ]
-    usual += ["/usr/lib64", "/lib64"]
-    for folder in [*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), *usual]:
-        if name and folder and "/" not in name and os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
-    return name
+    usual = [f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib")
+             for sub in (machine, "")]
+    folders = [os.environ.get("LD_LIBRARY_PATH", ""), *usual, "/usr/lib64", "/lib64"]
+    return shutil.which(name, os.F_OK, os.pathsep.join(folders)) or name
 
 
 def caches():
@@ -119,25 +103,21 @@ def _folder(texts):
 
 
 @contextlib.contextmanager
-def loader(without=(), prefix=sys.prefix, system=_SYSTEM):
+def loader(without=()):
     """Let a loader that starts in this block see Intel's runtime of this environment as well.
 
-    `without` names ICD files that it is not to read. The loader reads its ICD files once, at the
-    first question for platforms.
+    `without` names those of libraries() that it is not to see. The loader reads its ICD files once,
+    at the first question for platforms.
     """
-    library = intel_library(prefix)
-    added = library is not None and not _chosen() and str(library) not in without
-    kept = [file for file in files(system) if str(file) not in without]
-    if not added and len(kept) == len(files(system)):
+    kept = {file: name for file, name in libraries().items() if file not in without}
+    if not without and str(intel_library()) not in kept:
         yield
         return
-    before = {name: os.environ.pop(name, None) for name in _CHOICES}
-    wanted = {file.name: text(file) or "" for file in kept}
-    if added:
-        wanted["pip-intel-cpu.icd"] = str(library)
+    before = {name: os.environ.pop(name) for name in _CHOICES if name in os.environ}
+    texts = {f"{Path(file).stem}.icd": name for file, name in kept.items()}
     try:
-        os.environ["OCL_ICD_VENDORS"] = _folder(wanted)
+        os.environ[_CHOICES[0]] = _folder(texts)
         yield
     finally:
-        os.environ.pop("OCL_ICD_VENDORS", None)
-        os.environ.update({name: value for name, value in before.items() if value is not None})
+        os.environ.pop(_CHOICES[0], None)
+        os.environ.update(before)

@@ -52,8 +52,8 @@ kernel void add_up(global ulong *sum)
 }
 #endif
 
-/* Reads one element; volatile keeps the compiler from removing the read. */
-__kernel void look(__global const volatile int *x, int at, __global int *y)
+// Reads one element; volatile keeps the compiler from removing the read.
+kernel void look(global const volatile int *x, int at, global int *y)
 {
     *y = x[at];
 }

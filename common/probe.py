@@ -21,7 +21,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common import buffers, drivers
+from common.text import one_line
 
 GROUPS = 16  # work-groups
 SOURCE = Path(__file__).with_name("probe.cl")
@@ -79,8 +80,6 @@ def build(context, device):
 
 def touch_guard_page(queue):
     """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
-    from common import buffers  # not where the doctor sends this file
-
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
     context = queue.context
     room = buffers.between_guard_pages(1)
@@ -114,5 +113,4 @@ if __name__ == "__main__":
     try:
         print(f"@{main(job)}", flush=True)
     except Exception as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        print(f"@fails: {text[:300]}", flush=True)
+        print(f"@fails: {one_line(error) or type(error).__name__}", flush=True)

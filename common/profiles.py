@@ -18,21 +18,16 @@ _BASE = {
 }
 _MALI = {"local_mem_size": 32 * 1024, "local_mem_type": "global"}
 _MIDGARD = {
-    **_MALI,
-    "max_work_group_size": 256,
-    "max_work_item_sizes": (256, 256, 256),
+    **_MALI, "max_work_group_size": 256, "max_work_item_sizes": (256, 256, 256),
     "extensions": _BASE | {"cl_khr_fp64"},
 }
 _BIFROST = {
-    **_MALI,
-    "max_work_group_size": 384,
-    "max_work_item_sizes": (384, 384, 384),
+    **_MALI, "max_work_group_size": 384, "max_work_item_sizes": (384, 384, 384),
     "extensions": _BASE | {"cl_khr_subgroups", "cl_khr_integer_dot_product"},
 }
 _VALHALL = {
     **_MALI,
-    "extensions": _BIFROST["extensions"]
-    | {
+    "extensions": _BIFROST["extensions"] | {
         "cl_khr_subgroup_ballot",
         "cl_khr_subgroup_extended_types",
         "cl_khr_subgroup_non_uniform_vote",

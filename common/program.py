@@ -26,20 +26,19 @@ _ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
 _PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
+_INFO = cl.kernel_work_group_info
+# What OpenCL says of a kernel: the question, and the answer in words.
 _ASKED = {
-    "private": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
-    "local": cl.kernel_work_group_info.LOCAL_MEM_SIZE,
-    "limit": cl.kernel_work_group_info.WORK_GROUP_SIZE,
-    "multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+    "private": (_INFO.PRIVATE_MEM_SIZE, "{} of private memory"),
+    "local": (_INFO.LOCAL_MEM_SIZE, "{} of local memory"),
+    "limit": (_INFO.WORK_GROUP_SIZE, "work-groups up to {}"),
+    "multiple": (_INFO.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, "multiple {}"),
 }
-# What a build may take with --build-only: a signal, its timer, and seconds, of the processors for a
-# compiler that never ends (the machine may be busy), of the clock for one that waits.
-LIMITS = {signal.SIGPROF: (signal.ITIMER_PROF, 60), signal.SIGALRM: (signal.ITIMER_REAL, 600)}
+LIMIT = 60  # seconds of the processors for a build with --build-only: some compilers never end
 _asked = {"keep": None, "build_only": False}
 # By the program: the seconds that its build took, what Mesa said of its kernels, and the program
 # itself, for Intel's CPU driver forgets one that only its kernels hold.
 _made = {}
-MOST_SAID = 256 * 1024**2  # bytes that are read of it
 
 
 def ask(keep, build_only):
@@ -71,12 +70,9 @@ def build(context, path, defines=None, options=(), before=()):
     is the compiler's log with the lines of source it names.
     """
     try:
-        texts = {each: files.read_bytes(each, _LARGEST).decode() for each in (*before, path)}
+        texts = {each: files.read_text(each, _LARGEST) for each in (*before, path)}
     except UsageError as error:
-        why = str(error).rpartition(": ")[2]
-        raise OpenCLFailure(f"cannot read the kernel {path.name}: {why}") from error
-    except UnicodeDecodeError as error:
-        raise OpenCLFailure(f"the kernel {path.name} is not UTF-8 text: {error.reason}") from error
+        raise OpenCLFailure(f"the kernel {path.name}: {error}") from error
     # Behind others a file has its own line numbers, and its name, in the compiler's messages.
     named = (f'#line 1 "{each.name}"\n{text}' for each, text in texts.items())
     source = "".join(named if before else texts.values())
@@ -90,7 +86,10 @@ def build(context, path, defines=None, options=(), before=()):
         warnings.simplefilter("ignore", cl.CompilerWarning)  # remarks, e.g. of an unused argument
         try:
             started = time.perf_counter()
-            with quiet_driver() as said, _limited():
+            # SIGPROF ends this process, and isolation goes on in another: a handler in Python would
+            # wait for the compiler.
+            signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
+            with quiet_driver() as said:
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
                 if ptx.MARK in source:
@@ -100,6 +99,8 @@ def build(context, path, defines=None, options=(), before=()):
                 raise
             why = f" does not build: {first_error(str(error))}"
             raise _failure(path, why, with_source(str(error), texts)) from error
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
     made = mesa.kernels(said[0])
     if wrong := mesa.error(said[0]):
         raise _failure(path, f": {wrong}", None, (UNSUPPORTED, "unsupported"))
@@ -150,7 +151,7 @@ def _keep(program, made, folder, path, defines, options):
 def _numbers(kernel, device):
     """Return what OpenCL says of a kernel; None where the driver does not."""
     numbers = {}
-    for name, info in _ASKED.items():
+    for name, (info, _) in _ASKED.items():
         try:
             numbers[name] = kernel.get_work_group_info(info, device)
         except cl.Error:  # private memory is new in OpenCL 1.1, and some drivers lack it
@@ -163,12 +164,8 @@ def report(name, kernel):
     (device,) = kernel.context.devices
     numbers, (seconds, made, _) = _numbers(kernel, device), _made[kernel.program.int_ptr]
     figures, _ = made.get(kernel.function_name, ({}, None))
-    said = {
-        "private": "{} of private memory", "local": "{} of local memory",
-        "limit": "work-groups up to {}", "multiple": "multiple {}",
-    }
-    texts = [text.format(size_text(numbers[key]) if "memory" in text else numbers[key])
-             for key, text in said.items() if numbers[key] is not None]
+    texts = [words.format(size_text(number) if "memory" in words else number)
+             for (_, words), number in zip(_ASKED.values(), numbers.values()) if number is not None]
     print(f"{name}: built in {seconds:.3g} s: {', '.join(texts + mesa.texts(figures))}", flush=True)
     metrics = {"kernel": numbers, **({"compiler": figures} if figures else {})}
     return {"timing": {"build_s": seconds}, "metrics": metrics}
@@ -195,22 +192,6 @@ def _error_place(line):
 
 
 @contextmanager
-def _limited():
-    """Let the kernel end this process where a build takes too long: isolation goes on in another.
-
-    A handler in Python would wait for the compiler.
-    """
-    limits = LIMITS.values() if builds_only() else ()
-    for timer, seconds in limits:
-        signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        for timer, _ in limits:
-            signal.setitimer(timer, 0)
-
-
-@contextmanager
 def quiet_driver():
     """Keep away what a driver itself writes to stderr: the log that it returns says it again.
 
@@ -230,8 +211,7 @@ def quiet_driver():
                 os.dup2(copy, number)
                 os.close(copy)
             file.seek(0)
-            size = os.fstat(file.fileno()).st_size  # read() makes room for all that it may read
-            said.append(file.read(min(size, MOST_SAID)).decode(errors="replace"))
+            said.append(file.read().decode(errors="replace"))
 
 
 def with_source(log, texts):

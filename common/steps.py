@@ -105,11 +105,16 @@ def copies(built, stream, beta):
         own, room = taken[name], stream.room(name, _copied(built.plan)[name])
         made = taken[name] = Copy(room, rows, columns, columns)
         if name != "C" or beta:
-            what = "transpose" if name == "A" and built.plan.kernel.transpose_a else "pad"
-            before.append(_step(built, f"{what} {name}", own, made))
+            entry = _copier(built.plan, name)
+            before.append(_copy(built, f"{entry} {name}", entry, own, made))
         if name == "C":
-            after.append(_step(built, "unpad C", made, own))
+            after.append(_copy(built, "unpad C", "pad", made, own))
     return *taken.values(), before, after
+
+
+def _copier(plan, name):
+    """Return the kernel that fills the copy of a matrix."""
+    return "transpose" if name == "A" and plan.kernel.transpose_a else "pad"
 
 
 def passes(built, arguments):
@@ -133,11 +138,11 @@ def _adders(built):
     return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
 
 
-def _step(built, what, source, target):
+def _copy(built, what, entry, source, target):
     """Return the Step that copies a matrix into another one."""
-    kernel = _beside(built, "pad" if what == "unpad C" else what.split()[0])
     local = built.side, built.side
-    return Step(what, kernel, whole((target.columns, target.rows), local), local, (
+    total = whole((target.columns, target.rows), local)
+    return Step(what, _beside(built, entry), total, local, (
         np.int32(source.rows), np.int32(source.columns), source.device, np.int32(source.ld),
         np.int32(target.rows), np.int32(target.columns), target.device, np.int32(target.ld),
     ))
@@ -145,11 +150,10 @@ def _step(built, what, source, target):
 
 def others(built):
     """Return {name: kernel} of what is launched before and after gemm()."""
-    plan, transposed = built.plan, built.plan.kernel.transpose_a
+    plan = built.plan
     found = {entry: cl.Kernel(built.program, entry) for entry, *_ in plan.passes}
-    names = ["transpose" if transposed and name == "A" else "pad" for name in wanted(plan)]
-    names += ["add"] if plan.shared else []
-    return {**found, **{name: _beside(built, name) for name in names}}
+    entries = [_copier(plan, name) for name in wanted(plan)] + ["add"] * bool(plan.shared)
+    return {**found, **{entry: _beside(built, entry) for entry in entries}}
 
 
 def _beside(built, entry):

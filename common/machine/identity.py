@@ -26,9 +26,10 @@ _LONGEST_LOG = 2**22  # bytes of the kernel's
 @lru_cache(None)
 def board(root=_ROOT):
     """Return what a record keeps of the board: plain data. `root` stands for /."""
-    dmi, tree = root / "sys/class/dmi/id", root / "proc/device-tree"
+    tree = root / "proc/device-tree"
+    maker = root / "sys/class/dmi/id/sys_vendor", root / "sys/class/dmi/id/product_name"
     facts = {
-        "model": text(tree / "model") or _joined(dmi / "sys_vendor", dmi / "product_name"),
+        "model": text(tree / "model") or " ".join(filter(None, map(text, maker))),
         "soc": text(tree / "compatible"),
         "cpu": _found(root / "proc/cpuinfo", r"model name\s*: (.*)"),
         "os": _found(root / "etc/os-release", r'PRETTY_NAME="?([^"\n]*)'),
@@ -69,10 +70,6 @@ def use_cores(chosen):
     """Let this process run on these cores only: numpy's threads, and those that drivers start."""
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), chosen)
-
-
-def _joined(*paths):
-    return " ".join(filter(None, map(text, paths)))
 
 
 def _found(path, pattern):

@@ -1,10 +1,10 @@
 """Change settings of the machine, and restore them when the process that asked for it ends.
 
 common/machine/settings.py starts it with a word: `pin` or `energy`. It waits for the lock of that
-word, says `ready`, reads one line, {"changes": [[path, text]], "back": [[path, text]]}, makes the
-changes, and says {} or what failed. At the end of its input it restores. That end comes when its
-parent closes the pipe, and just the same when the parent is killed or crashes. It has a session of
-its own and ignores the signals that end programs, so that it outlives its parent.
+word, says `ready`, reads one line, [[path, text]], writes each text to its file, and says what it
+will restore, and what failed. At the end of its input it restores. That end comes when its parent
+closes the pipe, and just the same when the parent is killed or crashes. It has a session of its own
+and ignores the signals that end programs, so that it outlives its parent.
 
 `fab provision --system` installs this file for users who are not root; sudo then runs it. So it
 needs the standard library only, takes no path from its command line or environment, and as a
@@ -28,15 +28,16 @@ _OLD_MALI = ("dvfs_min_lock", "dvfs_max_lock")
 _FILES = {
     "pin": {
         "devices/system/cpu/cpufreq/policy*": _CPU, "devices/system/cpu/cpu[0-9]*/cpufreq": _CPU,
-        "class/devfreq/*": _DEVFREQ, "class/misc/mali0/device/devfreq/*": _DEVFREQ,
-        "devices/*.mali": _OLD_MALI, "class/misc/mali0/device": _OLD_MALI,
+        "class/devfreq/*": _DEVFREQ, "devices/*.mali": _OLD_MALI,
+        "class/misc/mali0/device": _OLD_MALI,
     },
     "energy": {
         "bus/i2c/drivers/INA231/*-00*": ("enable",), "class/powercap/intel-rapl*": ("energy_uj",),
     },
 }
 _LOCKS = {"pin": ".", "energy": "class"}  # folders
-_COUNTER = "energy_uj"  # its permissions change: 400 is the kernel's, 444 lets all users read it
+_COUNTER = "energy_uj"  # its permissions change: 444 lets all users read it
+_VALUES = {_COUNTER: "444", "enable": "1"}
 _GOVERNORS = {"scaling_governor": "scaling_available_governors", "governor": "available_governors"}
 
 
@@ -54,9 +55,7 @@ def _may_hold(path, text):
     folder, name = os.path.split(path)
     if name in _GOVERNORS:
         return text in _held(os.path.join(folder, _GOVERNORS[name])).split()
-    if name in (_COUNTER, "enable"):
-        return text in (("400", "444") if name == _COUNTER else ("0", "1"))
-    return bool(re.fullmatch("[0-9]{1,12}", text))
+    return bool(re.fullmatch(_VALUES.get(name, "[0-9]{1,12}"), text))
 
 
 def _held(path):
@@ -64,7 +63,8 @@ def _held(path):
     if os.path.basename(path) == _COUNTER:
         return f"{os.stat(path).st_mode & 0o777:o}"
     with open(path, encoding="utf-8") as file:
-        return file.read().strip()
+        text = file.read().strip()
+    return "0" if text == "-1" else text  # "no lock", as some of Mali's old drivers show it
 
 
 def put(path, text):
@@ -76,30 +76,34 @@ def put(path, text):
         file.write(text)
 
 
-def restore(steps):
-    """Write each text into its file; return what could not be written, as texts.
+def change(steps, back):
+    """Make the changes [path, text]; return {}, or what is wrong with the first that fails.
+
+    `back` gets the changes that restore what there was, the last one first.
+    """
+    for path, text in steps:
+        try:
+            back.insert(0, [path, _held(path)])
+            put(path, text)
+        except OSError as error:
+            denied = isinstance(error, PermissionError)
+            return {"path": path, "value": text, "error": error.strerror, "denied": denied}
+    return {}
+
+
+def restore(back):
+    """Make the changes that change() noted; return those that cannot be made, as texts.
 
     A file that holds the text already is not written: it may never have been changed.
     """
     failures = []
-    for path, text in steps:
+    for path, text in back:
         try:
             if _held(path) != text:
                 put(path, text)
         except OSError as error:
             failures.append(f"{path} ({error.strerror}; it held {text})")
     return failures
-
-
-def _change(steps):
-    """Make the changes; return {}, or what is wrong with the first that cannot be made."""
-    for path, text in steps:
-        try:
-            put(path, text)
-        except OSError as error:
-            denied = isinstance(error, PermissionError)
-            return {"path": path, "value": text, "error": error.strerror, "denied": denied}
-    return {}
 
 
 def _lock(folder, patience):
@@ -115,8 +119,8 @@ def _lock(folder, patience):
             time.sleep(0.05)
 
 
-def main(word, root, checked, patience=PATIENCE):
-    """Do what the module says. `checked`: only settings below `root`, which stands for /sys."""
+def main(word, root, patience=PATIENCE):
+    """Do what the module says, with settings below `root`, which stands for /sys."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
@@ -128,17 +132,17 @@ def main(word, root, checked, patience=PATIENCE):
     if not line:
         return 0
     try:
-        asked = json.loads(line)
-        changes, back = ([(str(path), str(text)) for path, text in asked[key]]
-                         for key in ("changes", "back"))
-    except (ValueError, KeyError, TypeError):
+        steps = [(str(path), str(text)) for path, text in json.loads(line)]
+    except (ValueError, TypeError):
         print("the request cannot be read", file=sys.stderr)
         return 2
-    if checked and (wrong := refused(word, changes + back, root)):
-        print(json.dumps({"path": wrong[0], "value": wrong[1], "denied": False,
-                          "error": "the helper does not set this"}), flush=True)
-        return 1
-    print(json.dumps(_change(changes)), flush=True)
+    back = []
+    if wrong := refused(word, steps, root):
+        problem = {"path": wrong[0], "value": wrong[1], "denied": False,
+                   "error": "the helper does not set this"}
+    else:
+        problem = change(steps, back)
+    print(json.dumps({"back": back, "problem": problem}), flush=True)
     while os.read(0, 4096):
         pass
     failures = restore(back)
@@ -150,4 +154,4 @@ def main(word, root, checked, patience=PATIENCE):
 if __name__ == "__main__":
     if sys.argv[1:] not in (["pin"], ["energy"]):
         sys.exit("usage: pin | energy")
-    sys.exit(main(sys.argv[1], "/sys", checked=True))
+    sys.exit(main(sys.argv[1], "/sys"))

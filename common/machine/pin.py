@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from common.errors import Unsupported, UsageError
 from common.machine import sysfs
-from common.machine.settings import Change, changed
+from common.machine.settings import changed
 from common.machine.state import mhz
 
 _GOVERNOR = "performance"
@@ -20,7 +20,8 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
     there was, see common/machine/settings.py. Raises Unsupported where nothing can be pinned,
     UsageError where the frequency is not one of the clock's, or the rights are missing.
     """
-    clocks = [clock for clock in sysfs.clocks(tree) if clock.least or clock.governor]
+    clocks = [clock for clock in sysfs.clocks(tree)
+              if any(map(sysfs.text, (clock.least, clock.governor)))]
     if not clocks:
         raise Unsupported("--pin: this machine has no clock that can be set")
     if hz is not None and kind not in {clock.kind for clock in clocks}:
@@ -31,7 +32,7 @@ def pinned(kind, hz=None, tree=sysfs.SYSFS, **more):
 
 
 def plan(clocks, kind, hz):
-    """Return the Changes that hold the clocks, see pinned()."""
+    """Return the changes that hold the clocks, see pinned()."""
     return [c for clock in clocks for c in _changes(clock, hz if clock.kind == kind else None)]
 
 
@@ -39,25 +40,22 @@ def _changes(clock, hz):
     known = (sysfs.text(clock.governors) or _GOVERNOR).split()
     governor = sysfs.text(clock.governor)
     if governor is not None and _GOVERNOR in known:
-        # Restored behind the governor, which forgets it: restoring goes the other way round.
+        # A governor forgets its speed. What is written before it is restored after it.
         speed = sysfs.whole(clock.set_speed) if governor == _BY_HAND else None
         if speed is not None:
-            yield Change(clock.set_speed, None, str(speed))
-        yield Change(clock.governor, _GOVERNOR, governor)
-    least, most = sysfs.whole(clock.least), sysfs.whole(clock.most)
-    if least is None or most is None:
+            yield clock.set_speed, str(speed)
+        yield clock.governor, _GOVERNOR
+    most = sysfs.whole(clock.most)
+    if most is None or sysfs.whole(clock.least) is None:
         return
-    # Mali's old drivers show 0 or -1 for "no lock", and take 0 for it.
-    least, most = max(least, 0), max(most, 0)
     there = clock.frequencies()
-    wanted = clock.in_files(_chosen(clock, hz, there or [f * clock.unit for f in [most] if f]))
+    # Mali's old drivers show 0 or -1 for "no lock".
+    wanted = clock.in_files(_chosen(clock, hz, there or [most * clock.unit] * (most > 0)))
     # The minimum may never be above the maximum, on the way there and on the way back: first it
     # goes down to where it cannot be in the way.
-    lowest = clock.in_files(there[0]) if there else "0"
-    yield Change(clock.least, None, str(least))
-    yield Change(clock.least, lowest, None)
-    yield Change(clock.most, wanted, str(most))
-    yield Change(clock.least, wanted, lowest)
+    yield clock.least, clock.in_files(there[0]) if there else "0"
+    yield clock.most, wanted
+    yield clock.least, wanted
 
 
 def _chosen(clock, hz, there):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from common import stats
 from common.machine import sysfs
-from common.machine.settings import Change, by_helper, change, changed
+from common.machine.settings import by_helper, changed
 from common.machine.state import repeated
 from common.machine.sysfs import SYSFS
 from common.text import figures
@@ -24,11 +24,10 @@ LIMIT = 15.0  # seconds that a sensor has for its readings
 FRESH = 20  # new readings of each sensor that a mean needs at least
 _PERIOD = 0.005  # seconds between two looks at the sensors
 SETTLE = 2.0  # seconds until a sensor that was switched on measures
-_CLOSED = "only root may read it: see docs/boards.md, Clocks"
+_CLOSED = "only root may read it: see docs/boards.md, Rights"
 
 
-@dataclass
-class Mean:
+class Mean(NamedTuple):
     """The mean power of one sensor: `watts` is None where `samples` new readings were too few.
 
     `spread` has the 10th and the 90th percentile of the readings, `interval` the seconds from one
@@ -41,43 +40,39 @@ class Mean:
     interval: float | None = None
 
 
-@dataclass
 class _Readings:
     """New values of one sensor, and when they came."""
 
-    sensor: object
-    times: list = field(default_factory=list)
-    values: list = field(default_factory=list)
-    last: float | None = None
-    seen: int = 0
+    def __init__(self, sensor):
+        self.sensor, self.times, self.values = sensor, [], []
 
     def look(self, now):
         value = self.sensor.read()
-        if value is None or value == self.last:
-            return
-        self.last = value
-        self.seen += 1
-        # The first value is of before, and the second may be the mean of before and after.
-        if self.seen > 2:
+        if value is not None and [value] != self.values[-1:]:
             self.times.append(now)
             self.values.append(value)
 
     def fresh(self):
-        """Return how many values there are whose time is known: the last one's is not over."""
-        return max(0, len(self.values) - 1)
+        """Return how many values count.
+
+        The first one is of before, the second may be the mean of before and after, and the time of
+        the last one is not over.
+        """
+        return max(0, len(self.values) - 3)
 
     def mean(self):
         if self.fresh() < FRESH:
             return Mean(self.fresh())
-        pairs = list(zip(self.times, self.times[1:], self.values, self.values[1:]))
+        times, values = self.times[2:], self.values[2:]
+        pairs = list(zip(times, times[1:], values, values[1:]))
         if self.sensor.counts:
             span = (self.sensor.wraps or 0) * self.sensor.unit
             joules = [b - a if b >= a else b - a + span for _, _, a, b in pairs]
             watts = [each / (end - start) for each, (start, end, *_) in zip(joules, pairs)]
         else:
             joules = [(end - start) * value for start, end, value, _ in pairs]
-            watts = self.values
-        seconds = self.times[-1] - self.times[0]
+            watts = values
+        seconds = times[-1] - times[0]
         shares = tuple(stats.percentile(sorted(watts), share) for share in (0.1, 0.9))
         return Mean(self.fresh(), sum(joules) / seconds, shares, seconds / self.fresh())
 
@@ -94,9 +89,9 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
     if os.geteuid() and not by_helper(tree):
         closed = [sensor for sensor in sensors if sensor.locked()]
     sensors = [sensor for sensor in sensors if sensor not in closed]
-    changes = [change(sensor.enable, "1") for sensor in sensors if sensor.off()]
+    changes = [(sensor.enable, "1") for sensor in sensors if sensor.off()]
     settling = SETTLE * bool(changes)
-    changes += [Change(sensor.path, "444", "400") for sensor in sensors if sensor.locked()]
+    changes += [(sensor.path, "444") for sensor in sensors if sensor.locked()]
     with changed("energy", lambda: changes, tree) if changes else nullcontext():
         time.sleep(settling)
         idle, _, _ = _watch(sensors, lambda: time.sleep(0.02), limit_s)

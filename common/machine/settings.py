@@ -5,41 +5,20 @@ closes their pipe, or dies: by a signal, by SIGKILL, by a crash in a driver. Whe
 root, the copy of it that `fab provision --system` installed runs as root.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import SampleError, UsageError
 from common.machine import keeper
-from common.machine.sysfs import SYSFS, text
+from common.machine.sysfs import SYSFS
 
 HELPER = "/opt/opencl-samples/keeper"
-_UNCHECKED = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
-    "sys.exit(runpy.run_path(file)['main'](word, root, False, float(seconds)))"
-
-
-@dataclass(frozen=True)
-class Change:
-    """Write `value` to `path`; `before` is what is written to restore it, None for nothing.
-
-    A change that only makes room for the next one has no `before` of its own, and a restoring
-    that needs such room has only `before`.
-    """
-
-    path: Path
-    value: str | None
-    before: str | None
-
-
-def change(path, value):
-    """Return the Change of a setting that is read as it is written."""
-    return Change(path, value, text(path))
+_KEEP = "import runpy, sys; _, file, word, root, seconds = sys.argv; " \
+    "sys.exit(runpy.run_path(file)['main'](word, root, float(seconds)))"
 
 
 def by_helper(tree=SYSFS):
@@ -49,13 +28,13 @@ def by_helper(tree=SYSFS):
 
 @contextmanager
 def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
-    """Make the changes, and restore what there was at the end, in the reverse order.
+    """Change settings, and restore what there was at the end, in the reverse order.
 
-    `word` is the keeper's: the option without its dashes. `plan()` returns the Changes; it is
-    called when no other program has such changes made, so it sees what there was. Raises UsageError
-    where a setting cannot be changed: nothing is then left changed.
+    `word` is the keeper's: the option without its dashes. `plan()` returns the changes, (path, text
+    to write). It is called when no other program has such changes made, so it sees what there was.
+    Raises UsageError where a setting cannot be changed: nothing is then left changed.
     """
-    command = [sys.executable, "-S", "-c", _UNCHECKED, keeper.__file__, word, tree, patience]
+    command = [sys.executable, "-S", "-c", _KEEP, keeper.__file__, word, tree, patience]
     if by_helper(tree):
         command = ["sudo", "-n", HELPER, word]
     guard = subprocess.Popen(
@@ -64,35 +43,32 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
     )
     back = []
     try:
-        _require_ready(guard.stdout.readline(), word)
-        changes = plan()
-        back += [[str(c.path), c.before] for c in reversed(changes) if c.before is not None]
-        steps = [[str(c.path), c.value] for c in changes if c.value is not None]
-        guard.stdin.write(json.dumps({"changes": steps, "back": back}) + "\n")
+        said = guard.stdout.readline()
+        if said == "busy\n":
+            raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
+        if said != "ready\n":
+            raise SampleError(f"--{word}: the process that restores the settings does not start")
+        guard.stdin.write(json.dumps([[str(path), text] for path, text in plan()]) + "\n")
         guard.stdin.flush()
-        require_done(json.loads(guard.stdout.readline() or "null"), word)
+        answer = json.loads(guard.stdout.readline() or "{}")
+        if not answer:
+            raise SampleError(f"--{word}: the process that restores the settings ended")
+        back = answer["back"]
+        require_done(answer["problem"], word)
         yield
     finally:
         _restore(guard, back)
 
 
-def _require_ready(answer, word):
-    if answer == "busy\n":
-        raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
-    if answer != "ready\n":
-        raise SampleError(f"--{word}: the process that restores the settings does not start")
-
-
-def require_done(answer, word):
-    """Raise UsageError or SampleError where the keeper's answer to --`word` names a problem."""
-    if answer is None:
-        raise SampleError(f"--{word}: the process that restores the settings ended")
-    if answer.get("denied"):
-        raise UsageError(f"--{word} needs permission to write {answer['path']}: run it as root, "
+def require_done(problem, word):
+    """Raise UsageError where the keeper has a problem with the settings for --`word`."""
+    if not problem:
+        return
+    if problem["denied"]:
+        raise UsageError(f"--{word} needs permission to write {problem['path']}: run it as root, "
                          "let `fab provision --system` install its helper, or omit the option")
-    if answer:
-        raise UsageError(f"--{word} cannot write {answer['value']} to {answer['path']}: "
-                         f"{answer['error']}")
+    raise UsageError(f"--{word} cannot write {problem['value']} to {problem['path']}: "
+                     f"{problem['error']}")
 
 
 def _restore(guard, back):

@@ -16,8 +16,8 @@ TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
 # How the names of variables begin that tell drivers and libraries how to run.
 _SETTINGS = (
-    *("POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_"),
-    *("OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_"),
+    "POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_",
+    "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_",
 )
 
 
@@ -47,12 +47,16 @@ def settings(variables):
 
 
 def now(tree=SYSFS):
-    """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted."""
+    """Return the present clocks in Hz, temperatures in Celsius, power in watts, joules counted.
+
+    Of joules only differences mean much.
+    """
+    read = [(s, s.read()) for s in sysfs.sensors(tree) if not s.off()]
     return {
         "clocks_hz": {f"{clock.kind} {clock.name}": clock.hz() for clock in sysfs.clocks(tree)},
         "temperatures_c": sysfs.temperatures(tree),
-        "power_w": sysfs.power(tree),
-        "energy_j": sysfs.energy(tree),
+        "power_w": {s.name: w for s, w in read if w is not None and not s.counts},
+        "energy_j": {s.name: j for s, j in read if j is not None and s.counts},
     }
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 SYSFS = Path("/sys")
 _CPUFREQ = "devices/system/cpu/cpufreq/policy*"
 _OLD_CPUFREQ = "devices/system/cpu/cpu[0-9]*/cpufreq"  # before Linux 4.3 there were no policies
-_DEVFREQ = ("class/devfreq/*", "class/misc/mali0/device/devfreq/*")
 _OLD_MALI = ("devices/*.mali", "class/misc/mali0/device")  # e.g. Exynos with Linux 3.10
 _GPU = re.compile(r"gpu|mali|kgsl", re.IGNORECASE)
+_XU3 = {"40": "A15", "41": "memory", "44": "GPU", "45": "A7"}  # by the address of its INA231
 _HOTTEST = 200  # degrees Celsius: no sensor shows more, so more means thousandths
 
 
@@ -75,47 +75,39 @@ def whole(path):
 
 def clocks(sysfs=SYSFS):
     """Return the Clocks of CPU, GPU and buses, each once, whatever names lead to it."""
-    found = {}
-    for clock in (*_cpu(sysfs), *_devfreq(sysfs), *_old_mali(sysfs)):
+    sysfs, found = Path(sysfs), {}
+    cpus = sorted(sysfs.glob(_CPUFREQ)) or sorted(sysfs.glob(_OLD_CPUFREQ))
+    mali = (folder for pattern in _OLD_MALI for folder in sorted(sysfs.glob(pattern)))
+    for clock in (*map(_cpu, cpus), *map(_devfreq, sorted(sysfs.glob("class/devfreq/*"))),
+                  *map(_old_mali, mali)):
         if clock.hz() is not None:
             found.setdefault(clock.current.resolve(), clock)
     return list(found.values())
 
 
-def _cpu(sysfs):
-    for folder in _folders(sysfs, _CPUFREQ) or _folders(sysfs, _OLD_CPUFREQ):
-        name = folder.name if folder.name.startswith("policy") else folder.parent.name
-        yield Clock(
-            name, "cpu", 1e3, folder / "scaling_cur_freq",
-            folder / "scaling_min_freq", folder / "scaling_max_freq",
-            folder / "scaling_governor", folder / "scaling_available_governors",
-            folder / "scaling_available_frequencies", folder / "scaling_setspeed",
-            (folder / "cpuinfo_min_freq", folder / "cpuinfo_max_freq"),
-        )
+def _cpu(folder):
+    return Clock(
+        folder.name if folder.name.startswith("policy") else folder.parent.name, "cpu", 1e3,
+        folder / "scaling_cur_freq", folder / "scaling_min_freq", folder / "scaling_max_freq",
+        folder / "scaling_governor", folder / "scaling_available_governors",
+        folder / "scaling_available_frequencies", folder / "scaling_setspeed",
+        (folder / "cpuinfo_min_freq", folder / "cpuinfo_max_freq"),
+    )
 
 
-def _devfreq(sysfs):
-    for pattern in _DEVFREQ:
-        for folder in _folders(sysfs, pattern):
-            yield Clock(
-                folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
-                folder / "cur_freq", folder / "min_freq", folder / "max_freq",
-                folder / "governor", folder / "available_governors",
-                folder / "available_frequencies", folder / "userspace" / "set_freq",
-            )
+def _devfreq(folder):
+    return Clock(
+        folder.name, "gpu" if _GPU.search(folder.name) else "bus", 1,
+        folder / "cur_freq", folder / "min_freq", folder / "max_freq",
+        folder / "governor", folder / "available_governors",
+        folder / "available_frequencies", folder / "userspace" / "set_freq",
+    )
 
 
-def _old_mali(sysfs):
-    for pattern in _OLD_MALI:
-        for folder in _folders(sysfs, pattern):
-            least, most = folder / "dvfs_min_lock", folder / "dvfs_max_lock"
-            locks = (least, most) if least.exists() and most.exists() else ()
-            name = folder.name if folder.name != "device" else "mali0"
-            yield Clock(name, "gpu", 1e6, folder / "clock", *locks)
-
-
-def _folders(sysfs, pattern):
-    return sorted(Path(sysfs).glob(pattern))
+def _old_mali(folder):
+    name = folder.name if folder.name != "device" else "mali0"
+    return Clock(name, "gpu", 1e6, folder / "clock", folder / "dvfs_min_lock",
+                 folder / "dvfs_max_lock")
 
 
 def governors(sysfs=SYSFS):
@@ -126,16 +118,28 @@ def governors(sysfs=SYSFS):
 
 def temperatures(sysfs=SYSFS):
     """Return the temperature of each sensor in degrees Celsius, by its name."""
-    zones = _folders(sysfs, "class/thermal/thermal_zone*")
-    chips = _folders(sysfs, "class/hwmon/hwmon*/temp*_input")
-    named = [(_name(zone.name, text(zone / "type")), zone / "temp") for zone in zones]
-    named += _apart([(_hwmon_name(path), path) for path in chips])
+    named = [*_named(sysfs, "class/thermal/thermal_zone*/temp", _folder_name),
+             *_named(sysfs, "class/hwmon/hwmon*/temp*_input", _hwmon_name)]
     celsius = {name: value for name, path in named if (value := whole(path)) is not None}
     return {name: v / 1e3 if abs(v) > _HOTTEST else v for name, v in celsius.items()}
 
 
-def _name(place, what):
-    return f"{place} {what}" if what else place
+def _named(sysfs, pattern, name_of):
+    """Return (name, path) of sensors' files, with names that all differ: boards have equal chips.
+
+    Those of an equal name get the address of their device, and the file where that is not enough.
+    """
+    named = [(name_of(path), path) for path in sorted(Path(sysfs).glob(pattern))]
+    for more in (_address, lambda path: f"{path.parent.name}/{path.name}"):
+        names = [name for name, _ in named]
+        named = [(f"{n} {more(p)}" if names.count(n) > 1 else n, p) for n, p in named]
+    return named
+
+
+def _folder_name(path):
+    """Return the name of a file's folder, and what is said there of it: thermal_zone0 gpu."""
+    what = text(path.with_name("type")) or text(path.with_name("name"))
+    return f"{path.parent.name} {what}" if what else path.parent.name
 
 
 def _hwmon_name(path):
@@ -145,15 +149,9 @@ def _hwmon_name(path):
     return f"{text(path.with_name('name')) or path.parent.name} {label}"
 
 
-def _apart(named):
-    """Return the (name, path) of sensors with names that all differ: boards have equal chips.
-
-    Those of an equal name get the address of their device, and the file where that is not enough.
-    """
-    for more in (_address, lambda path: f"{path.parent.name}/{path.name}"):
-        names = [name for name, _ in named]
-        named = [(f"{n} {more(p)}" if names.count(n) > 1 else n, p) for n, p in named]
-    return named
+def _ina231_name(path):
+    address = path.parent.name[-2:]
+    return f"INA231 {_XU3.get(address, address)}"
 
 
 def _address(path):
@@ -191,38 +189,15 @@ class Sensor:
         return self.enable is not None and whole(self.enable) == 0
 
 
-_XU3 = {"40": "A15", "41": "memory", "44": "GPU", "45": "A7"}  # by the address of its INA231
-
-
-def _ina231_name(path):
-    address = path.parent.name[-2:]
-    return f"INA231 {_XU3.get(address, address)}"
-
-
 def sensors(sysfs=SYSFS):
     """Return the power Sensors and energy counters that can be read: now, once on, or by root."""
-    found = []
-    named = [(_ina231_name(p), p) for p in _folders(sysfs, "bus/i2c/drivers/INA231/*-00*/sensor_W")]
-    for name, path in _apart(named):
-        found.append(Sensor(name, path, 1.0, enable=path.with_name("enable")))
-    named = [(_hwmon_name(p), p) for p in _folders(sysfs, "class/hwmon/hwmon*/power*_input")]
-    found += [Sensor(name, path, 1e-6) for name, path in _apart(named)]
-    for path in _folders(sysfs, "class/powercap/intel-rapl*/energy_uj"):
-        name = _name(path.parent.name, text(path.with_name("name")))
+    found = [
+        Sensor(name, path, 1.0, enable=path.with_name("enable"))
+        for name, path in _named(sysfs, "bus/i2c/drivers/INA231/*-00*/sensor_W", _ina231_name)
+    ]
+    for name, path in _named(sysfs, "class/hwmon/hwmon*/power*_input", _hwmon_name):
+        found.append(Sensor(name, path, 1e-6))
+    for name, path in _named(sysfs, "class/powercap/intel-rapl*/energy_uj", _folder_name):
         wraps = whole(path.with_name("max_energy_range_uj"))
         found.append(Sensor(name, path, 1e-6, counts=True, wraps=wraps))
     return [s for s in found if s.off() or s.locked() or s.read() is not None]
-
-
-def power(sysfs=SYSFS):
-    """Return the present power of each sensor that shows watts and is on, by its name."""
-    return _readings(s for s in sensors(sysfs) if not s.counts and not s.off())
-
-
-def energy(sysfs=SYSFS):
-    """Return what each energy counter shows in joules, by its name: only differences mean much."""
-    return _readings(s for s in sensors(sysfs) if s.counts)
-
-
-def _readings(found):
-    return {sensor.name: value for sensor in found if (value := sensor.read()) is not None}

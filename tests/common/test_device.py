@@ -34,7 +34,7 @@ def broken(monkeypatch):
     """What is wrong with drivers, by the device's name: nothing, unless a test says so."""
     problems = {}
     monkeypatch.setattr(device.drivers, "problem", lambda item, anew=False: problems.get(item.name))
-    monkeypatch.setattr(device, "passed_over", {})
+    monkeypatch.setattr(device, "passed_over", [])
     return problems
 
 

@@ -206,5 +206,8 @@ def test_the_probe_ships_to_boards():
 
 def test_a_verdict_holds_for_one_cpu(monkeypatch):
     here = drivers._machine.__wrapped__()
-    monkeypatch.setattr(drivers, "this_cpu", lambda: "another")
-    assert drivers._machine.__wrapped__() != here
+    monkeypatch.setattr(drivers, "text", lambda _: "model name\t: another\ncpu MHz\t: 1000")
+    there = drivers._machine.__wrapped__()
+    assert there != here
+    monkeypatch.setattr(drivers, "text", lambda _: "model name\t: another\ncpu MHz\t: 2000")
+    assert drivers._machine.__wrapped__() == there

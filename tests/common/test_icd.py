@@ -12,44 +12,53 @@ from common.errors import OpenCLFailure
 from tests.conftest import ROOT
 
 
-def prefix(tmp_path):
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """The system's folder of ICD files, empty, in a machine of its own without Intel's runtime."""
+    folder = tmp_path / "vendors"
+    folder.mkdir()
+    monkeypatch.setattr(icd, "SYSTEM", folder)
+    monkeypatch.setattr(icd, "PREFIX", str(tmp_path / "env"))
+    return folder
+
+
+@pytest.fixture
+def intel(tmp_path, system):
+    """Intel's runtime in the environment."""
     library = tmp_path / "env" / "lib" / "libintelocl.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    return tmp_path / "env"
+    return str(library)
 
 
-def test_nothing_changes_without_it(tmp_path):
-    with icd.loader(prefix=tmp_path):
+@pytest.mark.usefixtures("system")
+def test_nothing_changes_without_it():
+    with icd.loader():
         assert "OCL_ICD_VENDORS" not in os.environ
 
 
-def test_the_loader_gets_it_and_what_the_system_has(tmp_path):
-    system = tmp_path / "vendors"
-    system.mkdir()
+def test_the_loader_gets_it_and_what_the_system_has(system, intel):
     (system / "pocl.icd").write_text("libpocl.so.2\n")
     (system / "notes.txt").touch()
-    env = prefix(tmp_path)
-    with icd.loader((), env, system):
+    with icd.loader():
         folder = Path(os.environ["OCL_ICD_VENDORS"])
         assert {file.name: file.read_text().strip() for file in folder.iterdir()} == {
-            "pocl.icd": "libpocl.so.2",
-            "pip-intel-cpu.icd": str(env / "lib" / "libintelocl.so"),
+            "pocl.icd": "libpocl.so.2", "libintelocl.icd": intel,
         }
     assert "OCL_ICD_VENDORS" not in os.environ
 
 
 def in_a_loader(tmp_path, code, cache):
     """Run code in the block of a loader, in a process of its own; return its OCL_ICD_VENDORS."""
-    env, system, folder = prefix(tmp_path), tmp_path / "vendors", tmp_path / "tmp"
-    system.mkdir()
+    folder = tmp_path / "tmp"
     folder.mkdir()
-    (system / "pocl.icd").write_text("libpocl.so.2\n")
+    (icd.SYSTEM / "pocl.icd").write_text("libpocl.so.2\n")
     code = (
         "import os\nfrom pathlib import Path\nfrom common import icd\n"
-        f"with icd.loader((), {str(env)!r}, Path({str(system)!r})):\n"
+        f"icd.PREFIX, icd.SYSTEM = {icd.PREFIX!r}, Path({str(icd.SYSTEM)!r})\n"
+        "with icd.loader():\n"
         "    here = os.environ['OCL_ICD_VENDORS']\n"
-        "    assert sorted(os.listdir(here)) == ['pip-intel-cpu.icd', 'pocl.icd']\n"
+        "    assert sorted(os.listdir(here)) == ['libintelocl.icd', 'pocl.icd']\n"
         f"    print(here, flush=True)\n    {code}"
     )
     settings = {"TMPDIR": str(folder), "XDG_CACHE_HOME": str(cache)}
@@ -60,6 +69,7 @@ def in_a_loader(tmp_path, code, cache):
     return done.stdout.strip()
 
 
+@pytest.mark.usefixtures("intel")
 def test_a_process_that_is_killed_leaves_no_temporary_folder(tmp_path):
     used = in_a_loader(tmp_path, "os.kill(os.getpid(), 9)", tmp_path / "cache")
     assert used.startswith(str(tmp_path / "cache"))
@@ -67,59 +77,59 @@ def test_a_process_that_is_killed_leaves_no_temporary_folder(tmp_path):
     assert len(list((tmp_path / "cache" / "opencl-samples" / "vendors").iterdir())) == 1
 
 
-def test_without_a_cache_it_is_one_line(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("intel")
+def test_without_a_cache_it_is_one_line(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
-    block = icd.loader((), prefix(tmp_path), tmp_path)
+    block = icd.loader()
     with pytest.raises(OpenCLFailure, match="cannot make a folder for ICD files: "), block:
         pass
     assert "OCL_ICD_VENDORS" not in os.environ
 
 
+@pytest.mark.usefixtures("intel")
 def test_a_folder_of_the_cache_that_lacks_something_is_completed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    env = prefix(tmp_path)
-    with icd.loader((), env, tmp_path):
+    with icd.loader():
         first = Path(os.environ["OCL_ICD_VENDORS"])
-    (first / "pip-intel-cpu.icd").unlink()
-    with icd.loader((), env, tmp_path):
-        assert Path(os.environ["OCL_ICD_VENDORS"], "pip-intel-cpu.icd").exists()
+    (first / "libintelocl.icd").unlink()
+    with icd.loader():
+        assert Path(os.environ["OCL_ICD_VENDORS"], "libintelocl.icd").exists()
 
 
+@pytest.mark.usefixtures("intel")
 @pytest.mark.parametrize("name", ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"])
-def test_a_choice_of_the_users_own_is_left_alone(tmp_path, monkeypatch, name):
+def test_a_choice_of_the_users_own_is_left_alone(monkeypatch, name):
     monkeypatch.setenv(name, "/my/vendors")
-    with icd.loader(prefix=prefix(tmp_path)):
+    with icd.loader():
         assert os.environ[name] == "/my/vendors"
 
 
-def test_a_driver_can_be_left_out(tmp_path):
-    system = tmp_path / "vendors"
-    system.mkdir()
+def test_a_driver_can_be_left_out(system, intel):
+    def seen(without):
+        with icd.loader([without]):
+            return {file.name for file in Path(os.environ["OCL_ICD_VENDORS"]).iterdir()}
+
     for name in ("good", "bad"):
         (system / f"{name}.icd").write_text(f"lib{name}.so\n")
-    env = prefix(tmp_path)
-    with icd.loader([str(system / "bad.icd")], env, system):
-        names = {file.name for file in Path(os.environ["OCL_ICD_VENDORS"]).iterdir()}
-    assert names == {"good.icd", "pip-intel-cpu.icd"}
-    with icd.loader([str(env / "lib" / "libintelocl.so")], env, system):
-        assert "OCL_ICD_VENDORS" not in os.environ
+    assert seen(str(system / "bad.icd")) == {"good.icd", "libintelocl.icd"}
+    assert seen(intel) == {"good.icd", "bad.icd"}
 
 
-def test_libraries_are_named_by_their_path(tmp_path, monkeypatch):
-    system = tmp_path / "vendors"
-    system.mkdir()
+def test_libraries_are_named_as_icd_files_name_them(tmp_path, monkeypatch, system, intel):
     (tmp_path / "libnear.so.1").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     (system / "near.icd").write_text("libnear.so.1\n")
     (system / "gone.icd").write_text("libgone.so.1\n")
     (system / "unreadable.icd").mkdir()
-    env = prefix(tmp_path)
-    assert icd.libraries(env, system) == {
-        str(system / "near.icd"): str(tmp_path / "libnear.so.1"),
+    found = {
+        str(system / "near.icd"): "libnear.so.1",
         str(system / "gone.icd"): "libgone.so.1",
         str(system / "unreadable.icd"): "",
-        str(env / "lib" / "libintelocl.so"): str(env / "lib" / "libintelocl.so"),
+        intel: intel,
     }
+    assert icd.libraries() == found
+    paths = [str(tmp_path / "libnear.so.1"), "libgone.so.1", "", intel]
+    assert sorted(map(icd.resolved, found.values())) == sorted(paths)
 
 
 @pytest.mark.skipif(icd.intel_library() is None, reason="there is no wheel of Intel's runtime here")

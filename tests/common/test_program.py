@@ -27,9 +27,7 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
 
 @pytest.fixture
 def build_only(monkeypatch):
-    """As with --build-only; of its time limits the one that no test has itself."""
-    limits = {signal.SIGPROF: (signal.ITIMER_PROF, 60)}
-    monkeypatch.setattr(program, "LIMITS", limits)
+    """As with --build-only."""
     monkeypatch.setattr(program.mesa, "listen", lambda: None)  # it changes the environment
     program.ask(None, True)
     yield
@@ -134,12 +132,11 @@ def test_an_opencl_1_1_compiler_takes_it(queue, path):
 
 
 def test_a_missing_file(queue, tmp_path):
-    with pytest.raises(OpenCLFailure, match=r"cannot read the kernel gone\.cl: No such file"):
+    with pytest.raises(OpenCLFailure, match=r"the kernel gone\.cl: .*: No such file"):
         build(queue.context, tmp_path / "gone.cl")
 
 
-def test_what_a_driver_writes_needs_no_more_memory_than_it_takes(monkeypatch):
-    monkeypatch.setattr(program, "MOST_SAID", 2**60)  # a 32-bit board has no room for less
+def test_a_driver_that_says_nothing():
     with program.quiet_driver() as said:
         pass
     assert said == [""]

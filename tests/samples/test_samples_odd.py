@@ -134,7 +134,7 @@ def test_an_output_goes_to_a_file_only(run_here, tmp_path, monkeypatch, path):
 
 def test_a_kernel_that_is_a_fifo_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "odd.cl")
-    with pytest.raises(OpenCLFailure, match=r"cannot read the kernel odd.cl: it is a FIFO"):
+    with pytest.raises(OpenCLFailure, match=r"the kernel odd.cl: .*it is a FIFO"):
         program.build(None, tmp_path / "odd.cl")
 
 

@@ -10,7 +10,7 @@ import pytest
 from fake_sysfs import CPU, GPU, put, rockchip, snapshot
 
 from common.errors import SampleError, Unsupported, UsageError
-from common.machine import pin, settings, sysfs
+from common.machine import keeper, pin, settings, sysfs
 from common.machine.pin import pinned
 from tests.conftest import ROOT
 
@@ -73,8 +73,8 @@ def test_what_was_set_by_hand_comes_back_after_its_governor(tree, governor, spee
     """The driver forgets it with the governor, and refuses it under another."""
     put(tree, governor, "userspace")
     put(tree, speed, hertz)
-    paths = [c.path for c in reversed(pin.plan(sysfs.clocks(tree), "gpu", None)) if c.before]
-    assert paths.index(tree / governor) < paths.index(tree / speed)
+    paths = [path for path, _ in pin.plan(sysfs.clocks(tree), "gpu", None)]
+    assert paths.index(tree / speed) < paths.index(tree / governor)  # on the way there
     with pinned("gpu", tree=tree):
         assert held(tree, governor) == "performance"
         put(tree, speed, "<unsupported>")
@@ -104,21 +104,25 @@ def test_the_locks_of_an_exynos(tmp_path):
         pass
 
 
-def test_the_order_of_the_writes_never_puts_the_minimum_above_the_maximum(tree):
+@pytest.mark.parametrize("limits", [(200000000, 200000000), (400000000, 800000000)])
+@pytest.mark.parametrize("hz", [2e8, 8e8])
+def test_the_order_of_the_writes_never_puts_the_minimum_above_the_maximum(tree, limits, hz):
     """A kernel would refuse that."""
-    limits = {"min_freq": 200000000, "max_freq": 200000000}
-    put(tree, f"{GPU}/max_freq", 200000000)
-    changes = pin.plan(sysfs.clocks(tree), "gpu", None)
-    writes = [(c.path, c.value) for c in changes if c.value is not None]
-    writes += [(c.path, c.before) for c in reversed(changes) if c.before is not None]
-    highest = 0
-    for path, text in writes:
-        if path.parent.name == "ff9a0000.gpu" and path.name in limits:
-            limits[path.name] = int(text)
-            assert limits["min_freq"] <= limits["max_freq"]
-            highest = max(highest, limits["min_freq"])
-    assert highest == 800000000
-    assert limits == {"min_freq": 200000000, "max_freq": 200000000}
+    files = [f"{GPU}/min_freq", f"{GPU}/max_freq"]
+    for path, value in zip(files, limits):
+        put(tree, path, value)
+    written, back = [], []
+
+    def write(steps):
+        for step in steps:
+            keeper.change([step], back)
+            written.append([int(held(tree, path)) for path in files])
+            assert written[-1][0] <= written[-1][1]
+
+    write([(str(path), text) for path, text in pin.plan(sysfs.clocks(tree), "gpu", hz)])
+    assert written[-1] == [hz, hz]
+    write([*back])
+    assert written[-1] == [*limits]
 
 
 ENDS = {
