@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from common import (
     program,
     record,
 )
-from common.arguments import Parser, count, number, positive
+from common.arguments import Parser, count, number, positive  # noqa: F401 (for samples)
 from common.errors import (
     EXIT_STATUS,
     INTERRUPTED,
@@ -35,18 +36,14 @@ from common.errors import (
     WRONG_USAGE,
     SampleError,
     UsageError,
+    outcome,
 )
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.measuring import MOST_RUNS
 from common.text import one_line, open_streams, printable
 
-__all__ = [
-    "MOST_RUNS", "choose", "count", "describe", "environment", "keep", "number", "parameters",
-    "parser", "pin", "positive", "run", "save", "save_result", "show",
-]
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
@@ -59,7 +56,7 @@ def parser(sample, description, timed=True):
     Where a run is not `timed`, only --build-only is there of those that say what is measured.
     """
     result = Parser("run.py", description, _EPILOG)
-    result.set_defaults(sample=sample)
+    result.set_defaults(sample=sample, keep=None, guards="bands", pin=None, duration=None)
     what = "use one process, for a debugger; show the traceback of an error"
     result.add_argument("--debug", action="store_true", help=what)
     add = result.add_argument_group("device").add_argument
@@ -107,77 +104,84 @@ def run(main, options, argv=None):
     drivers.ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
-        list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
-        keep=None, build_only=False, guards="bands", code_files=(), pin=None, duration=None,
-        ended=None,
+        debug="--debug" in sys.argv, progress=isolation.Progress(), code_files=(), ended=None,
     )
     try:
-        args = options.parse_args(argv, namespace=args)
-        icd.heed_oclgrind()
-        if args.list:
-            print("\n".join(device.listing()))
-            status = PASSED
-        else:
-            _check_writable(args)
-            if args.cores:
-                identity.use_cores(args.cores)
-            program.ask(args.keep, args.build_only)
-            buffers.guard_with(args.guards)
-            if not args.debug:
-                _isolate(args)
-            with contextlib.ExitStack() as args.held:
-                status = main(args)
+        status = _work(main, options.parse_args(argv, namespace=args))
         sys.stdout.flush()
-    except SampleError as error:
-        if log := getattr(error, "log", None):
-            print("\n".join(map(printable, log.splitlines())), flush=True)
-        if error.record_status == "failed":  # a kernel that does not build: others may
-            args.progress.give_up(str(error))
-        status = _fail(args, error.exit_status, error.record_status, str(error))
-    except cl.Error as error:
-        reason = f"OpenCL failed: {one_line(error)}"
-        args.progress.give_up(reason)
-        status = _fail(args, OPENCL_FAILURE, "error", reason)
-    except MemoryError as error:
-        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {error}")
-    except OSError as error:
-        # Stdout cannot be written: its reader is gone, or the disk is full.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        quiet = isinstance(error, BrokenPipeError)
-        status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
-    except KeyboardInterrupt as stop:
-        status, reason = getattr(stop, "exit_status", INTERRUPTED), "interrupted"
-        if args.ended:  # which has its record
-            told = ": what was measured is recorded" if args.json else ""
-            args.json, reason = None, args.ended[1] + told
-        status = _fail(args, status, "error", reason)
-    except Exception as error:
-        reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"
-        status = _fail(args, OPENCL_FAILURE, "error", reason)
+    except (Exception, KeyboardInterrupt) as error:
+        status = _stopped(args, error)
     args.progress.ended(status)
     if args.progress.isolated:
         isolation.leave(status)
     sys.exit(status)
 
 
-def _isolate(args):
-    """Return in the child process that does the work; the parent exits."""
+def _work(main, args):
+    icd.heed_oclgrind()
+    if args.list:
+        print("\n".join(device.listing()))
+        return PASSED
+    if args.json is not None:
+        with writing(f"cannot write records to {args.json}"):
+            record.appending(args.json).close()
+    if args.output is not None:
+        with writing(f"cannot write the output to {args.output}"):
+            outputs.start(args.output)
+    if args.cores:
+        identity.use_cores(args.cores)
+    program.ask(args.keep, args.build_only)
+    buffers.guard_with(args.guards)
+    if not args.debug:  # from here on this is the child process; the parent exits
+        isolation.enter(args.progress, partial(_lost, args),
+                        lambda status, why: _fail(args, status, "error", why))
+    with contextlib.ExitStack() as args.held:
+        return main(args)
 
-    def lost(variant, size, reason, number):
-        status, word = OPENCL_FAILURE, "error"
-        # A compiler that crashes does not support the kernel; one that refuses it says why.
-        if args.build_only and variant:
-            status, word = (UNSUPPORTED, "unsupported") if number else (WRONG_RESULT, "failed")
-            if number in program.LIMITS:
-                reason = f"the compiler takes longer than {program.LIMITS[number][1]} s: killed"
-        at_work = variant and not reason.endswith("while building")
-        if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
-            # The driver works on this device. So it is the kernel that left its buffers.
-            status, word = WRONG_RESULT, "failed"
-            reason = f"touched a guard page, or memory beyond it: {reason}"
-        return _fail(args, status, word, reason, variant=variant, size=size)
 
-    isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))
+def _stopped(args, error):
+    """Report and record what stopped the work; return the exit status."""
+    status, word, reason = outcome(error)
+    if isinstance(error, SampleError):
+        if log := getattr(error, "log", None):
+            print("\n".join(map(printable, log.splitlines())), flush=True)
+        if word == "failed":  # a kernel that does not build: others may
+            args.progress.give_up(reason)
+    elif isinstance(error, cl.Error):
+        reason = f"OpenCL failed: {reason}"
+        args.progress.give_up(reason)
+    elif isinstance(error, MemoryError):
+        reason = f"not enough memory: {reason}"
+    elif isinstance(error, OSError):
+        # Stdout cannot be written: its reader is gone, or the disk is full.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            return _fail(args, WRONG_USAGE, word, reason, quiet=True)
+        status, reason = WRONG_USAGE, f"cannot write the output: {reason}"
+    elif isinstance(error, KeyboardInterrupt):
+        status, reason = getattr(error, "exit_status", INTERRUPTED), "interrupted"
+        if args.ended:  # which has its record
+            told = ": what was measured is recorded" if args.json else ""
+            args.json, reason = None, args.ended[1] + told
+    else:
+        reason = f"unforeseen {type(error).__name__}: {reason} (--debug shows where)"
+    return _fail(args, status, word, reason)
+
+
+def _lost(args, variant, size, reason, killer):
+    """Report and record a kernel at which the child process was lost; return the exit status."""
+    status, word = OPENCL_FAILURE, "error"
+    # A compiler that crashes does not support the kernel; one that refuses it says why.
+    if args.build_only and variant:
+        status, word = (UNSUPPORTED, "unsupported") if killer else (WRONG_RESULT, "failed")
+        if killer in program.LIMITS:
+            reason = f"the compiler takes longer than {program.LIMITS[killer][1]} s: killed"
+    at_work = variant and not reason.endswith("while building")
+    if args.guards != "bands" and at_work and killer in (signal.SIGSEGV, signal.SIGBUS):
+        # The driver works on this device. So it is the kernel that left its buffers.
+        status, word = WRONG_RESULT, "failed"
+        reason = f"touched a guard page, or memory beyond it: {reason}"
+    return _fail(args, status, word, reason, variant=variant, size=size)
 
 
 def _json_of(argv):
@@ -185,15 +189,6 @@ def _json_of(argv):
     only = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     only.add_argument("--json", type=Path, nargs="?")  # without its value it is no error here
     return only.parse_known_args(argv[1:])[0].json
-
-
-def _check_writable(args):
-    if args.json is not None:
-        with writing(f"cannot write records to {args.json}"):
-            record.appending(args.json).close()
-    if args.output is not None:
-        with writing(f"cannot write the output to {args.output}"):
-            outputs.start(args.output)
 
 
 def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None):
@@ -204,13 +199,19 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
               flush=True)
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
-    if args.json is not None:
-        stopped = record.Record(args.sample, variant, status, reason)
-        stopped.params = {"size": size} if size else {}
-        _sign(args, stopped)
-        with contextlib.suppress(OSError):  # that it cannot be written was just reported
-            record.append(args.json, stopped)
+    params = {"size": size} if size else {}
+    with contextlib.suppress(UsageError):  # that it cannot be written was just reported
+        _append(args, record.Record(args.sample, variant, status, reason, params))
     return exit_status
+
+
+def _append(args, item):
+    """Append a record to the file of --json: by which command, when, and by which code it is."""
+    if args.json is not None:
+        item.argv, item.started = sys.argv, args.started
+        item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
+        with writing(f"cannot write records to {args.json}"):
+            record.append(args.json, item)
 
 
 def parameters(args, *names):
@@ -232,10 +233,7 @@ def save(args, finished, output=None):
     finished.params = {**finished.params, **{n: v for n, v in asked.items() if v}}
     if args.ended and finished.status == "passed":
         finished.status, finished.reason = "error", args.ended[1]
-    if args.json is not None:
-        _sign(args, finished)
-        with writing(f"cannot write records to {args.json}"):
-            record.append(args.json, finished)
+    _append(args, finished)
     args.progress.saved(EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
@@ -302,12 +300,6 @@ def built(args, about, params, kernels):
     return PASSED
 
 
-def _sign(args, item):
-    """Say in a record by which command, when, and by which code it was made."""
-    item.argv, item.started = sys.argv, args.started
-    item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
-
-
 def describe(args, about, kernels):
     """Write a record that says which kernels the sample has, for --describe; return PASSED.
 
@@ -323,7 +315,6 @@ def describe(args, about, kernels):
                          environment())
     save(args, item)
     if args.json is None:
-        _sign(args, item)
         print(json.dumps(json.loads(item.to_line()), indent=1))
     return PASSED
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import cli, hard, networks, rng
+from common import hard, networks, rng
+from common.arguments import count, number
 from common.errors import Unsupported, UsageError
 from common.outputs import digest
 from common.room import advice, buffer_bytes, require_room
@@ -221,12 +222,12 @@ def add_options(parser):
     add("--size", type=parse_sizes, default="1024",
         help="comma-separated: N, MxNxK, from:to:step or @resnet50 (default %(default)s)")
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
-    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
-    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
+    add("--alpha", type=number, default=1.0, help="(default %(default)s)")
+    add("--beta", type=number, default=0.0, help="(default %(default)s)")
     for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
-        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
+        add(f"--{name}", type=count(1), metavar="N", help=f"(default {least})")
     add("--data", choices=INPUTS, default="sdk", help="integer: exact results; always in int8")
-    add("--batch", type=cli.count(1, MOST_PRODUCTS), default=1, metavar="N",
+    add("--batch", type=count(1, MOST_PRODUCTS), default=1, metavar="N",
         help="independent products of one size in one launch (default %(default)s)")
 
 

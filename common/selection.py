@@ -6,7 +6,7 @@ A kernel has a `number`, a `name`, a `label` such as 06_registers, and a `space`
 from argparse import ArgumentTypeError
 from functools import partial
 
-from common import cli
+from common.arguments import count
 from common.errors import UsageError
 
 
@@ -18,7 +18,7 @@ def add_options(parser, kernels, default):
     for name in parameters(kernels):
         having = [each for each in kernels if name in each.space.defaults]
         shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
-        group.add_argument(f"--{name}", type=cli.count(0), metavar="N", help=f"(default {shown})")
+        group.add_argument(f"--{name}", type=count(0), metavar="N", help=f"(default {shown})")
 
 
 def parameters(kernels):
