@@ -89,7 +89,7 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
         times = timing.measure(
             enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
-    more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
+    more, energy = _energy(args, lambda: timing.wait(enqueue()), unit, amount)
     metrics.update({unit: times.rate(amount).median, **more})
     return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
 

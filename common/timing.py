@@ -81,12 +81,12 @@ def _ms(seconds):
 
 
 def measure(enqueue, repeat, warmup, between=lambda: None):
-    """Call `enqueue`, which launches a kernel and returns its event; return the Timing.
+    """Call `enqueue`, which launches a kernel, again and again; return the Timing.
 
     `between` is called before the first of the timed launches, and after each.
     """
     for _ in range(warmup):
-        enqueue().wait()
+        wait(enqueue())
     between()
     launches = []
     for _ in range(repeat):
@@ -98,14 +98,20 @@ def measure(enqueue, repeat, warmup, between=lambda: None):
 def launch(enqueue):
     """Call `enqueue` once and wait; return its times (queued, wait, run, host)."""
     start = time.perf_counter()
-    event = enqueue()
-    event.wait()
+    events = wait(enqueue())
     host = time.perf_counter() - start
-    return (*spans([event]), host)
+    return (*spans(events), host)
+
+
+def wait(launched):
+    """Wait for a launch, which is an event or a list of those of its steps; return the list."""
+    events = launched if isinstance(launched, list) else [launched]
+    events[-1].wait()
+    return events
 
 
 def spans(events):
-    """Return how long a launch was queued, waited and ran: it has an event for each step."""
+    """Return how long a launch was queued, waited and ran, by the events of its steps."""
     first, last = stamps(events[0]), stamps(events[-1])
     marks = (*first[:3], last[3])
     return [*map(elapsed, marks, marks[1:])]

@@ -45,13 +45,6 @@ def test_a_launch_longer_than_a_part_is_a_part(tmp_path):
     assert all(seconds == pytest.approx(0.3, rel=0.5) for seconds in found.times.host_s)
 
 
-def test_the_times_of_several_steps_are_from_the_first_to_the_last(tmp_path):
-    first = SimpleNamespace(profile=SimpleNamespace(queued=0, submit=1, start=2, end=3))
-    last = SimpleNamespace(wait=lambda: None,
-                           profile=SimpleNamespace(queued=5, submit=6, start=7, end=2_000_000_002))
-    assert sustained.wait([first, last]) == pytest.approx([1e-9, 1e-9, 2])
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_keeps_what_was_measured(tmp_path, number, status):
     handler = signal.getsignal(number)
