@@ -42,6 +42,7 @@ from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
+from common.measuring import MOST_RUNS  # noqa: F401 (for samples)
 from common.text import one_line, open_streams, printable
 
 _EPILOG = """\
@@ -92,9 +93,8 @@ def parser(sample, description, timed=True):
 
 
 def run(main, options, argv=None):
-    """Parse the command line with the parser `options`, call `main(args)`, and exit.
+    """Parse `argv`, or the program's, with the parser `options`; call `main(args)`; exit.
 
-    `argv` are the arguments, those of the program where it is None.
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record. It works in a child process: `args.progress` is to be told of kernels,
     so that one that crashes the driver costs no other. A sample that runs files of others, such as
@@ -215,10 +215,7 @@ def _append(args, item):
 
 
 def parameters(args, *names):
-    """Return what a record keeps of --caches and of the sample's own options `names`.
-
-    Numbers stay numbers; all else becomes text.
-    """
+    """Return what a record keeps of --caches and the options `names`: numbers, all else as text."""
     values = {name: getattr(args, name) for name in (*names, "caches")}
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
@@ -256,10 +253,7 @@ def save_result(args, about, variant, reason, params, found, check, output=None,
 
 
 def choose(args):
-    """Return the device that the options choose, its Limits, and what device.describe() says.
-
-    --limits applies the limits of a smaller device.
-    """
+    """Return the device of the options, its Limits or those of --limits, and its description."""
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     return chosen, limits, device.describe(chosen, limits)
@@ -289,10 +283,7 @@ def show(args, about):
 
 
 def built(args, about, params, kernels):
-    """Print and record what the driver made of {variant: kernel}, for --build-only; return PASSED.
-
-    `about` is what device.describe() says, `params` are those of the records.
-    """
+    """Print and record what the driver made of {variant: kernel}; return PASSED."""
     for variant, kernel in kernels.items():
         made = program.report(variant, kernel)
         save(args, record.Record(args.sample, variant, "built", None, params, about,

@@ -46,8 +46,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters that keep the constraints. `why` says what was wrong with the defaults, or is
-    None."""
+    """Parameters that keep the constraints, and `why` not the defaults, or None."""
 
     params: dict
     why: str | None
@@ -233,10 +232,7 @@ def choose(space, given, known, name="the kernel"):
 
 
 def _nearest(space, wish, known, fixed):
-    """Return the legal parameters that are nearest to `wish`, or None.
-
-    The distance is the sum of the factors between them, as powers of 2.
-    """
+    """Return the legal parameters nearest to `wish`, by the factors between them; or None."""
 
     def distance(params):
         return sum(abs(log2((value + 1) / (wish[name] + 1))) for name, value in params.items())

@@ -99,13 +99,9 @@ def alone(args, about, launch, finish, unit, amount):
 
     `launch` enqueues it and returns the events of its steps; `finish` waits for its end.
     """
-    def work():
-        launch()
-        finish()
-
     if args.duration:
         return measure(args, about, launch, unit, amount)
-    metrics, lines = _energy(args, work, unit, amount)
+    metrics, lines = _energy(args, lambda: (launch(), finish()), unit, amount)
     return Measured(metrics=metrics, energy=lines)
 
 

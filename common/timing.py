@@ -50,16 +50,14 @@ class Timing:
         """Return the statistics of `amount` per second over the repetitions; range is max - min."""
         rate = self.rate(amount)
         mean = fmean(amount / seconds for seconds in self.seconds())
-        return {"min": rate.least, "max": rate.most, "mean": mean, "median": rate.median,
+        return {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
                 "range": rate.most - rate.least, "repeats": rate.count}
 
     def statistics_line(self, amount):
         """Return the statistics as text, and the spread relative to the median."""
-        values = self.statistics(amount)
-        names = ("median", "mean", "min", "max", "range")
-        shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
-        spread = self.rate(amount).relative
-        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{self._clock()}"
+        *rates, (_, count) = self.statistics(amount).items()
+        shown = ", ".join(f"{name} {figures(value)}" for name, value in rates)
+        return f"{shown}, spread {self.rate(amount).relative:.1%}, {count} runs{self._clock()}"
 
     def _clock(self):
         return "" if self.seconds() is self.run_s else f", {_BY_HOST}"

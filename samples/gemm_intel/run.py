@@ -38,7 +38,7 @@ def options():
     parser = cli.parser("gemm_intel", __doc__)
     add = parser.add_argument
     add("-s", "--size", type=tiling.order, default=3968, help="order (default %(default)s)")
-    add("-i", "--iterations", dest="repeat", type=cli.count(0, measuring.MOST_RUNS), metavar="N",
+    add("-i", "--iterations", dest="repeat", type=cli.count(0, cli.MOST_RUNS), metavar="N",
         help="the same as --repeat; 0 runs none")
     parser.set_defaults(repeat=10)
     add("-a", "--arithmetic", choices=TYPES, default="float", help="(default %(default)s)")
