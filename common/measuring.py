@@ -79,9 +79,8 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     timing.settle()  # after a reference by numpy
     if args.duration:
         run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
-        metrics["sustained"], throttled = sustained.summary(
-            run, amount, RATES[unit], about["type"])
-        times, machine = run.times, {**run.machine(), "throttled": throttled}
+        times = run.times
+        metrics["sustained"], machine = sustained.summary(run, amount, RATES[unit], about["type"])
         lines = sustained.lines(metrics["sustained"])
         args.ended = run.error and (run.error, run.reason)
     else:

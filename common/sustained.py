@@ -57,10 +57,6 @@ class Run:
         what = "stopped" if stopped else f"failed: {one_line(self.error)};"
         return f"{what} after {self.seconds:.0f} s of {self.asked} s"
 
-    def machine(self):
-        """Return what the environment of a record keeps, but for `throttled`."""
-        return {"before": self.states[0][1], "during": [], "after": self.states[-1][1]}
-
 
 def run(enqueue, seconds, warmup, tree):
     """Launch a kernel back to back for so many seconds; return the Run.
@@ -131,7 +127,7 @@ def _stoppable():
 
 
 def summary(found, amount, unit, kind):
-    """Return what a record's metrics keep of a Run as `sustained`, and what throttled it: texts.
+    """Return what a record keeps of a Run: its metric `sustained`, and the machine meanwhile.
 
     `amount` of the `unit` is what one launch does; `kind` is the device's type, whose clock counts.
     """
@@ -150,7 +146,10 @@ def summary(found, amount, unit, kind):
         "first": median(first), "last": median(last), "ratio": median(last) / median(first),
         "verdict": verdict, "why": why, "at_s": _rounded(found.at), "rates": rates,
         "states": states,
-    }, [f"{verdict}: {why}"] if verdict == "throttled" else []
+    }, {
+        "before": found.states[0][1], "during": [], "after": found.states[-1][1],
+        "throttled": [f"{verdict}: {why}"] if verdict == "throttled" else [],
+    }
 
 
 def _rounded(seconds):

@@ -36,7 +36,7 @@ def test_a_run_has_a_value_for_each_part_and_counts_all_launches(tmp_path):
     assert sum(found.times.host_s) <= found.seconds
     assert found.reason is None
     assert found.states[0][0] < 0.5 < 1 <= found.states[-1][0]
-    assert found.machine()["before"]["clocks_hz"]["gpu ff9a0000.gpu"] == 2e8
+    assert found.states[0][1]["clocks_hz"]["gpu ff9a0000.gpu"] == 2e8
 
 
 def test_a_launch_longer_than_a_part_is_a_part(tmp_path):
@@ -94,7 +94,8 @@ def test_handlers_come_back(tmp_path):
     ],
 )
 def test_throttled_or_not(options, verdict):
-    found, texts = hot(**options)
+    found, machine = hot(**options)
+    texts = machine["throttled"]
     assert found["verdict"] == verdict
     assert bool(texts) == (verdict == "throttled")
     assert found["ratio"] == pytest.approx(1 / options.get("slower", 1), rel=0.06)
