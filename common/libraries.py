@@ -80,17 +80,17 @@ def find(names, device, inputs, library=None, caches="warm"):
     takes part as well. With `caches` flushed, those of the device are: what runs on the host takes
     part if the device is its CPU.
     """
-    makers, on_host = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}, {"numpy"}
+    makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
-        makers[library.name] = lambda *args: _of_cblas(library, *args)
+        makers[library.name] = partial(_of_cblas, library)
         names = (*names, library.name)
-        on_host.add(library.name)
     if (dtype := inputs[0].dtype) not in _LETTERS:
         return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     found, reasons = [], {}
     for name in names:
         try:
-            if name in on_host and caches == "flushed" and type_of(device) != "cpu":
+            on_host = name not in ("clblast", "cublas")
+            if on_host and caches == "flushed" and type_of(device) != "cpu":
                 raise Unsupported("--caches flushed does not flush the host's caches")
             found.append(makers[name](device, *inputs))
         except Unsupported as missing:
