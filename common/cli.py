@@ -17,6 +17,7 @@ from common import (
     buffers,
     device,
     drivers,
+    errors,
     icd,
     isolation,
     manifest,
@@ -26,18 +27,6 @@ from common import (
     record,
 )
 from common.arguments import Parser, count, number, positive  # noqa: F401 (for samples)
-from common.errors import (
-    EXIT_STATUS,
-    INTERRUPTED,
-    OPENCL_FAILURE,
-    PASSED,
-    UNSUPPORTED,
-    WRONG_RESULT,
-    WRONG_USAGE,
-    SampleError,
-    UsageError,
-    outcome,
-)
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
@@ -121,7 +110,7 @@ def _work(main, args):
     icd.heed_oclgrind()
     if args.list:
         print("\n".join(device.listing()))
-        return PASSED
+        return errors.PASSED
     if args.json is not None:
         with writing(f"cannot write records to {args.json}"):
             record.appending(args.json).close()
@@ -141,8 +130,8 @@ def _work(main, args):
 
 def _stopped(args, error):
     """Report and record what stopped the work; return the exit status."""
-    status, word, reason = outcome(error)
-    if isinstance(error, SampleError):
+    status, word, reason = errors.outcome(error)
+    if isinstance(error, errors.SampleError):
         if log := getattr(error, "log", None):
             print("\n".join(map(printable, log.splitlines())), flush=True)
         if word == "failed":  # a kernel that does not build: others may
@@ -156,10 +145,10 @@ def _stopped(args, error):
         # Stdout cannot be written: its reader is gone, or the disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
-            return _fail(args, WRONG_USAGE, word, reason, quiet=True)
-        status, reason = WRONG_USAGE, f"cannot write the output: {reason}"
+            return _fail(args, errors.WRONG_USAGE, word, reason, quiet=True)
+        status, reason = errors.WRONG_USAGE, f"cannot write the output: {reason}"
     elif isinstance(error, KeyboardInterrupt):
-        status, reason = getattr(error, "exit_status", INTERRUPTED), "interrupted"
+        status, reason = getattr(error, "exit_status", errors.INTERRUPTED), "interrupted"
         if args.ended:  # which has its record
             told = ": what was measured is recorded" if args.json else ""
             args.json, reason = None, args.ended[1] + told
@@ -170,18 +159,18 @@ def _stopped(args, error):
 
 def _lost(args, variant, size, reason, killer):
     """Report and record a kernel at which the child process was lost; return the exit status."""
-    status, word = OPENCL_FAILURE, "error"
+    word = "error"
     # A compiler that crashes does not support the kernel; one that refuses it says why.
     if args.build_only and variant:
-        status, word = (UNSUPPORTED, "unsupported") if killer else (WRONG_RESULT, "failed")
+        word = "unsupported" if killer else "failed"
         if killer in program.LIMITS:
             reason = f"the compiler takes longer than {program.LIMITS[killer][1]} s: killed"
     at_work = variant and not reason.endswith("while building")
     if args.guards != "bands" and at_work and killer in (signal.SIGSEGV, signal.SIGBUS):
         # The driver works on this device. So it is the kernel that left its buffers.
-        status, word = WRONG_RESULT, "failed"
+        word = "failed"
         reason = f"touched a guard page, or memory beyond it: {reason}"
-    return _fail(args, status, word, reason, variant=variant, size=size)
+    return _fail(args, errors.EXIT_STATUS[word], word, reason, variant=variant, size=size)
 
 
 def _json_of(argv):
@@ -200,7 +189,7 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
     params = {"size": size} if size else {}
-    with contextlib.suppress(UsageError):  # that it cannot be written was just reported
+    with contextlib.suppress(errors.UsageError):  # that it cannot be written was just reported
         _append(args, record.Record(args.sample, variant, status, reason, params))
     return exit_status
 
@@ -231,7 +220,7 @@ def save(args, finished, output=None):
     if args.ended and finished.status == "passed":
         finished.status, finished.reason = "error", args.ended[1]
     _append(args, finished)
-    args.progress.saved(EXIT_STATUS[finished.status])
+    args.progress.saved(errors.EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
     if args.ended:
@@ -249,7 +238,7 @@ def save_result(args, about, variant, reason, params, found, check, output=None,
         {**environment(args.sysfs), **found.machine}, {**found.timing, **timing}, found.metrics,
         check,
     ), output)
-    return WRONG_RESULT if reason else PASSED
+    return errors.WRONG_RESULT if reason else errors.PASSED
 
 
 def choose(args):
@@ -266,11 +255,11 @@ def pin(args, about, kernels):
     caches are to be flushed between launches that follow one another.
     """
     if args.caches == "flushed" and (args.duration or args.energy):
-        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
-                         "back to back")
+        raise errors.UsageError("--caches flushed: omit --duration and --energy, which launch the "
+                                "kernel back to back")
     if args.duration and len(kernels) != 1:
-        raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
-                         "board. Name one, see --help")
+        raise errors.UsageError("--duration runs one kernel at one size: the next would start on a "
+                                "hot board. Name one, see --help")
     if args.pin and not (args.build_only or args.check_only):
         hz = None if args.pin == "max" else float(args.pin) * 1e6
         args.held.enter_context(pinned(about["type"], hz, args.sysfs))
@@ -288,7 +277,7 @@ def built(args, about, params, kernels):
         made = program.report(variant, kernel)
         save(args, record.Record(args.sample, variant, "built", None, params, about,
                                  environment(), **made))
-    return PASSED
+    return errors.PASSED
 
 
 def describe(args, about, kernels):
@@ -307,7 +296,7 @@ def describe(args, about, kernels):
     save(args, item)
     if args.json is None:
         print(json.dumps(json.loads(item.to_line()), indent=1))
-    return PASSED
+    return errors.PASSED
 
 
 def keep(args, name, output):

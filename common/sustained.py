@@ -13,9 +13,10 @@ from statistics import fmean, median
 
 import pyopencl as cl
 
-from common import stats, stopping, timing
+from common import stopping, timing
 from common.errors import SampleError
 from common.machine import state
+from common.stats import spread
 from common.text import figures, one_line
 
 PARTS = 200
@@ -133,8 +134,8 @@ def summary(found, amount, unit, kind):
     """
     rates = [amount / seconds for seconds in found.times.seconds()]
     span = min(_COMPARED, found.seconds / 10)
-    first = [rate for at, rate in zip(found.at, rates) if at <= found.at[0] + span]
-    last = [rate for at, rate in zip(found.at, rates) if at >= found.seconds - span]
+    first = spread([rate for at, rate in zip(found.at, rates) if at <= found.at[0] + span])
+    last = spread([rate for at, rate in zip(found.at, rates) if at >= found.seconds - span])
     verdict, why = _verdict(first, last, _fallen(found.states, span, kind))
     states = {"at_s": _rounded(at for at, _ in found.states)}
     for group in _SHOWN:
@@ -143,7 +144,7 @@ def summary(found, amount, unit, kind):
         states[group] = {name: [each.get(name) for each in shown] for name in names}
     return {
         "seconds": found.seconds, "launches": found.launches, "unit": unit, "rule": RULE,
-        "first": median(first), "last": median(last), "ratio": median(last) / median(first),
+        "first": first.median, "last": last.median, "ratio": last.median / first.median,
         "verdict": verdict, "why": why, "at_s": _rounded(found.at), "rates": rates,
         "states": states,
     }, {
@@ -158,11 +159,10 @@ def _rounded(seconds):
 
 def _verdict(first, last, fallen):
     """Return whether the rate is `steady`, `slower` or `throttled` at the end, and why, by RULE."""
-    before, after = stats.spread(first), stats.spread(last)
-    change = after.median / before.median - 1
+    change = last.median / first.median - 1
     side = "below" if change < 0 else "above"
     why = f"the rate at the end is {abs(change):.1%} {side} that at the start"
-    if change >= -_SLOWER or after.high >= before.low:
+    if change >= -_SLOWER or last.high >= first.low:
         return "steady", why
     if fallen:
         return "throttled", f"{why}, and {', '.join(fallen)}"
@@ -173,8 +173,8 @@ def _fallen(states, span, kind):
     """Return a text on each clock of the kind that was lower in the last seconds than at first."""
     texts, end = [], states[-1][0]
     for name in states[0][1]["clocks_hz"]:
-        seen = [(at, each["clocks_hz"].get(name)) for at, each in states]
-        seen = [(at, hz) for at, hz in seen if hz is not None]
+        seen = [(at, hz) for at, each in states
+                if (hz := each["clocks_hz"].get(name)) is not None]
         # The very first look is from before there was load.
         first = [hz for at, hz in seen[1:] if at <= span + _LOOK_EVERY]
         last = [hz for at, hz in seen[:-1] if at >= end - span - _LOOK_EVERY]
