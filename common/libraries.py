@@ -288,10 +288,7 @@ def _loaded():
 
 
 def file_of(function):
-    """Return the path of the library that has a function, which another one may have loaded.
-
-    It is empty where the system does not tell.
-    """
+    """Return the path of the library that has a function, or "" where the system does not tell."""
     address = ctypes.cast(function, ctypes.c_void_p).value
     return next((path for span, path in _loaded() if address in span), "")
 

@@ -107,8 +107,7 @@ class Record:
             _check_group(name, getattr(self, name), known)
 
     def times(self):
-        """Return the launches' times in seconds: the device's; where its events hold none (0), the
-        host's."""
+        """Return the launches' times in seconds: the device's, or the host's where one is 0."""
         run = self.timing.get("run_s") or []
         return run if run and min(run) > 0 else self.timing.get("host_s") or run
 
@@ -190,8 +189,7 @@ def read(path):
 
 
 def sort(items):
-    """Return (records, errors) of what scan() or parse() yields: whole records, and what is wrong
-    with the others."""
+    """Return (records, what is wrong with the others) of what scan() or parse() yields."""
     found = [item for _, item in settled(enumerate(items))]
     return [i for i in found if isinstance(i, Record)], [i for i in found if isinstance(i, str)]
 

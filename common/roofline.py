@@ -172,9 +172,6 @@ def attempt(function, *arguments):
 
 
 def _seconds(enqueue, count):
-    """Return the time from the start of the first to the end of the last of what is enqueued.
-
-    By the device's clock, or without one by the host's.
-    """
+    """Return the time from the first start to the last end, by the device's clock if it has one."""
     *_, run, host = launch(lambda: enqueue(count))
     return min(run, host) or host  # a stamp that is left out counts as 0

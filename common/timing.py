@@ -33,10 +33,7 @@ class Timing:
         return self.run_s if min(self.run_s) > 0 else self.host_s
 
     def rate(self, amount):
-        """Return the stats.Spread of `amount` per second over the repetitions.
-
-        The median is the rate of the median time.
-        """
+        """Return the stats.Spread of `amount` per second; its median is that of the median time."""
         times = stats.spread(self.seconds())
         return stats.rate([amount / times.median], times)
 
