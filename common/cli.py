@@ -144,9 +144,8 @@ def _stopped(args, error):
     elif isinstance(error, OSError):
         # Stdout cannot be written: its reader is gone, or the disk is full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        if isinstance(error, BrokenPipeError):
-            return _fail(args, errors.WRONG_USAGE, word, reason, quiet=True)
-        status, reason = errors.WRONG_USAGE, f"cannot write the output: {reason}"
+        quiet = isinstance(error, BrokenPipeError)
+        return _fail(args, errors.WRONG_USAGE, word, f"cannot write the output: {reason}", quiet)
     elif isinstance(error, KeyboardInterrupt):
         status, reason = getattr(error, "exit_status", errors.INTERRUPTED), "interrupted"
         if args.ended:  # which has its record

@@ -113,9 +113,9 @@ def _of_cblas(library, _device, *inputs):
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
     size, place = ctypes.c_ssize_t, [ctypes.c_void_p]
     function = _function(library.handle, name, inputs, size, place)
-    matrices = A, B, C = [on_cache_lines(matrix) for matrix in inputs]
+    A, B, C = (on_cache_lines(matrix) for matrix in inputs)
     given = [(each.ctypes.data, each.shape[-1], *[prod(each.shape[-2:])] * len(batch))
-             for each in matrices]
+             for each in (A, B, C)]
 
     def multiply(kept=(A, B)):  # of which the library has only addresses
         function(*given)
@@ -141,9 +141,9 @@ def _function(handle, name, inputs, size, place, last=()):
                          *of_batch, *last]
     one = _HALF_ONE if A.dtype == np.float16 else 1
 
-    def multiply(a, b, c, *last):
+    def multiply(a, b, c, *more):
         layout = _ROW_MAJOR, _AS_IT_IS, _AS_IT_IS
-        return function(*layout, *orders, one, *a, *b, 0, *c, *batch, *last)
+        return function(*layout, *orders, one, *a, *b, 0, *c, *batch, *more)
 
     return multiply
 
