@@ -35,24 +35,20 @@ def count(least, most=None):
     return parse
 
 
-def _float(text):
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+def _real(is_good, what):
+    """Return the argparse type of the numbers that are good; `what` names them in a message."""
+
+    def parse(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not is_good(value):
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what}")
+        return value
+
+    return parse
 
 
-def number(text):
-    """Return the number that `text` names, if float32 can hold it: an argparse type."""
-    value = _float(text)
-    if not abs(value) <= _LARGEST:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number that float32 can hold")
-    return value
-
-
-def positive(text):
-    """Return the positive number that `text` names: an argparse type."""
-    value = _float(text)
-    if not 0 < value <= _LARGEST:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0, or too large")
-    return value
+number = _real(lambda value: abs(value) <= _LARGEST, "a number that float32 can hold")
+positive = _real(lambda value: 0 < value <= _LARGEST, "a number above 0, or too large")

@@ -25,50 +25,41 @@ _UNIT, _TINY = np.finfo(np.float16).eps / 2, np.finfo(np.float16).tiny
 _OTHERS = 3  # roundings: those of alpha and beta, and of the final sum
 
 
-class Spread:
-    """How far errors of C = alpha * A * B + beta * C spread, with inputs that are random, of mean
-    0, and float16."""
-
-    def __init__(self, alpha, A, B, beta, C):
-        K = A.shape[-1]
-        squares_of_A, squares_of_B = (x.astype(np.float32) ** 2 for x in (A, B))
-        squares = (squares_of_A @ squares_of_B).astype(float)
-        addend = np.abs(C.astype(float))
-        self._deviation = _UNIT * np.sqrt(alpha**2 * squares + (beta * addend) ** 2)
-        # What flushing of subnormal numbers may cost, as in gemm.reference().
-        self._flushed = _TINY * (np.sqrt(K * squares) + addend + abs(alpha) * K + 3)
-
-    def bounds(self, chain):
-        """Return the bound of each element, and that of the root mean square of all errors.
-
-        `chain` products are added up in half precision, and what comes of them in a wider one.
-        """
-        deviation = np.sqrt(chain + _OTHERS) * self._deviation
-        few = LAMBDA**2 / np.sqrt(deviation.size)  # of a few elements one may be far out
-        mean = np.sqrt(np.mean(((1 + few) * deviation / np.sqrt(6) + self._flushed) ** 2))
-        return LAMBDA**2 * deviation + self._flushed, float(mean)
-
-
 class Case(NamedTuple):
     """What a GEMM must make: `result` in float64, each element within its `bound`.
 
-    For random data in half precision, `spread` has closer bounds.
+    For random data in half precision `spread` gives closer bounds: for each element how far one
+    rounding of every product deviates, and what flushing of subnormal numbers may cost.
     """
 
     beta: float
     result: np.ndarray
     bound: np.ndarray
-    spread: Spread | None
+    spread: tuple | None
 
     def check(self, product, chain, intact=True):
-        """Return the Check of what a kernel made that adds up `chain` products in A's precision.
+        """Return the Check of what a kernel made, and whether it left all guards `intact`.
 
-        Where it did not leave the guards of the matrices `intact`, it failed.
+        It adds up `chain` products in A's precision, and such sums in a wider one.
         """
         if self.spread is None:
             return gemm.check(product, self.result, self.bound, intact)
-        each, mean = self.spread.bounds(chain)
-        return gemm.check(product, self.result, np.minimum(each, self.bound), intact, mean)
+        one, flushed = self.spread
+        deviation = np.sqrt(chain + _OTHERS) * one
+        each = np.minimum(LAMBDA**2 * deviation + flushed, self.bound)
+        few = LAMBDA**2 / np.sqrt(deviation.size)  # of a few elements one may be far out
+        mean = np.sqrt(np.mean(((1 + few) * deviation / np.sqrt(6) + flushed) ** 2))
+        return gemm.check(product, self.result, each, intact, float(mean))
+
+
+def _spread(alpha, A, B, beta, C):
+    """Return the `spread` of a Case whose inputs are random, of mean 0, and float16."""
+    squares_of_A, squares_of_B = (x.astype(np.float32) ** 2 for x in (A, B))
+    squares = (squares_of_A @ squares_of_B).astype(float)
+    addend, K = np.abs(C.astype(float)), A.shape[-1]
+    # Flushing costs what it does in gemm.reference().
+    return (_UNIT * np.sqrt(alpha**2 * squares + (beta * addend) ** 2),
+            _TINY * (np.sqrt(K * squares) + addend + abs(alpha) * K + 3))
 
 
 class Expected:
@@ -94,7 +85,7 @@ class Expected:
         A, B, C = self.inputs
         result, bound = gemm.reference(alpha, A, B, beta, C)
         random_halves = A.dtype == np.float16 and not self._exact
-        spread = Spread(alpha, A, B, beta, C) if random_halves and self._nearest else None
+        spread = _spread(alpha, A, B, beta, C) if random_halves and self._nearest else None
         return Case(beta, result, bound * (not self._exact), spread)
 
     def product(self):

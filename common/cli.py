@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from common import (
     buffers,
     device,
     drivers,
+    errors,
     icd,
     isolation,
     manifest,
@@ -24,29 +26,14 @@ from common import (
     program,
     record,
 )
-from common.arguments import Parser, count, number, positive
-from common.errors import (
-    EXIT_STATUS,
-    INTERRUPTED,
-    OPENCL_FAILURE,
-    PASSED,
-    UNSUPPORTED,
-    WRONG_RESULT,
-    WRONG_USAGE,
-    SampleError,
-    UsageError,
-)
+from common.arguments import Parser, count, number, positive  # noqa: F401 (for samples)
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.measuring import MOST_RUNS
+from common.measuring import MOST_RUNS  # noqa: F401 (for samples)
 from common.text import one_line, open_streams, printable
 
-__all__ = [
-    "MOST_RUNS", "choose", "count", "describe", "environment", "keep", "number", "parameters",
-    "parser", "pin", "positive", "run", "save", "save_result", "show",
-]
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
@@ -59,7 +46,7 @@ def parser(sample, description, timed=True):
     Where a run is not `timed`, only --build-only is there of those that say what is measured.
     """
     result = Parser("run.py", description, _EPILOG)
-    result.set_defaults(sample=sample)
+    result.set_defaults(sample=sample, keep=None, guards="bands", pin=None, duration=None)
     what = "use one process, for a debugger; show the traceback of an error"
     result.add_argument("--debug", action="store_true", help=what)
     add = result.add_argument_group("device").add_argument
@@ -95,9 +82,8 @@ def parser(sample, description, timed=True):
 
 
 def run(main, options, argv=None):
-    """Parse the command line with the parser `options`, call `main(args)`, and exit.
+    """Parse `argv`, or the program's, with the parser `options`; call `main(args)`; exit.
 
-    `argv` are the arguments, those of the program where it is None.
     `main` returns an exit status or raises. Whatever stops it becomes one line on stderr and,
     with --json, a record. It works in a child process: `args.progress` is to be told of kernels,
     so that one that crashes the driver costs no other. A sample that runs files of others, such as
@@ -107,77 +93,83 @@ def run(main, options, argv=None):
     drivers.ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
-        list=False, output=None, debug="--debug" in sys.argv, progress=isolation.Progress(),
-        keep=None, build_only=False, guards="bands", code_files=(), pin=None, duration=None,
-        ended=None,
+        debug="--debug" in sys.argv, progress=isolation.Progress(), code_files=(), ended=None,
     )
     try:
-        args = options.parse_args(argv, namespace=args)
-        icd.heed_oclgrind()
-        if args.list:
-            print("\n".join(device.listing()))
-            status = PASSED
-        else:
-            _check_writable(args)
-            if args.cores:
-                identity.use_cores(args.cores)
-            program.ask(args.keep, args.build_only)
-            buffers.guard_with(args.guards)
-            if not args.debug:
-                _isolate(args)
-            with contextlib.ExitStack() as args.held:
-                status = main(args)
+        status = _work(main, options.parse_args(argv, namespace=args))
         sys.stdout.flush()
-    except SampleError as error:
-        if log := getattr(error, "log", None):
-            print("\n".join(map(printable, log.splitlines())), flush=True)
-        if error.record_status == "failed":  # a kernel that does not build: others may
-            args.progress.give_up(str(error))
-        status = _fail(args, error.exit_status, error.record_status, str(error))
-    except cl.Error as error:
-        reason = f"OpenCL failed: {one_line(error)}"
-        args.progress.give_up(reason)
-        status = _fail(args, OPENCL_FAILURE, "error", reason)
-    except MemoryError as error:
-        status = _fail(args, OPENCL_FAILURE, "error", f"not enough memory: {error}")
-    except OSError as error:
-        # Stdout cannot be written: its reader is gone, or the disk is full.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        quiet = isinstance(error, BrokenPipeError)
-        status = _fail(args, WRONG_USAGE, "error", f"cannot write the output: {error}", quiet)
-    except KeyboardInterrupt as stop:
-        status, reason = getattr(stop, "exit_status", INTERRUPTED), "interrupted"
-        if args.ended:  # which has its record
-            told = ": what was measured is recorded" if args.json else ""
-            args.json, reason = None, args.ended[1] + told
-        status = _fail(args, status, "error", reason)
-    except Exception as error:
-        reason = f"unforeseen {type(error).__name__}: {one_line(error)} (--debug shows where)"
-        status = _fail(args, OPENCL_FAILURE, "error", reason)
+    except (Exception, KeyboardInterrupt) as error:
+        status = _stopped(args, error)
     args.progress.ended(status)
     if args.progress.isolated:
         isolation.leave(status)
     sys.exit(status)
 
 
-def _isolate(args):
-    """Return in the child process that does the work; the parent exits."""
+def _work(main, args):
+    icd.heed_oclgrind()
+    if args.list:
+        print("\n".join(device.listing()))
+        return errors.PASSED
+    if args.json is not None:
+        with writing(f"cannot write records to {args.json}"):
+            record.appending(args.json).close()
+    if args.output is not None:
+        with writing(f"cannot write the output to {args.output}"):
+            outputs.start(args.output)
+    if args.cores:
+        identity.use_cores(args.cores)
+    program.ask(args.keep, args.build_only)
+    buffers.guard_with(args.guards)
+    if not args.debug:  # from here on this is the child process; the parent exits
+        isolation.enter(args.progress, partial(_lost, args),
+                        lambda status, why: _fail(args, status, "error", why))
+    with contextlib.ExitStack() as args.held:
+        return main(args)
 
-    def lost(variant, size, reason, number):
-        status, word = OPENCL_FAILURE, "error"
-        # A compiler that crashes does not support the kernel; one that refuses it says why.
-        if args.build_only and variant:
-            status, word = (UNSUPPORTED, "unsupported") if number else (WRONG_RESULT, "failed")
-            if number == signal.SIGPROF:
-                reason = f"the compiler takes longer than {program.LIMIT} s: killed"
-        at_work = variant and not reason.endswith("while building")
-        if args.guards != "bands" and at_work and number in (signal.SIGSEGV, signal.SIGBUS):
-            # The driver works on this device. So it is the kernel that left its buffers.
-            status, word = WRONG_RESULT, "failed"
-            reason = f"touched a guard page, or memory beyond it: {reason}"
-        return _fail(args, status, word, reason, variant=variant, size=size)
 
-    isolation.enter(args.progress, lost, lambda status, why: _fail(args, status, "error", why))
+def _stopped(args, error):
+    """Report and record what stopped the work; return the exit status."""
+    status, word, reason = errors.outcome(error)
+    if isinstance(error, errors.SampleError):
+        if log := getattr(error, "log", None):
+            print("\n".join(map(printable, log.splitlines())), flush=True)
+        if word == "failed":  # a kernel that does not build: others may
+            args.progress.give_up(reason)
+    elif isinstance(error, cl.Error):
+        reason = f"OpenCL failed: {reason}"
+        args.progress.give_up(reason)
+    elif isinstance(error, MemoryError):
+        reason = f"not enough memory: {reason}"
+    elif isinstance(error, OSError):
+        # Stdout cannot be written: its reader is gone, or the disk is full.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        quiet = isinstance(error, BrokenPipeError)
+        return _fail(args, errors.WRONG_USAGE, word, f"cannot write the output: {reason}", quiet)
+    elif isinstance(error, KeyboardInterrupt):
+        status, reason = getattr(error, "exit_status", errors.INTERRUPTED), "interrupted"
+        if args.ended:  # which has its record
+            told = ": what was measured is recorded" if args.json else ""
+            args.json, reason = None, args.ended[1] + told
+    else:
+        reason = f"unforeseen {type(error).__name__}: {reason} (--debug shows where)"
+    return _fail(args, status, word, reason)
+
+
+def _lost(args, variant, size, reason, killer):
+    """Report and record a kernel at which the child process was lost; return the exit status."""
+    word = "error"
+    # A compiler that crashes does not support the kernel; one that refuses it says why.
+    if args.build_only and variant:
+        word = "unsupported" if killer else "failed"
+        if killer == signal.SIGPROF:
+            reason = f"the compiler takes longer than {program.LIMIT} s: killed"
+    at_work = variant and not reason.endswith("while building")
+    if args.guards != "bands" and at_work and killer in (signal.SIGSEGV, signal.SIGBUS):
+        # The driver works on this device. So it is the kernel that left its buffers.
+        word = "failed"
+        reason = f"touched a guard page, or memory beyond it: {reason}"
+    return _fail(args, errors.EXIT_STATUS[word], word, reason, variant=variant, size=size)
 
 
 def _json_of(argv):
@@ -185,15 +177,6 @@ def _json_of(argv):
     only = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     only.add_argument("--json", type=Path, nargs="?")  # without its value it is no error here
     return only.parse_known_args(argv[1:])[0].json
-
-
-def _check_writable(args):
-    if args.json is not None:
-        with writing(f"cannot write records to {args.json}"):
-            record.appending(args.json).close()
-    if args.output is not None:
-        with writing(f"cannot write the output to {args.output}"):
-            outputs.start(args.output)
 
 
 def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None):
@@ -204,20 +187,23 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
               flush=True)
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
-    if args.json is not None:
-        stopped = record.Record(args.sample, variant, status, reason)
-        stopped.params = {"size": size} if size else {}
-        _sign(args, stopped)
-        with contextlib.suppress(OSError):  # that it cannot be written was just reported
-            record.append(args.json, stopped)
+    params = {"size": size} if size else {}
+    with contextlib.suppress(errors.UsageError):  # that it cannot be written was just reported
+        _append(args, record.Record(args.sample, variant, status, reason, params))
     return exit_status
 
 
-def parameters(args, *names):
-    """Return what a record keeps of --caches and of the sample's own options `names`.
+def _append(args, item):
+    """Append a record to the file of --json: by which command, when, and by which code it is."""
+    if args.json is not None:
+        item.argv, item.started = sys.argv, args.started
+        item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
+        with writing(f"cannot write records to {args.json}"):
+            record.append(args.json, item)
 
-    Numbers stay numbers; all else becomes text.
-    """
+
+def parameters(args, *names):
+    """Return what a record keeps of --caches and the options `names`: numbers, all else as text."""
     values = {name: getattr(args, name) for name in (*names, "caches")}
     return {n: v if isinstance(v, (int, float)) else str(v) for n, v in values.items()}
 
@@ -232,11 +218,8 @@ def save(args, finished, output=None):
     finished.params = {**finished.params, **{n: v for n, v in asked.items() if v}}
     if args.ended and finished.status == "passed":
         finished.status, finished.reason = "error", args.ended[1]
-    if args.json is not None:
-        _sign(args, finished)
-        with writing(f"cannot write records to {args.json}"):
-            record.append(args.json, finished)
-    args.progress.saved(EXIT_STATUS[finished.status])
+    _append(args, finished)
+    args.progress.saved(errors.EXIT_STATUS[finished.status])
     if output is not None:
         keep(args, finished.variant or finished.sample, output)
     if args.ended:
@@ -254,14 +237,11 @@ def save_result(args, about, variant, reason, params, found, check, output=None,
         {**environment(args.sysfs), **found.machine}, {**found.timing, **timing}, found.metrics,
         check,
     ), output)
-    return WRONG_RESULT if reason else PASSED
+    return errors.WRONG_RESULT if reason else errors.PASSED
 
 
 def choose(args):
-    """Return the device that the options choose, its Limits, and what device.describe() says.
-
-    --limits applies the limits of a smaller device.
-    """
+    """Return the device of the options, its Limits or those of --limits, and its description."""
     chosen = device.choose(args.platform, args.device, args.type)
     limits = device.limits(chosen, args.limits)
     return chosen, limits, device.describe(chosen, limits)
@@ -274,11 +254,11 @@ def pin(args, about, kernels):
     caches are to be flushed between launches that follow one another.
     """
     if args.caches == "flushed" and (args.duration or args.energy):
-        raise UsageError("--caches flushed: omit --duration and --energy, which launch the kernel "
-                         "back to back")
+        raise errors.UsageError("--caches flushed: omit --duration and --energy, which launch the "
+                                "kernel back to back")
     if args.duration and len(kernels) != 1:
-        raise UsageError("--duration runs one kernel at one size: the next would start on a hot "
-                         "board. Name one, see --help")
+        raise errors.UsageError("--duration runs one kernel at one size: the next would start on a "
+                                "hot board. Name one, see --help")
     if args.pin and not (args.build_only or args.check_only):
         hz = None if args.pin == "max" else float(args.pin) * 1e6
         args.held.enter_context(pinned(about["type"], hz, args.sysfs))
@@ -291,21 +271,12 @@ def show(args, about):
 
 
 def built(args, about, params, kernels):
-    """Print and record what the driver made of {variant: kernel}, for --build-only; return PASSED.
-
-    `about` is what device.describe() says, `params` are those of the records.
-    """
+    """Print and record what the driver made of {variant: kernel}; return PASSED."""
     for variant, kernel in kernels.items():
         made = program.report(variant, kernel)
         save(args, record.Record(args.sample, variant, "built", None, params, about,
                                  environment(), **made))
-    return PASSED
-
-
-def _sign(args, item):
-    """Say in a record by which command, when, and by which code it was made."""
-    item.argv, item.started = sys.argv, args.started
-    item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
+    return errors.PASSED
 
 
 def describe(args, about, kernels):
@@ -323,9 +294,8 @@ def describe(args, about, kernels):
                          environment())
     save(args, item)
     if args.json is None:
-        _sign(args, item)
         print(json.dumps(json.loads(item.to_line()), indent=1))
-    return PASSED
+    return errors.PASSED
 
 
 def keep(args, name, output):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import log2
 
@@ -23,10 +23,8 @@ _ALLOWED = (
     ast.FloorDiv, ast.Mod, ast.Compare, ast.Eq, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.In,
     ast.Tuple, ast.Name, ast.Load, ast.Constant, ast.Call,
 )
-_FUNCTIONS = {"max": max}
-_GLOBALS = {"__builtins__": {}, **_FUNCTIONS}
-_AT_MOST = "the device takes at most {}"
-_NO_ROOM = "{} bytes of local memory, but the device has {} for a work-group"
+_GLOBALS = {"__builtins__": {}, "max": max}
+_WORDS = {ast.LtE: "at most", ast.GtE: "at least", ast.Lt: "below", ast.Gt: "above"}
 _LONGEST = 1000  # characters of an expression: none of ours comes near
 
 
@@ -48,8 +46,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters that keep the constraints. `why` says what was wrong with the defaults, or is
-    None."""
+    """Parameters that keep the constraints, and `why` not the defaults, or None."""
 
     params: dict
     why: str | None
@@ -83,15 +80,13 @@ def _compiled(text):
             raise ValueError(f"{text!r}: {type(node).__name__} may not stand in a constraint")
         if isinstance(node, ast.Constant) and type(node.value) is not int:
             raise ValueError(f"{text!r}: {node.value!r} is not a whole number")
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    called = [getattr(call.func, "id", None) for call in calls]
-    used = [node.id for node in nodes if isinstance(node, ast.Name)]
-    if any(call.keywords or len(call.args) < 2 for call in calls) or sorted(
-        name for name in used if name in _FUNCTIONS
-    ) != sorted(map(str, called)):
-        raise ValueError(f"{text!r}: only max(a, b) may be called in a constraint")
-    names = dict.fromkeys(name for name in used if name not in _FUNCTIONS)
-    return compile(tree, "<constraint>", "eval"), tuple(names)
+        if isinstance(node, ast.Call) and (
+            getattr(node.func, "id", "") != "max" or node.keywords or len(node.args) < 2
+        ):
+            raise ValueError(f"{text!r}: only max(a, b) may be called in a constraint")
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and node not in functions]
+    return compile(tree, "<constraint>", "eval"), tuple(dict.fromkeys(names))
 
 
 def evaluate(text, values):
@@ -108,15 +103,14 @@ def evaluate(text, values):
 
 def _device_rules(space):
     """Return (expression, the limit of the device that it may not exceed, a message) of a Space."""
-    rules = [
-        (side, f"max_work_items_{n}", f"{{}} work-items in dimension {n}, but {_AT_MOST}")
-        for n, side in enumerate(space.local)
-    ]
     items = " * ".join(f"({side})" for side in space.local) or "1"
     return (
-        *rules,
+        *((side, f"max_work_items_{n}",
+           f"{{}} work-items in dimension {n}, but the device takes at most {{}}")
+          for n, side in enumerate(space.local)),
         (items, "max_work_group_size", "{} work-items, but a work-group has at most {}"),
-        (space.local_bytes, "local_mem_size", _NO_ROOM),
+        (space.local_bytes, "local_mem_size",
+         "{} bytes of local memory, but the device has {} for a work-group"),
     )
 
 
@@ -162,46 +156,37 @@ def _holds(text, values):
 
 
 def _options_in(text, params):
-    """Return the parameters that stand in an expression, as the options that give them, and a
-    colon; nothing where there are none."""
+    """Return the options that give the parameters of an expression, if any, and a colon."""
     found = options({name: params[name] for name in params if name in _compiled(text)[1]})
     return found and f"{found}: "
 
 
 def explain(text, values):
     """Return in words what a constraint demands: "M % W == 0" becomes "W must divide M"."""
-    node = ast.parse(text, mode="eval").body
-    if isinstance(node, ast.BoolOp):
-        return " or ".join(explain(_text(text, part), values) for part in node.values)
-    if not isinstance(node, ast.Compare) or len(node.ops) > 1:
-        return f"{text} must hold"
-    left, (operation,), (right,) = node.left, node.ops, node.comparators
+    node, source = ast.parse(text, mode="eval").body, partial(ast.get_source_segment, text)
+
     def shown(part):
-        return _shown(part, _text(text, part), values)
+        """Return a part as text, with its value where that is no plain name or number."""
+        name = source(part)
+        if isinstance(part, ast.Constant) or (name in values and not name.islower()):
+            return name
+        try:
+            return f"{name} = {evaluate(name, values)}"
+        except ZeroDivisionError:
+            return name
 
-    what, limit = _text(text, left), _text(text, right)
-    remainder = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod)
-    if remainder and isinstance(operation, ast.Eq) and limit == "0":
-        return f"{shown(left.right)} must divide {shown(left.left)}"
-    if isinstance(operation, ast.In):
-        return f"{what} must be one of {limit.strip('()')}"
-    words = {ast.LtE: "at most", ast.GtE: "at least", ast.Lt: "below", ast.Gt: "above"}
-    if type(operation) in words:
-        return f"{shown(left)} must be {words[type(operation)]} {shown(right)}"
+    if isinstance(node, ast.BoolOp):
+        return " or ".join(explain(source(part), values) for part in node.values)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, relation, right = node.left, type(node.ops[0]), node.comparators[0]
+        remainder = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod)
+        if remainder and relation is ast.Eq and source(right) == "0":
+            return f"{shown(left.right)} must divide {shown(left.left)}"
+        if relation is ast.In:
+            return f"{source(left)} must be one of {source(right).strip('()')}"
+        if relation in _WORDS:
+            return f"{shown(left)} must be {_WORDS[relation]} {shown(right)}"
     return f"{text} must hold"
-
-
-_text = ast.get_source_segment  # of an expression, and of a node in it
-
-
-def _shown(node, text, values):
-    """Return an expression as text, with its value where that is no plain name or number."""
-    if isinstance(node, ast.Constant) or (text in values and not text.islower()):
-        return text
-    try:
-        return f"{text} = {evaluate(text, values)}"
-    except ZeroDivisionError:
-        return text
 
 
 def options(params):
@@ -217,10 +202,7 @@ def _candidates(space, fixed):
 
 
 def legal(space, known, fixed=()):
-    """Yield every choice of the values of a space that keeps the constraints.
-
-    `fixed` has values by name that are not to be changed.
-    """
+    """Yield each choice of the values of a space that keeps the constraints and those `fixed`."""
     return (p for p in _candidates(space, dict(fixed)) if is_legal(space, p, known))
 
 
@@ -250,10 +232,7 @@ def choose(space, given, known, name="the kernel"):
 
 
 def _nearest(space, wish, known, fixed):
-    """Return the legal parameters that are nearest to `wish`, or None.
-
-    The distance is the sum of the factors between them, as powers of 2.
-    """
+    """Return the legal parameters nearest to `wish`, by the factors between them; or None."""
 
     def distance(params):
         return sum(abs(log2((value + 1) / (wish[name] + 1))) for name, value in params.items())

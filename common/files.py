@@ -19,13 +19,8 @@ from common.text import printable
 _PART = 2**20
 LARGEST_OBJECT = 16 * 1024**2  # bytes, of a JSON file
 LONGEST_LINE = 4096  # characters, of a TOML file
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+# By the letter of stat.filemode().
+_KINDS = {"d": "a folder", "p": "a FIFO", "s": "a socket", "c": "a device", "b": "a device"}
 
 
 def regular(path):
@@ -111,7 +106,7 @@ def parsed(path, most, parse):
 
 
 def json_object(path):
-    """Return the JSON object of a file. Raises UsageError where there is none that can be read."""
+    """Return the JSON object of a file. Raises UsageError."""
     value = parsed(path, LARGEST_OBJECT, json.loads)
     if not isinstance(value, dict) or is_deep(value):
         raise UsageError(f"{_name(path)}: not an object, or nested too deeply")
@@ -178,7 +173,7 @@ def lock(file, seconds):
 
 def _check(path, mode):
     if not stat.S_ISREG(mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+        kind = _KINDS.get(stat.filemode(mode)[0], "something else")
         raise UsageError(f"cannot read {_name(path)}: it is {kind}, not a file")
 
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import cli, hard, networks, rng
+from common import hard, networks, rng
+from common.arguments import count, number
 from common.errors import Unsupported, UsageError
 from common.outputs import digest
-from common.room import advice, buffer_bytes, require_room
+from common.room import require_matrices
 from common.sizes import FLOP_CONVENTION, Size, parsed
 
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
@@ -138,8 +139,7 @@ def _sizes(text):
 def require_fit(size, dtype, limits):
     """Raise UsageError where a matrix of that size is more than the device can hold."""
     _, N, K = size
-    problem = Problem(size, np.dtype(dtype), K, N, N)
-    require_room(problem, buffer_bytes(problem), limits, advice(problem))
+    require_matrices(Problem(size, np.dtype(dtype), K, N, N), limits)
 
 
 def sdk_inputs(size, seed, dtype=np.float32, batch=1):
@@ -221,32 +221,28 @@ def add_options(parser):
     add("--size", type=parse_sizes, default="1024",
         help="comma-separated: N, MxNxK, from:to:step or @resnet50 (default %(default)s)")
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
-    add("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
-    add("--beta", type=cli.number, default=0.0, help="(default %(default)s)")
+    add("--alpha", type=number, default=1.0, help="(default %(default)s)")
+    add("--beta", type=number, default=0.0, help="(default %(default)s)")
     for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
-        add(f"--{name}", type=cli.count(1), metavar="N", help=f"(default {least})")
+        add(f"--{name}", type=count(1), metavar="N", help=f"(default {least})")
     add("--data", choices=INPUTS, default="sdk", help="integer: exact results; always in int8")
-    add("--batch", type=cli.count(1, MOST_PRODUCTS), default=1, metavar="N",
+    add("--batch", type=count(1, MOST_PRODUCTS), default=1, metavar="N",
         help="independent products of one size in one launch (default %(default)s)")
 
 
 def problems(args, limits):
-    """Return the Problem of each --size. Raises UsageError where one cannot be.
-
-    In int8 the data is `integer`, whatever was given.
-    """
+    """Return the Problem of each --size; make --data `integer` in int8. Raises UsageError."""
     dtype, found = np.dtype(PRECISIONS[args.precision]), []
     args.data = "integer" if args.precision == "int8" else args.data
     for size in args.size:
-        widths = {"lda": size.K, "ldb": size.N, "ldc": size.N}
-        leading = {name: getattr(args, name) or least for name, least in widths.items()}
-        for name, least in widths.items():
-            if leading[name] < least:
-                raise UsageError(f"--{name} {leading[name]}: a row of {size} has {least} "
+        leading = []
+        for name, least in (("lda", size.K), ("ldb", size.N), ("ldc", size.N)):
+            leading.append(getattr(args, name) or least)
+            if leading[-1] < least:
+                raise UsageError(f"--{name} {leading[-1]}: a row of {size} has {least} "
                                  f"elements; try --{name} {least}")
-        problem = Problem(size, dtype, **leading, batch=args.batch)
-        require_room(problem, buffer_bytes(problem), limits, advice(problem))
-        found.append(problem)
+        found.append(Problem(size, dtype, *leading, args.batch))
+        require_matrices(found[-1], limits)
         require_exact(args.data, size, args.alpha, checked_betas(args.data, args.beta), dtype)
     return found
 

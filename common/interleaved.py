@@ -7,7 +7,7 @@ the ratios within the rounds.
 import os
 import time
 from contextlib import suppress
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from operator import itemgetter
 from statistics import fmean, median
 from typing import NamedTuple
@@ -24,7 +24,6 @@ SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
-_NO_TIMES = 0, 0, 0
 
 
 def finish(streams):
@@ -62,10 +61,7 @@ class Contender:
             self._bare_entered.append((bare, self.launcher(bare)))
 
     def rest(self):
-        """Wait until the threads of a library are at rest: they would slow what comes next.
-
-        Return whether there was anything to wait for.
-        """
+        """Wait until the threads of a library are at rest; return whether there are any."""
         if not self._queued:
             settle()
         return not self._queued
@@ -104,7 +100,7 @@ class Contender:
         """
         self.announce()
         launches, host = self._launch(in_flight)
-        again, spent = host < SHORT, host
+        spent, again = host, host < SHORT
         while again:
             launches, host = self._launch(in_flight)
             spent += host
@@ -113,12 +109,12 @@ class Contender:
             host = self._launch(in_flight, self._bare_entered)[1]
         host /= in_flight
         if not self._events:
-            return *_NO_TIMES, host
+            return 0, 0, 0, host
         marks = _marks(launches)
         # Launches that overlap have steps that wait for cores.
         lone = marks if self.queues == 1 else _marks(self._launch(1)[0])
         if not (marks and lone):
-            return *_NO_TIMES, host
+            return 0, 0, 0, host
         self.steps.append([
             fmean(elapsed(begin, end) for *_, begin, end in step) for step in zip(*lone)
         ])
@@ -139,9 +135,8 @@ class Contender:
 
 def _marks(launches):
     """Return the stamps of each step of each launch; nothing where a driver leaves some out."""
-    for launch in launches:
-        for event in launch:
-            event.wait()  # it is done; but this raises where it failed
+    for event in chain(*launches):
+        event.wait()  # it is done; but this raises where it failed
     marks = [[stamps(event) for event in launch] for launch in launches]
     return marks if all(begin and end for steps in marks for *_, begin, end in steps) else []
 
@@ -191,9 +186,8 @@ def _spread(contenders, stream, count):
     if not any(each.queues for each in contenders if not each.error):
         return 0
     room = stream.queue.device.global_mem_size // 2  # the rest is for A, B and others
+    count = min(count, room // stream.own_bytes() - 1)
     for entered in range(count):
-        if (entered + 2) * stream.own_bytes() > room:
-            return entered
         try:
             another = stream.beside()
             launchers = [(each, each.launcher(another)) for each in contenders if not each.error]
@@ -201,7 +195,7 @@ def _spread(contenders, stream, count):
             return entered
         for each, launcher in launchers:
             each.enter(another, launcher)
-    return count
+    return max(count, 0)
 
 
 def enough_in_flight(contenders):
@@ -267,8 +261,7 @@ def remarks(launches, libraries):
 
 def busy():
     """Return a line that says that others use this machine's CPUs, or None."""
-    cpus = os.cpu_count() or 1
-    load = os.getloadavg()[0]
+    cpus, load = os.cpu_count() or 1, os.getloadavg()[0]
     if load < cpus / 2:
         return None
     return (

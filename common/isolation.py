@@ -163,11 +163,12 @@ class _Child:
         status = os.waitpid(self.pid, 0)[1]
         self.pid = 0
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if not os.WIFEXITED(status) and os.WTERMSIG(status) in _STOPS and not self.got:
-            self.got.append(os.WTERMSIG(status))  # sent to all of this group, or to the child alone
         if os.WIFEXITED(status):
             return f"the driver ended the process with status {os.WEXITSTATUS(status)}", None
-        return f"killed by {signal_name(os.WTERMSIG(status))}", os.WTERMSIG(status)
+        number = os.WTERMSIG(status)
+        if number in _STOPS and not self.got:
+            self.got.append(number)  # sent to all of this group, or to the child alone
+        return f"killed by {signal_name(number)}", number
 
     def _pass_on(self, number, _):
         self._kill(signal.SIGKILL if self.got else number)

@@ -2,7 +2,7 @@
 
 Every library computes C = A * B on what the kernels compute on, in the same precision. numpy and
 what has the interface CBLAS run on the host, CLBlast on the same queues, cuBLAS on the same GPU
-through PyTorch or CuPy.
+through PyTorch.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import ctypes.util
 import os
 import re
 from contextlib import suppress
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +22,12 @@ from common.device import type_of
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.files import regular
 from common.interleaved import Contender, finish
-from common.text import one_line
+from common.text import one_line, printable
 
 NAMES = ("numpy", "clblast", "cublas")
 _LINE = 64  # bytes
 _ROW_MAJOR, _AS_IT_IS = 101, 111  # CBLAS's numbers of layouts and transposes, and CLBlast's
+_HALF_ONE = 0x3C00  # 1 in half precision
 _LETTERS = {np.dtype(np.float32): "S", np.dtype(np.float64): "D", np.dtype(np.float16): "H"}
 _REALS = {"S": ctypes.c_float, "D": ctypes.c_double, "H": ctypes.c_ushort}
 
@@ -65,12 +67,10 @@ class Library(Contender):
         return guarded
 
 
-def _elsewhere(name, version, multiply, finish, result):
+def _elsewhere(name, version, multiply, result, finish=lambda: None):
     """Return a Library that has matrices of its own, and no use for streams."""
-    return Library(
-        name, version, lambda _: multiply, lambda _: finish(), lambda _: result(),
-        queued=False,
-    )
+    return Library(name, version, lambda _: multiply, lambda _: finish(), lambda _: result(),
+                   queued=False)
 
 
 def find(names, device, inputs, library=None, caches="warm"):
@@ -80,17 +80,17 @@ def find(names, device, inputs, library=None, caches="warm"):
     takes part as well. With `caches` flushed, those of the device are: what runs on the host takes
     part if the device is its CPU.
     """
-    makers, on_host = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}, {"numpy"}
+    makers = {"numpy": _numpy, "clblast": _clblast, "cublas": _cublas}
     if library:
-        makers[library.name] = lambda *args: _of_cblas(library, *args)
+        makers[library.name] = partial(_of_cblas, library)
         names = (*names, library.name)
-        on_host.add(library.name)
     if (dtype := inputs[0].dtype) not in _LETTERS:
         return [], dict.fromkeys(names, f"it does not multiply {dtype}")
     found, reasons = [], {}
     for name in names:
         try:
-            if name in on_host and caches == "flushed" and type_of(device) != "cpu":
+            on_host = name not in ("clblast", "cublas")
+            if on_host and caches == "flushed" and type_of(device) != "cpu":
                 raise Unsupported("--caches flushed does not flush the host's caches")
             found.append(makers[name](device, *inputs))
         except Unsupported as missing:
@@ -102,43 +102,50 @@ def _numpy(_device, *inputs):
     if inputs[0].dtype == np.float16:
         raise Unsupported("numpy has no BLAS for half precision")
     A, B, C = map(on_cache_lines, inputs)
-    multiply = lambda: np.matmul(A, B, out=C)  # noqa: E731
-    return _elsewhere("numpy", _numpys_blas(), multiply, lambda: None, lambda: C)
+    return _elsewhere("numpy", _numpys_blas(), partial(np.matmul, A, B, out=C), lambda: C)
 
 
 def _of_cblas(library, _device, *inputs):
-    letter = _LETTERS[inputs[0].dtype]
+    letter, batch = _LETTERS[inputs[0].dtype], inputs[0].shape[:-2]
     if letter == "H":
         raise Unsupported("CBLAS has single and double precision only")
-    name, real = f"cblas_{letter.lower()}gemm", _REALS[letter]
-    A, B, C = map(on_cache_lines, inputs)
-    (M, N), K, batch = C.shape[-2:], A.shape[-1], C.shape[:-2]
+    name = f"cblas_{letter.lower()}gemm{'_batch_strided' if batch else ''}"
     # As wide as a register: right where the library takes 32 bits of it, and where it takes 64.
-    size = ctypes.c_ssize_t
-    matrix = (ctypes.c_void_p, *(size,) * (1 + len(batch)))  # elements, ld, and to the next product
-    name += "_batch_strided" if batch else ""
-    function = _function(library.handle, name, size, real, matrix, [size] * len(batch))
-    a, b, c = ((each.ctypes.data, each.shape[-1], *(prod(each.shape[-2:]),) * len(batch))
-               for each in (A, B, C))
+    size, place = ctypes.c_ssize_t, [ctypes.c_void_p]
+    function = _function(library.handle, name, inputs, size, place)
+    A, B, C = (on_cache_lines(matrix) for matrix in inputs)
+    given = [(each.ctypes.data, each.shape[-1], *[prod(each.shape[-2:])] * len(batch))
+             for each in (A, B, C)]
 
-    def multiply(kept=(A, B, C)):  # of which the library has only addresses
-        function(_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K, 1, *a, *b, 0, *c, *batch)
+    def multiply(kept=(A, B)):  # of which the library has only addresses
+        function(*given)
 
-    return _elsewhere(library.name, library.version, multiply, lambda: None, lambda: C)
+    return _elsewhere(library.name, library.version, multiply, lambda: C)
 
 
-def _function(handle, name, size, real, matrix, last):
-    """Return a GEMM of a library, of which C's types of arguments are told. Raises Unsupported.
+def _function(handle, name, inputs, size, place, last=()):
+    """Return a GEMM of a library: a function of what it takes for A, B and C, and comes last.
 
-    `size`, `real` and `matrix` are those of an order, of alpha and beta, and of a matrix.
+    `size` is C's type of an order, `place` are those that say where a matrix begins. Its leading
+    dimension follows, and for a batch the elements to the next product. Raises Unsupported.
     """
+    A, _, C = inputs
+    orders, batch, real = (*C.shape[-2:], A.shape[-1]), C.shape[:-2], _REALS[_LETTERS[A.dtype]]
     try:
         function = getattr(handle, name)
     except AttributeError as error:
         raise Unsupported(f"it has no {name}") from error
+    of_batch = [size] * len(batch)
+    matrix = [*place, size, *of_batch]
     function.argtypes = [*[ctypes.c_int] * 3, *[size] * 3, real, *matrix, *matrix, real, *matrix,
-                         *last]
-    return function
+                         *of_batch, *last]
+    one = _HALF_ONE if A.dtype == np.float16 else 1
+
+    def multiply(a, b, c, *more):
+        layout = _ROW_MAJOR, _AS_IT_IS, _AS_IT_IS
+        return function(*layout, *orders, one, *a, *b, 0, *c, *batch, *more)
+
+    return multiply
 
 
 def on_cache_lines(matrix):
@@ -161,7 +168,7 @@ def _numpys_blas():
         return f"{name}, {next((f for f in files if 'blas' in f and '.so' in f), 'BLAS unknown')}"
 
 
-def _clblast(_device, A, B, C):
+def _clblast(_device, *inputs):
     file = ctypes.util.find_library("clblast")
     if file is None:
         raise Unsupported("libclblast is not installed (Debian: libclblast1)")
@@ -169,82 +176,54 @@ def _clblast(_device, A, B, C):
         library = ctypes.CDLL(file)
     except OSError as error:
         raise Unsupported(f"libclblast does not load: {error}") from error
-    letter = _LETTERS[A.dtype]
-    (M, N), K, one, batch = C.shape[-2:], A.shape[-1], A.dtype.type(1), C.shape[:-2]
-    name, size, pointer = f"CLBlast{letter}gemm", ctypes.c_size_t, ctypes.c_void_p
-    matrix = (pointer, *(size,) * (2 + len(batch)))  # buffer, offset, ld, and to the next product
-    name += "StridedBatched" if batch else ""
-    last = [*[size] * len(batch), pointer, pointer]
-    function = _function(library, name, size, _REALS[letter], matrix, last)
-    one = int(one.view(np.uint16)) if letter == "H" else float(one)
+    letter, batch = _LETTERS[inputs[0].dtype], inputs[0].shape[:-2]
+    name = f"CLBlast{letter}gemm{'StridedBatched' if batch else ''}"
+    size, pointer = ctypes.c_size_t, ctypes.c_void_p
+    function = _function(library, name, inputs, size, [pointer, size], [pointer, pointer])
 
     def launcher(stream):
         matrices, queue = (stream.A, stream.B, stream.C), pointer(stream.queue.int_ptr)
-        a, b, c = ((each.device.int_ptr, 0, each.ld, *(each.rows * each.ld,) * len(batch))
-                   for each in matrices)
-        sizes, own = (_ROW_MAJOR, _AS_IT_IS, _AS_IT_IS, M, N, K), ctypes.byref(queue)
+        given = [(each.device.int_ptr, 0, each.ld, *[each.rows * each.ld] * len(batch))
+                 for each in matrices]
 
         def enqueue(kept=matrices):  # of which the library has only addresses
-            if status := function(*sizes, one, *a, *b, 0, *c, *batch, own, None):
+            if status := function(*given, ctypes.byref(queue), None):
                 raise OpenCLFailure(f"CLBlast fails with status {status}")
 
         return enqueue
 
-    version = f"CLBlast {version_in(file_of(function)) or 'of unknown version'}"
+    version = f"CLBlast {version_in(file_of(getattr(library, name))) or 'of unknown version'}"
     return Library("clblast", version, launcher, finish, lambda stream: stream.C.read())
 
 
 def _cublas(device, *inputs):
     if "nvidia" not in device.vendor.lower():
         raise Unsupported("cuBLAS is for NVIDIA's GPUs")
-    broken = []
-    for make in (_by_torch, _by_cupy):
-        try:
-            return make(inputs[:2])
-        except ImportError:
-            continue
-        except (OSError, RuntimeError, MemoryError, Unsupported) as error:
-            broken.append(one_line(error))
-    if broken:
-        raise Unsupported(f"CUDA does not work here: {'; '.join(broken)}")
-    raise Unsupported("cuBLAS needs PyTorch or CuPy, which are not installed")
+    try:
+        return _by_torch(*inputs[:2])
+    except ImportError as error:
+        raise Unsupported("cuBLAS needs PyTorch, which is not installed") from error
+    except (OSError, RuntimeError, MemoryError, Unsupported) as error:
+        raise Unsupported(f"CUDA does not work here: {one_line(error)}") from error
 
 
-def _require_one_gpu(count):
-    # With several, CUDA's first need not be the GPU that the kernels run on.
-    if count != 1:
-        raise Unsupported(f"CUDA sees {count} GPUs: select one with CUDA_VISIBLE_DEVICES")
-
-
-def _by_torch(inputs):
+def _by_torch(A, B):
     import torch
 
     if not torch.cuda.is_available():
         raise Unsupported("PyTorch is built without CUDA, or finds no GPU")
-    _require_one_gpu(torch.cuda.device_count())
+    if (count := torch.cuda.device_count()) != 1:
+        # CUDA's first need not be the GPU that the kernels run on.
+        raise Unsupported(f"CUDA sees {count} GPUs: select one with CUDA_VISIBLE_DEVICES")
     # float32 in full: not by the matrix units' tf32.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    A, B = (torch.from_numpy(matrix).cuda() for matrix in inputs)
+    A, B = (torch.from_numpy(matrix).cuda() for matrix in (A, B))
     C = torch.empty((*A.shape[:-1], B.shape[-1]), dtype=A.dtype, device=A.device)
     version = f"cuBLAS of CUDA {torch.version.cuda} through PyTorch {torch.__version__}"
-    finish = torch.cuda.synchronize
-    product = torch.mm if A.ndim == 2 else torch.bmm
-    multiply = lambda: product(A, B, out=C)  # noqa: E731
-    return _elsewhere("cublas", version, multiply, finish, lambda: C.cpu().numpy())
-
-
-def _by_cupy(inputs):
-    import cupy
-
-    _require_one_gpu(cupy.cuda.runtime.getDeviceCount())
-    A, B = (cupy.asarray(matrix) for matrix in inputs)
-    C = cupy.empty((*A.shape[:-1], B.shape[-1]), A.dtype)
-    number = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
-    version = f"cuBLAS {number} through CuPy {cupy.__version__}"
-    finish = cupy.cuda.runtime.deviceSynchronize
-    multiply = lambda: cupy.matmul(A, B, out=C)  # noqa: E731
-    return _elsewhere("cublas", version, multiply, finish, lambda: cupy.asnumpy(C))
+    multiply = partial(torch.mm if A.ndim == 2 else torch.bmm, A, B, out=C)
+    return _elsewhere("cublas", version, multiply, lambda: C.cpu().numpy(),
+                      torch.cuda.synchronize)
 
 
 # Shared libraries.
@@ -270,11 +249,9 @@ def cblas(file):
     except (OSError, ValueError) as error:
         raise UsageError(f"--blas: {one_line(error)}") from error
     for name in ("cblas_sgemm", "cblas_dgemm"):
-        try:
-            function = getattr(handle, name)
-        except AttributeError as error:
-            raise UsageError(f"--blas {_plain(file)}: it has no {name}") from error
-    own = _plain(Path(file_of(function) or file).name)
+        if not hasattr(handle, name):
+            raise UsageError(f"--blas {_plain(file)}: it has no {name}")
+    own = _plain(Path(file_of(handle.cblas_dgemm) or file).name)
     name = re.split(r"-r\d|\.so", own)[0]
     # With lib before it, it is the name of no kernel and of no other library.
     name = name if name.startswith("lib") else f"lib{name}"
@@ -284,7 +261,7 @@ def cblas(file):
 
 def _plain(text):
     """Return `text` in letters that every terminal has."""
-    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
+    return printable(text).encode("ascii", "replace").decode()
 
 
 def own_words(handle):
@@ -311,10 +288,7 @@ def _loaded():
 
 
 def file_of(function):
-    """Return the path of the library that has a function, which another one may have loaded.
-
-    It is empty where the system does not tell.
-    """
+    """Return the path of the library that has a function, or "" where the system does not tell."""
     address = ctypes.cast(function, ctypes.c_void_p).value
     return next((path for span, path in _loaded() if address in span), "")
 

@@ -79,9 +79,8 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     timing.settle()  # after a reference by numpy
     if args.duration:
         run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
-        metrics["sustained"], throttled = sustained.summary(
-            run, amount, RATES[unit], about["type"])
-        times, machine = run.times, {**run.machine(), "throttled": throttled}
+        times = run.times
+        metrics["sustained"], machine = sustained.summary(run, amount, RATES[unit], about["type"])
         lines = sustained.lines(metrics["sustained"])
         args.ended = run.error and (run.error, run.reason)
     else:
@@ -89,7 +88,7 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
         times = timing.measure(
             enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
-    more, energy = _energy(args, lambda: sustained.wait(enqueue()), unit, amount)
+    more, energy = _energy(args, lambda: timing.wait(enqueue()), unit, amount)
     metrics.update({unit: times.rate(amount).median, **more})
     return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
 
@@ -99,13 +98,9 @@ def alone(args, about, launch, finish, unit, amount):
 
     `launch` enqueues it and returns the events of its steps; `finish` waits for its end.
     """
-    def work():
-        launch()
-        finish()
-
     if args.duration:
         return measure(args, about, launch, unit, amount)
-    metrics, lines = _energy(args, work, unit, amount)
+    metrics, lines = _energy(args, lambda: (launch(), finish()), unit, amount)
     return Measured(metrics=metrics, energy=lines)
 
 

@@ -54,10 +54,7 @@ NETWORKS = {
 
 
 def layers(text):
-    """Return the sizes, as texts, of `@NETWORK.LAYER`, or of all layers of `@NETWORK`.
-
-    Raises ArgumentTypeError, which says what there is.
-    """
+    """Return the sizes, as texts, of `@NETWORK.LAYER` or `@NETWORK`. Raises ArgumentTypeError."""
     network, _, layer = text[1:].partition(".")
     if network not in NETWORKS:
         raise ArgumentTypeError(f"'{text}' is no network: choose from @{', @'.join(NETWORKS)}")

@@ -92,8 +92,6 @@ class Record:
     code: str | None = None
 
     def __post_init__(self):
-        if type(self.schema) is not int or self.schema != SCHEMA:
-            raise RecordError(f"schema {self.schema!r} is unknown, this reader knows {SCHEMA}")
         if self.status not in STATUSES:
             raise RecordError(f"status {self.status!r} is not one of {', '.join(STATUSES)}")
         if (self.status in GOOD) != (self.reason is None):
@@ -109,8 +107,7 @@ class Record:
             _check_group(name, getattr(self, name), known)
 
     def times(self):
-        """Return the launches' times in seconds: the device's; where its events hold none (0), the
-        host's."""
+        """Return the launches' times in seconds: the device's, or the host's where one is 0."""
         run = self.timing.get("run_s") or []
         return run if run and min(run) > 0 else self.timing.get("host_s") or run
 
@@ -137,16 +134,16 @@ def _check_group(name, group, known):
 
 def _is(value, wanted):
     """Tell whether a value is what it should be. null stands for a number that was not finite."""
-    if wanted is _NUMBERS:
-        known = isinstance(value, list) and set(map(type, value)) <= {int, float}
-        return known and all(0 <= number <= _LARGEST for number in value)  # times
+    kind = type(value)
+    if wanted is _NUMBERS:  # times
+        return kind is list and all(type(n) in (int, float) and 0 <= n <= _LARGEST for n in value)
     if wanted is _TABLE:
-        return isinstance(value, dict)
+        return kind is dict
     if wanted is _TEXT:
-        return isinstance(value, (str, type(None)))
-    if value is None or (type(value) is float and not math.isfinite(value)):
+        return value is None or kind is str
+    if value is None or (kind is float and not math.isfinite(value)):
         return True  # it becomes null when it is written
-    return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST
+    return kind in (int, float) and -_LARGEST <= value <= _LARGEST
 
 
 def _finite(value):
@@ -192,12 +189,9 @@ def read(path):
 
 
 def sort(items):
-    """Return (records, errors) of what scan() or parse() yields: whole records, and what is wrong
-    with the others."""
-    records, errors = [], []
-    for _, item in settled(enumerate(items, 1)):
-        (errors if isinstance(item, str) else records).append(item)
-    return records, errors
+    """Return (records, what is wrong with the others) of what scan() or parse() yields."""
+    found = [item for _, item in settled(enumerate(items))]
+    return [i for i in found if isinstance(i, Record)], [i for i in found if isinstance(i, str)]
 
 
 def scan(path):
@@ -261,8 +255,9 @@ def _parse(line):
         raise RecordError("not a JSON object")
     if line.count("{") + line.count("[") > DEEPEST and is_deep(data):
         raise RecordError("its values are nested too deeply")
-    if data.get("schema") != SCHEMA:  # before its keys: another version has others
-        raise RecordError(f"schema {data.get('schema')!r} is unknown, this reader knows {SCHEMA}")
+    schema = data.get("schema")
+    if type(schema) is not int or schema != SCHEMA:  # before its keys: another version has others
+        raise RecordError(f"schema {schema!r} is unknown, this reader knows {SCHEMA}")
     if unknown := set(data) - _FIELDS:
         raise RecordError(f"unknown key {min(unknown)}")
     if missing := _FIELDS - _OPTIONAL - set(data):

@@ -4,7 +4,6 @@ S. Williams, A. Waterman, D. Patterson, Roofline: an insightful visual performan
 multicore architectures, CACM 52(4), 2009.
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from common.errors import OpenCLFailure
 from common.gemm import REAL
 from common.program import build
 from common.text import figures, one_line
-from common.timing import spans
+from common.timing import launch
 
 SOURCE = Path(__file__).with_name("roofline.cl")
 _OPS = ("fma", "mad")  # the faster one counts: fma is emulated on some devices, mad on none
@@ -144,8 +143,8 @@ class Roofline:
             passes, launches = (count, 1) if self._cpu else (1, count)
             numbers = np.int32(each), contiguous, np.int32(passes), real(1)
             self._read.set_args(*numbers, source.device, sums.device)
-            launch = self.queue, self._read, (items,), (self._local,)
-            return [cl.enqueue_nd_range_kernel(*launch) for _ in range(launches)]
+            each_launch = self.queue, self._read, (items,), (self._local,)
+            return [cl.enqueue_nd_range_kernel(*each_launch) for _ in range(launches)]
 
         counted = min(each, _EXACT)
         enqueue(1, counted)[0].wait()
@@ -173,12 +172,6 @@ def attempt(function, *arguments):
 
 
 def _seconds(enqueue, count):
-    """Return the time from the start of the first to the end of the last of what is enqueued.
-
-    By the device's clock, or without one by the host's.
-    """
-    start = time.perf_counter()
-    events = enqueue(count)
-    events[-1].wait()
-    host = time.perf_counter() - start
-    return min(spans(events)[2], host) or host  # a stamp that is left out counts as 0
+    """Return the time from the first start to the last end, by the device's clock if it has one."""
+    *_, run, host = launch(lambda: enqueue(count))
+    return min(run, host) or host  # a stamp that is left out counts as 0

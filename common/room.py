@@ -12,14 +12,14 @@ def buffer_bytes(problem):
     return {"matrix A": M * lda * size, "matrix B": K * ldb * size, "matrix C": M * ldc * c_size}
 
 
-def advice(problem):
-    """Return what to do where there is no room for a Problem."""
-    smaller = "choose a smaller size"
+def require_matrices(problem, limits, more=()):
+    """Raise UsageError where the matrices of a Problem, or `more` {name: bytes}, have no room."""
+    todo = "choose a smaller size"
     if problem.batch > 1:
-        smaller += " or --batch"
+        todo += " or --batch"
     if problem.leading != (problem.size.K, problem.size.N, problem.size.N):
-        smaller += ", or smaller leading dimensions"
-    return smaller
+        todo += ", or smaller leading dimensions"
+    require_room(problem, {**buffer_bytes(problem), **dict(more)}, limits, todo)
 
 
 def require_room(what, need, limits, todo):

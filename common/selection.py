@@ -3,10 +3,11 @@
 A kernel has a `number`, a `name`, a `label` such as 06_registers, and a `space` of parameters.
 """
 
+import re
 from argparse import ArgumentTypeError
 from functools import partial
 
-from common import cli
+from common.arguments import count
 from common.errors import UsageError
 
 
@@ -18,7 +19,7 @@ def add_options(parser, kernels, default):
     for name in parameters(kernels):
         having = [each for each in kernels if name in each.space.defaults]
         shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
-        group.add_argument(f"--{name}", type=cli.count(0), metavar="N", help=f"(default {shown})")
+        group.add_argument(f"--{name}", type=count(0), metavar="N", help=f"(default {shown})")
 
 
 def parameters(kernels):
@@ -28,32 +29,24 @@ def parameters(kernels):
 
 def parse(kernels, text):
     """Return the kernels that `text` names, or the text `best`: an argparse type."""
-    known = {key: each for each in kernels for key in (each.number, each.name, each.label)}
     if text == "best":
         return text
     if text == "all":
         return list(kernels)
     chosen = []
-    for name in _words(kernels, text):
-        key = int(name) if name.isascii() and name.isdigit() else name
-        if name in ("all", "best"):
-            raise ArgumentTypeError(f"'{name}' cannot be combined with other kernels")
-        if key not in known:
-            have = ", ".join(f"{each.number} {each.name}" for each in kernels)
-            raise ArgumentTypeError(f"'{name}' is not a kernel: give all, best, or some of {have}")
-        chosen.append(known[key])
-    return list(dict.fromkeys(chosen))
-
-
-def _words(kernels, text):
-    """Yield the words comma-separated; for a range such as 21-24, the numbers in it."""
     for word in text.split(","):
-        first, _, last = word.partition("-")
-        if first.isdecimal() and last.isdecimal():
-            numbers = (each.number for each in kernels)
-            yield from [str(n) for n in numbers if int(first) <= n <= int(last)] or [word]
+        if numbers := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word, re.ASCII):
+            first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+            named = [each for each in kernels if first <= each.number <= last]
         else:
-            yield word
+            named = [each for each in kernels if word in (each.name, each.label)]
+        if word in ("all", "best"):
+            raise ArgumentTypeError(f"'{word}' cannot be combined with other kernels")
+        if not named:
+            have = ", ".join(f"{each.number} {each.name}" for each in kernels)
+            raise ArgumentTypeError(f"'{word}' is not a kernel: give all, best, or some of {have}")
+        chosen += named
+    return list(dict.fromkeys(chosen))
 
 
 def named(args, kernels):

@@ -60,10 +60,9 @@ def rate(values, times):
 
 
 def noise(new, old):
-    """Return by how much the medians of two Spreads may differ by chance.
+    """Return by how much the medians of two Spreads may differ by chance; None of few values.
 
-    It is the sum of both spreads, and at least LEAST of the old median. None where a side has fewer
-    than FEWEST values.
+    It is the sum of both spreads, and at least LEAST of the old median.
     """
     if min(new.count, old.count) < FEWEST:
         return None

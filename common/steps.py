@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from common.gemm import REAL
 from common.program import build
-from common.room import advice, buffer_bytes, require_room
+from common.room import buffer_bytes, require_matrices
 
 
 class Copy(NamedTuple):
@@ -175,14 +175,13 @@ def _program(context, path, defines, files):
 
 def require_memory(plan, limits):
     """Raise UsageError where the copies that a plan needs are too large, with the matrices."""
-    need = buffer_bytes(plan.problem)
-    need.update((f"a copy of {name}", size) for name, size in _copied(plan).items())
+    need = {f"a copy of {name}": size for name, size in _copied(plan).items()}
     for role, each in plan.room.items():
         if isinstance(each, int):
             need[f"the buffer {role}"] = each
         else:
             need[f"the image {role}"] = 16 * prod(each[1:])  # 4 channels of 4 bytes
-    require_room(plan.problem, need, limits, advice(plan.problem))
+    require_matrices(plan.problem, limits, need)
 
 
 def whole(items, local):

@@ -8,15 +8,16 @@ import signal
 import time
 from collections import deque
 from contextlib import contextmanager
+from itertools import chain
 from statistics import fmean, median
 
 import pyopencl as cl
 
-from common import stats, stopping
+from common import stopping, timing
 from common.errors import SampleError
 from common.machine import state
+from common.stats import spread
 from common.text import figures, one_line
-from common.timing import Timing, spans
 
 PARTS = 200
 _IN_FLIGHT = 2  # launches that the device has, so that it does not wait for the host
@@ -37,7 +38,7 @@ class Run:
     def __init__(self, asked, warmup):
         self.asked, self.seconds, self.launches, self.error = asked, 0.0, 0, None
         self.at, self.states = [], []  # seconds; (seconds, state)
-        self.times = Timing([], [], [], [], warmup)
+        self.times = timing.Timing([], [], [], [], warmup)
 
     def add(self, part, seconds):
         """Add a part: the (queued, wait, run) of its launches; it ended after `seconds`."""
@@ -57,10 +58,6 @@ class Run:
         what = "stopped" if stopped else f"failed: {one_line(self.error)};"
         return f"{what} after {self.seconds:.0f} s of {self.asked} s"
 
-    def machine(self):
-        """Return what the environment of a record keeps, but for `throttled`."""
-        return {"before": self.states[0][1], "during": [], "after": self.states[-1][1]}
-
 
 def run(enqueue, seconds, warmup, tree):
     """Launch a kernel back to back for so many seconds; return the Run.
@@ -71,7 +68,7 @@ def run(enqueue, seconds, warmup, tree):
     the first launch goes through.
     """
     for _ in range(warmup):
-        wait(enqueue())
+        timing.wait(enqueue())
     found, part, flying = Run(seconds, warmup), [], deque()
     with _watched(found.states, seconds, tree), _stoppable() as stops:
         start, width, now, ends = time.perf_counter(), seconds / PARTS, 0.0, 0.0
@@ -79,7 +76,7 @@ def run(enqueue, seconds, warmup, tree):
             while flying or now < seconds:
                 while len(flying) < _IN_FLIGHT and now < seconds:
                     flying.append(enqueue())
-                part.append(wait(flying.popleft()))
+                part.append(timing.spans(timing.wait(flying.popleft())))
                 now = time.perf_counter() - start
                 if stops:
                     raise stops[0]
@@ -93,13 +90,6 @@ def run(enqueue, seconds, warmup, tree):
         if part:
             found.add(part, now)
     return found
-
-
-def wait(launched):
-    """Wait for a launch, an event or those of its steps; return its times: queued, wait, run."""
-    events = launched if isinstance(launched, list) else [launched]
-    events[-1].wait()
-    return spans(events)
 
 
 @contextmanager
@@ -138,43 +128,41 @@ def _stoppable():
 
 
 def summary(found, amount, unit, kind):
-    """Return what a record's metrics keep of a Run as `sustained`, and what throttled it: texts.
+    """Return what a record keeps of a Run: its metric `sustained`, and the machine meanwhile.
 
     `amount` of the `unit` is what one launch does; `kind` is the device's type, whose clock counts.
     """
     rates = [amount / seconds for seconds in found.times.seconds()]
     span = min(_COMPARED, found.seconds / 10)
-    first = _within(found.at, rates, 0, found.at[0] + span)
-    last = _within(found.at, rates, found.seconds - span, found.seconds)
+    first = spread([rate for at, rate in zip(found.at, rates) if at <= found.at[0] + span])
+    last = spread([rate for at, rate in zip(found.at, rates) if at >= found.seconds - span])
     verdict, why = _verdict(first, last, _fallen(found.states, span, kind))
-    names = {group: sorted({name for _, each in found.states for name in each[group]})
-             for group in _SHOWN}
-    states = {group: {name: [each[group].get(name) for _, each in found.states] for name in own}
-              for group, own in names.items()}
+    states = {"at_s": _rounded(at for at, _ in found.states)}
+    for group in _SHOWN:
+        shown = [each[group] for _, each in found.states]
+        names = sorted({*chain(*shown)})
+        states[group] = {name: [each.get(name) for each in shown] for name in names}
     return {
         "seconds": found.seconds, "launches": found.launches, "unit": unit, "rule": RULE,
-        "first": median(first), "last": median(last), "ratio": median(last) / median(first),
+        "first": first.median, "last": last.median, "ratio": last.median / first.median,
         "verdict": verdict, "why": why, "at_s": _rounded(found.at), "rates": rates,
-        "states": {"at_s": _rounded(at for at, _ in found.states), **states},
-    }, [f"{verdict}: {why}"] if verdict == "throttled" else []
+        "states": states,
+    }, {
+        "before": found.states[0][1], "during": [], "after": found.states[-1][1],
+        "throttled": [f"{verdict}: {why}"] if verdict == "throttled" else [],
+    }
 
 
 def _rounded(seconds):
     return [round(each, 3) for each in seconds]
 
 
-def _within(at, values, begin, end):
-    """Return the values of the parts that ended between `begin` and `end`: at least one."""
-    return [value for when, value in zip(at, values) if begin <= when <= end]
-
-
 def _verdict(first, last, fallen):
     """Return whether the rate is `steady`, `slower` or `throttled` at the end, and why, by RULE."""
-    before, after = stats.spread(first), stats.spread(last)
-    change = after.median / before.median - 1
+    change = last.median / first.median - 1
     side = "below" if change < 0 else "above"
     why = f"the rate at the end is {abs(change):.1%} {side} that at the start"
-    if change >= -_SLOWER or after.high >= before.low:
+    if change >= -_SLOWER or last.high >= first.low:
         return "steady", why
     if fallen:
         return "throttled", f"{why}, and {', '.join(fallen)}"
@@ -185,8 +173,8 @@ def _fallen(states, span, kind):
     """Return a text on each clock of the kind that was lower in the last seconds than at first."""
     texts, end = [], states[-1][0]
     for name in states[0][1]["clocks_hz"]:
-        seen = [(at, each["clocks_hz"].get(name)) for at, each in states]
-        seen = [(at, hz) for at, hz in seen if hz is not None]
+        seen = [(at, hz) for at, each in states
+                if (hz := each["clocks_hz"].get(name)) is not None]
         # The very first look is from before there was load.
         first = [hz for at, hz in seen[1:] if at <= span + _LOOK_EVERY]
         last = [hz for at, hz in seen[:-1] if at >= end - span - _LOOK_EVERY]

@@ -33,10 +33,7 @@ class Timing:
         return self.run_s if min(self.run_s) > 0 else self.host_s
 
     def rate(self, amount):
-        """Return the stats.Spread of `amount` per second over the repetitions.
-
-        The median is the rate of the median time.
-        """
+        """Return the stats.Spread of `amount` per second; its median is that of the median time."""
         times = stats.spread(self.seconds())
         return stats.rate([amount / times.median], times)
 
@@ -50,16 +47,14 @@ class Timing:
         """Return the statistics of `amount` per second over the repetitions; range is max - min."""
         rate = self.rate(amount)
         mean = fmean(amount / seconds for seconds in self.seconds())
-        return {"min": rate.least, "max": rate.most, "mean": mean, "median": rate.median,
+        return {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
                 "range": rate.most - rate.least, "repeats": rate.count}
 
     def statistics_line(self, amount):
         """Return the statistics as text, and the spread relative to the median."""
-        values = self.statistics(amount)
-        names = ("median", "mean", "min", "max", "range")
-        shown = ", ".join(f"{name} {figures(values[name])}" for name in names)
-        spread = self.rate(amount).relative
-        return f"{shown}, spread {spread:.1%}, {values['repeats']} runs{self._clock()}"
+        *rates, (_, count) = self.statistics(amount).items()
+        shown = ", ".join(f"{name} {figures(value)}" for name, value in rates)
+        return f"{shown}, spread {self.rate(amount).relative:.1%}, {count} runs{self._clock()}"
 
     def _clock(self):
         return "" if self.seconds() is self.run_s else f", {_BY_HOST}"
@@ -81,12 +76,12 @@ def _ms(seconds):
 
 
 def measure(enqueue, repeat, warmup, between=lambda: None):
-    """Call `enqueue`, which launches a kernel and returns its event; return the Timing.
+    """Call `enqueue`, which launches a kernel, again and again; return the Timing.
 
     `between` is called before the first of the timed launches, and after each.
     """
     for _ in range(warmup):
-        enqueue().wait()
+        wait(enqueue())
     between()
     launches = []
     for _ in range(repeat):
@@ -98,14 +93,20 @@ def measure(enqueue, repeat, warmup, between=lambda: None):
 def launch(enqueue):
     """Call `enqueue` once and wait; return its times (queued, wait, run, host)."""
     start = time.perf_counter()
-    event = enqueue()
-    event.wait()
+    events = wait(enqueue())
     host = time.perf_counter() - start
-    return (*spans([event]), host)
+    return (*spans(events), host)
+
+
+def wait(launched):
+    """Wait for a launch, which is an event or a list of those of its steps; return the list."""
+    events = launched if isinstance(launched, list) else [launched]
+    events[-1].wait()
+    return events
 
 
 def spans(events):
-    """Return how long a launch was queued, waited and ran: it has an event for each step."""
+    """Return how long a launch was queued, waited and ran, by the events of its steps."""
     first, last = stamps(events[0]), stamps(events[-1])
     marks = (*first[:3], last[3])
     return [*map(elapsed, marks, marks[1:])]

@@ -61,9 +61,8 @@ def family(about):
 def _mali(text):
     """Return the family of a Mali that a text names, or None."""
     number = re.search(r"\bMali-([TG]\d+)", text, re.IGNORECASE)
-    found = (name for name, numbers in _MALI.items() if number and
-             re.fullmatch(numbers, number[1].upper()))
-    return next((f"Mali {name}" for name in found), None)
+    return next((f"Mali {name}" for name, numbers in _MALI.items()
+                 if number and re.fullmatch(numbers, number[1].upper())), None)
 
 
 def find(folder, about, precision, size, batch=1):
@@ -74,14 +73,15 @@ def find(folder, about, precision, size, batch=1):
     left out. `size` is a text such as 512x512x512. With the limits of a Mali its family counts.
     Raises UsageError for a file that is not one of ours.
     """
-    mine, files = identity(about), _load(folder)
+    mine, paths = identity(about), sorted(Path(folder).glob("*.json"))
+    files = [(path.name, *_read(path)) for path in paths]
     mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
     found = []
     for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
                        ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
-             -(entry["gflops"] or 0), file.name, number, its["name"], entry)
+             -(entry["gflops"] or 0), file, number, its["name"], entry)
             for file, its, entries in files
             if all(_same(its[key], mine[key]) for key in keys)
             for number, entry in enumerate(entries)
@@ -127,10 +127,6 @@ def store(folder, identity, entry):
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path
-
-
-def _load(folder):
-    return [(path, *_read(path)) for path in sorted(Path(folder).glob("*.json"))]
 
 
 def _read(path):

@@ -18,7 +18,7 @@ SOURCES = [
 ]
 # Imports go one way: samples -> common; tools, report -> common; deploy -> both; dev -> all.
 MAY_IMPORT = {
-    "common": {"common", "numpy", "pyopencl", "torch", "cupy"},  # the last two need not be there
+    "common": {"common", "numpy", "pyopencl", "torch"},  # the last need not be there
     "samples": {"common", "numpy", "pyopencl", "PIL"},
     "tools": {"common", "tools", "rich"},
     "deploy": {"common", "deploy", "tools", "fabric", "invoke", "paramiko", "rich"}

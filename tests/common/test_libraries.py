@@ -195,7 +195,6 @@ def test_cublas_through_a_stand_in_for_pytorch(monkeypatch, available, gpus, rea
     inputs = [np.full((4, 4), 2, np.float32)] * 3
     torch = Torch(available, gpus)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "cupy", None)
     found, reasons = libraries.find(("cublas",), gpu, inputs)
     if reason:
         assert reasons["cublas"] == f"CUDA does not work here: {reason}"
@@ -210,10 +209,9 @@ def test_cublas_through_a_stand_in_for_pytorch(monkeypatch, available, gpus, rea
 def test_cublas_is_asked_for_on_nvidias_gpus_only(queue, monkeypatch):
     gpu = SimpleNamespace(vendor="NVIDIA Corporation")
     inputs = [np.full((4, 4), 2, np.float32)] * 3
-    for name in ("torch", "cupy"):
-        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     _, reasons = libraries.find(("cublas",), gpu, inputs)
-    assert reasons["cublas"] == "cuBLAS needs PyTorch or CuPy, which are not installed"
+    assert reasons["cublas"] == "cuBLAS needs PyTorch, which is not installed"
     _, reasons = libraries.find(("cublas",), queue.device, inputs)
     assert reasons["cublas"] == "cuBLAS is for NVIDIA's GPUs"
 

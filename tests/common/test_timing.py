@@ -82,6 +82,15 @@ def test_warm_up_launches_are_not_counted():
     np.testing.assert_allclose(times.run_s, [12e-6, 16e-6, 20e-6])
 
 
+def test_the_times_of_several_steps_are_from_the_first_to_the_last():
+    first = SimpleNamespace(profile=SimpleNamespace(queued=0, submit=1, start=2, end=3))
+    last = SimpleNamespace(wait=lambda: None,
+                           profile=SimpleNamespace(queued=5, submit=6, start=7, end=2_000_000_002))
+    *by_device, host = timing.launch(lambda: [first, last])
+    assert by_device == pytest.approx([1e-9, 1e-9, 2])
+    assert host < 1
+
+
 def test_a_driver_without_times_or_with_odd_ones():
     class Broken:
         queued = 0
