@@ -1,8 +1,8 @@
 """Run kernels under Oclgrind, a simulator that detects data races and out-of-bounds accesses.
 
 python -m tools check sgemm                                every kernel, small matrices
-python -m tools check gemmbench --axis -f 'SGEMM_*_local' -D ROOM=16     with a macro of the kernel
-python -m tools check mygemm --axis --kernel 6 -- --size 20x21x22
+python -m tools check gemmbench -D ROOM=16 -- -f SGEMM_NN_1x1_local      with a macro
+python -m tools check mygemm -- --kernel 6 7 --size 20x21x22
 python -m tools check mygemm --guards pages                without Oclgrind, on a CPU
 
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
@@ -44,7 +44,6 @@ def options():
     """Return the parser."""
     result = command.parser("check", __doc__)
     command.add_sample(result)
-    command.add_axis(result)
     add = result.add_argument
     add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
         help="a macro for the kernels, such as fewer elements of local memory")
@@ -66,15 +65,15 @@ def main(argv, starter=None):
     `starter(folder)` gives a function that runs a sample elsewhere, as child.run(), and brings
     back what that leaves in the folder.
     """
-    line = command.parse(options(), argv)
-    if "--build-only" in line.options:
+    args, words = command.parse(options(), argv)
+    if "--build-only" in words:
         raise UsageError("check runs the kernels: leave out --build-only")
-    args, found = line.args, manifest.read(line.args.sample)
+    found = manifest.read(args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
         oclgrind = args.guards == "oclgrind"
         watch = Oclgrind(folder, args.define) if oclgrind else guard_pages(found, args.guards)
         run = starter(folder) if starter else child.run
-        plan = _plan(found, line, watch, args.limit, run)
+        plan = _plan(found, words, watch, args.limit, run)
         width = max(len(point.label) for point in plan)
         outcomes = Counter()
 
@@ -107,17 +106,17 @@ def _said(problems, result):
     return f"{said + '; ' if said else ''}{state}: {printable(str(result.reason))}"
 
 
-def _plan(found, line, watch, limit_s, run):
+def _plan(found, asked, watch, limit_s, run):
     """Return the points: the axes, small options, and small parameters of kernels that have some.
     """
-    fixed, every = command.plan(found, line)
+    fixed, every = command.plan(found, asked)
     done = run(found.name, (*fixed, "--describe"), limit_s, watch.drivers)
     described, plan = child.described(found.name, done), []
     for number, words in enumerate(every):
         sizes = small_parameters(described, words, points.named((*fixed, *words)))
         label = " ".join((*words, *sizes)) or "default"
-        asked = (*fixed, *words, *sizes, "--check-only", *watch.options(number))
-        plan.append(points.Point(asked, f"{number:032x}", label))
+        options = (*fixed, *words, *sizes, "--check-only", *watch.options(number))
+        plan.append(points.Point(options, f"{number:032x}", label))
     return plan
 
 

@@ -40,31 +40,28 @@ def options(gpu):
     return (*limits, "--build-only")
 
 
-def inspect(line, found, folder):
+def inspect(args, found, asked, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
-    require(line.args.gpu)
-    axes = dict(line.axes)
-    given = points.named(line.options) | set(axes)
-    whole = () if given & set(found.tools.all) else found.tools.all
-    if not (axes or whole):
-        axes = command.all_axes(found, line)
-    plan = [(gpu, words) for gpu in line.args.gpu for words in points.combinations(axes)]
+    require(args.gpu)
+    fixed, every = command.plan(found, asked, whole=True)
+    plan = [(gpu, words) for gpu in args.gpu for words in every]
     summary, rows, notes, listings = engine.Summary(found), [], [], []
     with Progress(len(plan)) as progress:
         for gpu, words in plan:
             label = " ".join((gpu, *words))
             files = folder / command.file_name(label)
-            chosen = (*whole, *line.options, *words)
-            result, costs = build(found, gpu, chosen, line.args.limit, files)
+            chosen = (*fixed, *words)
+            result, costs = build(found, gpu, chosen, args.limit, files)
             progress.step(f"{label}: {engine.line(found, result)}")
             summary.add(points.Point(chosen, label=label), result.state)
-            rows += [_row(_label(item, axes), gpu, item, cost) for item, cost in costs]
+            rows += [_row(" ".join((item.variant, *words)), gpu, item, cost)
+                     for item, cost in costs]
             if costs and not any(item.metrics.get("compiler") for item, _ in costs):
                 notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
             for item in result.records:
                 if item.status != "built" and item.variant:
                     notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
-            listings += sorted(files.glob("*.isa")) if line.args.listing else []
+            listings += sorted(files.glob("*.isa")) if args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
     _show(sorted(rows, key=lambda row: row[0]))
@@ -131,13 +128,6 @@ def _cost(figures, folder):
     if not figures:
         return None
     return mali.cost((folder / figures["listing"]).read_text(encoding="utf-8"), figures)
-
-
-def _label(item, axes):
-    """Return the kernel of a Record, with its parameters that are on axes."""
-    chosen = [f"{axis} {item.params[name]}" for axis in axes
-              if (name := axis.strip("-")) in item.params]
-    return " ".join((item.variant, *chosen))
 
 
 def _row(label, gpu, item, cost):

@@ -1,7 +1,7 @@
 """Show the compiler's result for each kernel: registers, memory, instruction counts.
 
 python -m tools inspect mygemm                              every kernel, small matrices
-python -m tools inspect mygemm --axis --kernel 6 7 -- --size 512 --precision double
+python -m tools inspect mygemm -- --kernel 6 7 --size 512 --precision double
 python -m tools inspect sgemm -- -p nvidia
 python -m tools inspect sgemm --gpu mali-g52,mali-g610 --listing
 
@@ -49,7 +49,6 @@ def options():
     """Return the parser."""
     result = command.parser("inspect", __doc__)
     command.add_sample(result)
-    command.add_axis(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
@@ -68,16 +67,16 @@ def main(argv, starter=None):
 
     `starter` runs the sample elsewhere: see check.main().
     """
-    line = command.parse(options(), argv)
-    args, found = line.args, manifest.read(line.args.sample)
+    args, words = command.parse(options(), argv)
+    found = manifest.read(args.sample)
     if args.listing and not args.gpu:
         raise UsageError("--listing prints the disassembly for the GPUs of --gpu: name one")
     folder = args.folder or Path(f"{found.name}-inspect")
     with writing(f"cannot write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     if args.gpu:
-        return gpus.inspect(line, found, folder)
-    fixed, every = command.plan(found, line)
+        return gpus.inspect(args, found, words, folder)
+    fixed, every = command.plan(found, words)
     summary, kernels = engine.Summary(found), {}
     with Progress(len(every)) as progress:
         for words in every:

@@ -13,6 +13,7 @@ from deploy.link import sense
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
 from tools import command as tools_command
+from tools import points
 from tools import replay as tools_replay
 
 
@@ -52,10 +53,9 @@ def tool(boards, module, sample, words, own):
     `words` are options of the sample, as of a sweep, and `own(board)` those of the tool. Raises
     UsageError where they cannot be.
     """
-    options, axes = file.apart(words)
+    options, axes = points.apart(words)
     samples.asked(sample, [*options, *file.each_value(axes)])
-    axes = [word for option, values in axes.items() for word in ("--axis", option, *values)]
-    argv = {board: [sample, *own(board), *axes, "--", *options] for board in boards}
+    argv = {board: [sample, *own(board), "--", *words] for board in boards}
     for each in argv.values():
         tools_command.parse(module.options(), each)
 

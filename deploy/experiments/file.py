@@ -1,6 +1,5 @@
 """Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
 
-import re
 from pathlib import Path
 
 from common import manifest
@@ -8,8 +7,8 @@ from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import MOST_SECONDS, NAME, strings
 from deploy import samples
+from tools import points
 from tools.command import REFUSED
-from tools.points import named
 from tools.space import MOST, PER_WATT, Experiment
 
 MOST_BYTES = 64 * 1024  # of the file
@@ -38,26 +37,12 @@ def read(name, words=(), kernel=None, **numbers):
         title = f"{title}-{kernel}"
         table = {**table, "kernel": kernel, "parameters": {}}
     table |= {key: value for key, value in numbers.items() if value is not None}
-    options, axes = apart(words)
+    options, axes = points.apart(words)
     try:
         return _experiment(title, table, options, axes)
     except (UsageError, KeyError, TypeError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else error
         raise UsageError(f"{name}: {why}") from error
-
-
-def apart(words):
-    """Return (words, axes): an option that several values follow is an axis."""
-    options, axes, left = [], {}, list(words)
-    while left:
-        option, values = left.pop(0), []
-        while option.startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
-            values.append(left.pop(0))
-        if len(values) > 1:
-            axes[option] = values
-        else:
-            options += [option, *values]
-    return options, axes
 
 
 def each_value(axes):
@@ -72,7 +57,7 @@ def _experiment(name, table, words, more):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))
     options = (*strings(table.get("options", []), "options"), *words)
-    given = named(options)
+    given = points.named(options)
     if refused := sorted(given & REFUSED):
         raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")
     if not set(found.tools.point) & given:

@@ -163,7 +163,7 @@ _JOURNAL = st.tuples(
     st.binary(max_size=40) | words.mutated(_json(_JOURNALED)),
     st.booleans(),
 )
-_TOOL_WORDS = st.sampled_from(["--axis", "--limit", "--kernel", "--folder",
+_TOOL_WORDS = st.sampled_from(["--limit", "--kernel", "--folder",
     "--guards", "-D", "--trust", "--json", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(

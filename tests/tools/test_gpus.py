@@ -59,7 +59,7 @@ def test_a_table_of_kernels_and_gpus(asked, tmp_path, capsys):
 def test_a_gpu_without_limits_and_figures(asked, tmp_path, capsys):
     """Those of an Adreno are not known, and Mesa says nothing of its kernels."""
     words = ["sgemm", "--gpu", "adreno-630", "--folder", str(tmp_path)]
-    inspect.main([*words, "--axis", "--kernel", "dot4", "row4"])
+    inspect.main([*words, "--", "--kernel", "dot4", "row4"])
     assert [options[:3] for _, options in asked] == [
         ("--build-only", "--kernel", "dot4"), ("--build-only", "--kernel", "row4")]
     note = "adreno-630: Mesa gives no figures for this GPU: a kernel builds, or not\n"
@@ -130,7 +130,7 @@ def test_a_kernel_that_spills_with_every_tile(tuned, tmp_path, capsys):
 
 def test_the_disassembly_of_points_on_an_axis(asked, tmp_path, capsys):
     words = ["sgemm", "--gpu", "mali-g57", "--folder", str(tmp_path), "--listing"]
-    inspect.main([*words, "--axis", "--kernel", "dot4", "row4"])
+    inspect.main([*words, "--", "--kernel", "dot4", "row4"])
     assert [options[3:5] for _, options in asked] == [("--kernel", "dot4"), ("--kernel", "row4")]
     assert capsys.readouterr().out.count("BRANCHZ") == 2
 
