@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from common.errors import EXIT_STATUS, PASSED, WRONG_USAGE
 from common.record import RATES, STATUSES, Record, unit
-from common.text import figures
+from common.text import figures, printable
 from tools import child
 
 ENDS = (*STATUSES[:3], "refused", *STATUSES[3:])  # the worst comes last
@@ -91,7 +91,7 @@ def line(manifest, result):
     """Return what a person wants to know of a Result first."""
     state = result.state
     if state.ended != "passed":
-        return f"{state.ended}: {result.reason}" if result.reason else state.ended
+        return printable(f"{state.ended}: {result.reason}") if result.reason else state.ended
     hot = any(item.environment.get("throttled") for item in result.records)
     return amount(manifest, state.metric, result.records) + (", throttled" if hot else "")
 

@@ -15,7 +15,7 @@ from common.errors import UsageError
 from common.profiles import PROFILES
 from common.text import printable
 from tools import child, command, engine, mali, points
-from tools.progress import Progress
+from tools.progress import shown
 
 LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
@@ -46,22 +46,20 @@ def inspect(args, found, asked, folder):
     fixed, every = command.plan(found, asked, whole=True)
     plan = [(gpu, words) for gpu in args.gpu for words in every]
     summary, rows, notes, listings = engine.Summary(found), [], [], []
-    with Progress(len(plan)) as progress:
-        for gpu, words in plan:
-            label = " ".join((gpu, *words))
-            files = folder / command.file_name(label)
-            chosen = (*fixed, *words)
-            result, costs = build(found, gpu, chosen, args.limit, files)
-            progress.step(f"{label}: {engine.line(found, result)}")
-            summary.add(points.Point(chosen, label=label), result.state)
-            rows += [_row(" ".join((item.variant, *words)), gpu, item, cost)
-                     for item, cost in costs]
-            if costs and not any(item.metrics.get("compiler") for item, _ in costs):
-                notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
-            for item in result.records:
-                if item.status != "built" and item.variant:
-                    notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
-            listings += sorted(files.glob("*.isa")) if args.listing else []
+    for gpu, words in shown(plan, len(plan)):
+        label = " ".join((gpu, *words))
+        files = folder / command.file_name(label)
+        chosen = (*fixed, *words)
+        result, costs = build(found, gpu, chosen, args.limit, files)
+        print(f"{label}: {engine.line(found, result)}", flush=True)
+        summary.add(points.Point(chosen, label=label), result.state)
+        rows += [_row(" ".join((item.variant, *words)), gpu, item, cost) for item, cost in costs]
+        if costs and not any(item.metrics.get("compiler") for item, _ in costs):
+            notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
+        for item in result.records:
+            if item.status != "built" and item.variant:
+                notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
+        listings += sorted(files.glob("*.isa")) if args.listing else []
     for path in listings:
         print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
     _show(sorted(rows, key=lambda row: row[0]))
@@ -82,10 +80,9 @@ def compare(found, gpu, plan, limit_s):
         return build(found, gpu, point.options, limit_s, Path(folder, point.key))
 
     # The emulated compiler keeps one core busy.
-    with (tempfile.TemporaryDirectory() as folder, Progress(len(plan)) as progress,
-          child.pool(os.cpu_count()) as pool):
-        for point, (result, costs) in zip(plan, pool.map(one, plan)):
-            progress.step(f"{point.label}: {engine.line(found, result)}")
+    with tempfile.TemporaryDirectory() as folder, child.pool(os.cpu_count()) as pool:
+        for point, (result, costs) in shown(zip(plan, pool.map(one, plan)), len(plan)):
+            print(f"{point.label}: {engine.line(found, result)}", flush=True)
             built += [(point, item, cost) for item, cost in costs if cost]
 
     def order(entry):

@@ -25,7 +25,7 @@ from common.errors import UsageError
 from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
-from tools.progress import Progress
+from tools.progress import shown
 
 _POCL = "Portable Computing Language"
 _CUDA = "/usr/local/cuda/bin"  # where its tools are when they are not on the PATH
@@ -78,22 +78,21 @@ def main(argv, starter=None):
         return gpus.inspect(args, found, words, folder)
     fixed, every = command.plan(found, words)
     summary, kernels = engine.Summary(found), {}
-    with Progress(len(every)) as progress:
-        for words in every:
-            label = " ".join(words) or "default"
-            keep = folder / command.file_name(label)
-            shutil.rmtree(keep, ignore_errors=True)
-            with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
-                cache, kept = Path(made, "pocl"), Path(made, "kept")
-                asked = (*fixed, *words, "--check-only", "--keep", str(kept))
-                point = points.Point(asked, label=label)
-                run = starter(made) if starter else child.run
-                result = engine.run(found, point, args.limit, environment(cache), run)
-                progress.step(f"{label}: {engine.line(found, result)}")
-                summary.add(point, result.state)
-                if kept.exists():
-                    shutil.copytree(kept, keep)
-                    look(keep, cache, kernels)
+    for words in shown(every, len(every)):
+        label = " ".join(words) or "default"
+        keep = folder / command.file_name(label)
+        shutil.rmtree(keep, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
+            cache, kept = Path(made, "pocl"), Path(made, "kept")
+            asked = (*fixed, *words, "--check-only", "--keep", str(kept))
+            point = points.Point(asked, label=label)
+            run = starter(made) if starter else child.run
+            result = engine.run(found, point, args.limit, environment(cache), run)
+            print(f"{label}: {engine.line(found, result)}", flush=True)
+            summary.add(point, result.state)
+            if kept.exists():
+                shutil.copytree(kept, keep)
+                look(keep, cache, kernels)
     print("\n".join(report(kernels)))
     print(f"{summary.lines()[0]}; files in {folder}")
     return summary.status()

@@ -1,7 +1,6 @@
-"""What all tools share: their command lines, their progress, and the end of what they started."""
+"""What all tools share: their command lines, and the end of what they started."""
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from stub import Stub
 
 from common import manifest
-from tools import command, points, progress
+from tools import command, points
 
 ONE = ("--", "--kernel", "1")
 
@@ -97,13 +96,3 @@ def test_what_is_asked_for_stands_in_place_of_the_samples_own():
     assert command.plan(found, words) == ((), every)
     assert command.plan(found, words, whole=True) == ((), every)
     assert command.plan(found, [], whole=True) == (("--kernel", "all"), [[]])
-
-
-def test_plain_lines_off_a_terminal(capsys):
-    with progress.Progress(2) as shown:
-        shown.step("one")
-        shown.step("two")
-    assert re.findall(r"\[(\d)/2, 0:00 left\] (\w+)", capsys.readouterr().out) == [
-        ("1", "one"), ("2", "two"),
-    ]
-    assert [progress.clock(s) for s in (0, 59.6, 3725)] == ["0:00", "1:00", "1:02:05"]
