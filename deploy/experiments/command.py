@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from functools import partial
+from importlib.util import find_spec
 
 from common.errors import UNSUPPORTED, SampleError, worst
 from deploy import samples
@@ -30,8 +31,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     with closing(Runs(path)) as kept, workers.attended(boards, scheduler) as there:
         client, attendants, stored = there
         task = Sweep(experiment, client, attendants, stored, kept, show, wait_s)
-        if address := workers.dashboard(client):
-            show.line(f"Dask's dashboard: {address}")
+        if find_spec("bokeh"):  # without it there is none
+            show.line(f"Dask's dashboard: {client.dashboard_link}")
         with SCREEN.showing(show.progress):
             task.carry_out()
     for kind in task.kinds.values():

@@ -31,7 +31,7 @@ class Finals:
             self._order = [(n, point) for n in range(experiment.rounds)
                            for point in once[:: 1 if n % 2 == 0 else -1]]
         self._among = " ".join(point.key for point in self._candidates)
-        self._left, self._busy = {}, set()  # by board
+        self._left = {}  # by board
         self._rates = {}  # by board, Point, and number of the round
 
     @property
@@ -41,18 +41,16 @@ class Finals:
         return not self._order or (bool(boards) and all(self._left.get(b) == [] for b in boards))
 
     def next(self, board):
-        """Return the next Point of a board, or None: it is at one, or has run all."""
+        """Return the next Point of a board, or None: it has run all."""
         left = self._left.setdefault(board, self._order[::-1])
-        if not left or board in self._busy:
+        if not left:
             return None
-        self._busy.add(board)
         number, point = left[-1]
         return self._kind.space.again(point, f"{board} {number} {self._among}")
 
-    def add(self, board, _, came, values):
-        """Take what came of the last next(); `came` None: nothing, the board was lost."""
-        self._busy.discard(board)
-        if came is None:
+    def add(self, board, ended, values):
+        """Take what came of the last next(): nothing, where it has not `ended`."""
+        if not ended:
             return
         number, point = self._left[board].pop()
         rates = self._rates.setdefault(board, {}).setdefault(point, {})

@@ -61,12 +61,14 @@ class Member:
         self.left = {key: outcome for key, outcome in ends if _KEY.fullmatch(key)}
         self.session = session
 
-    def describe(self, sample, options, limit_s):
-        """Return the record of --describe.
+    def join(self, sample, options, limit_s):
+        """Return (the board's name, `plan`, the record of --describe, `left`, which is then empty).
 
-        Raises SampleError where there is none: UsageError if the options are wrong.
+        Raises SampleError where there is no such record: UsageError if the options are wrong.
         """
-        return child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
+        described = child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
+        left, self.left = self.left, {}
+        return self.board.name, self.plan, described, left
 
     def once(self, sample, options, limit_s, env=None, files=None):
         """Run a sample for what is no point of an experiment; return the Outcome as run() does."""

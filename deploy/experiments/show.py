@@ -40,7 +40,7 @@ class Show:
         where = f"{done}/{total}, {timedelta(seconds=round(left))} left"
         if any(kind.finals for kind in kinds):
             where = "again"
-        self.line(f"[{where}] {board or 'lost'}: {point.label}: {text}")
+        self.line(f"[{where}] {board}: {point.label}: {text}")
 
     def refresh(self, kinds):
         """Draw the progress anew."""
