@@ -45,7 +45,7 @@ def inspect(args, found, asked, folder):
     require(args.gpu)
     fixed, every = command.plan(found, asked, whole=True)
     plan = [(gpu, words) for gpu in args.gpu for words in every]
-    summary, rows, notes, listings = engine.Summary(found), [], [], []
+    summary, rows, notes = engine.Summary(found), [], []
     for gpu, words in shown(plan, len(plan)):
         label = " ".join((gpu, *words))
         files = folder / command.file_name(label)
@@ -59,9 +59,6 @@ def inspect(args, found, asked, folder):
         for item in result.records:
             if item.status != "built" and item.variant:
                 notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
-        listings += sorted(files.glob("*.isa")) if args.listing else []
-    for path in listings:
-        print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
     _show(sorted(rows, key=lambda row: row[0]))
     notes.append(f"{summary.lines()[0]}; files in {folder}")
     print(*map(printable, dict.fromkeys(notes)), sep="\n")

@@ -3,7 +3,7 @@
 python -m tools inspect mygemm                              every kernel, small matrices
 python -m tools inspect mygemm -- --kernel 6 7 --size 512 --precision double
 python -m tools inspect sgemm -- -p nvidia
-python -m tools inspect sgemm --gpu mali-g52,mali-g610 --listing
+python -m tools inspect sgemm --gpu mali-g52,mali-g610
 
 Each point runs once, with --check-only and --keep. PoCL gives LLVM IR and the machine's code,
 NVIDIA's driver PTX and, with the CUDA tools, SASS. Binaries of other drivers are only kept.
@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import manifest, table
-from common.errors import UsageError
 from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
@@ -53,7 +52,6 @@ def options():
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these instead: mali-g52, ...")
-    result.add_argument("--listing", action="store_true", help="print the disassembly as well")
     command.add_limit(result, gpus.LIMIT)
     return result
 
@@ -69,8 +67,6 @@ def main(argv, starter=None):
     """
     args, words = command.parse(options(), argv)
     found = manifest.read(args.sample)
-    if args.listing and not args.gpu:
-        raise UsageError("--listing prints the disassembly for the GPUs of --gpu: name one")
     folder = args.folder or Path(f"{found.name}-inspect")
     with writing(f"cannot write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)

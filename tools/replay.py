@@ -14,7 +14,6 @@ other code, or fewer than 3 times.
 
 import itertools
 import re
-from pathlib import Path
 
 from common import files, manifest, record
 from common.errors import (
@@ -25,7 +24,6 @@ from common.errors import (
     Unsupported,
     UsageError,
 )
-from common.files import writing
 from common.record import GOOD
 from common.stats import FEWEST, noise, rate, spread
 from common.text import figures, printable
@@ -40,7 +38,6 @@ def options():
     add = result.add_argument
     add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
     add("--trust", action="store_true", help="use all options of the record; for your own records")
-    add("--json", type=Path, metavar="FILE", help="append the records of the new run to FILE")
     command.add_limit(result, 60)
     return result
 
@@ -65,10 +62,6 @@ def main(argv, run=child.run):
     if device and done.status == WRONG_USAGE:
         raise Unsupported(f"not comparable: recorded with {' '.join(device)}: {done.why}; name "
                           "another device after --: -p, -d")
-    if args.json is not None:
-        with writing(f"cannot write to {args.json}"):
-            for item in done.records:
-                record.append(args.json, item)
     new = counterpart(old, done)
     print(f"{found.name} {old.variant or ''}: {' '.join(recorded)}")
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")

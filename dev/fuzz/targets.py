@@ -164,7 +164,7 @@ _JOURNAL = st.tuples(
     st.booleans(),
 )
 _TOOL_WORDS = st.sampled_from(["--limit", "--kernel", "--folder",
-    "--guards", "-D", "--trust", "--json", "--",
+    "-D", "--trust", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(
     st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6).map(_as_given)

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -172,15 +171,6 @@ def test_bad_input(run):
     done = run("sgemm", "-D", "2X=1")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "'2X=1' is not NAME or NAME=VALUE" in done.stderr
-
-
-@pytest.mark.parametrize("guards", ["pages", "pages-before"])
-def test_guard_pages(guards):
-    assert check.options().parse_args(["sgemm", "--guards", guards]).guards == guards
-    found = manifest.read("sgemm")
-    assert check.guard_pages(found, guards).options(0) == ("--guards", guards)
-    with pytest.raises(check.Unsupported, match="x has no option --guards"):
-        check.guard_pages(SimpleNamespace(name="x", values=()), guards)
 
 
 LOG = """

@@ -178,15 +178,13 @@ def test_options_of_others_only_choose(recorded_point, stub, argv, word):
     assert len(stub.runs()) == runs + 1
 
 
-def test_the_record_of_a_run_by_hand(recorded_point, stub, tmp_path):
+def test_the_record_of_a_run_by_hand(recorded_point, stub):
     data = recorded_point()
     del data["params"]["point"]
     argv = ["/home/board/samples/stub/run.py", "--kernel", "1", "--json", "x", "--output=y.npz"]
     recorded_point(argv=argv)
-    assert stub("replay", stub.journal, "--json", tmp_path / "new.jsonl")[0] == 0
+    assert stub("replay", stub.journal)[0] == 0
     assert stub.runs()[-1].startswith("--kernel 1 --platform")
-    (new,) = record.read(tmp_path / "new.jsonl")
-    assert new.variant == "k"
 
 
 @pytest.mark.parametrize(
@@ -216,9 +214,6 @@ def test_what_cannot_be_replayed(stub, name, message):
 def test_a_fifo_is_refused_at_once(stub, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     assert stub("replay", f"{tmp_path}/fifo:1")[2].endswith("fifo: it is a FIFO, not a file\n")
-    stub.point("--kernel", "1")
-    _, _, errors = stub("replay", stub.journal, "--json", tmp_path / "fifo")
-    assert "cannot write to" in errors
 
 
 @pytest.mark.parametrize(
