@@ -23,6 +23,7 @@ from common import constraints, icd, manifest
 from common.errors import PASSED, WRONG_RESULT, UsageError
 from common.text import printable
 from tools import child, command, engine, points
+from tools.space import of_kernel
 
 # What Oclgrind calls the kinds of what it finds, as its messages begin.
 _KINDS = {
@@ -125,7 +126,7 @@ def small_parameters(described, words, given):
     for kernel in described.params.get("kernels", ()):
         if kernel["options"] != list(words) or not kernel["space"]:
             continue
-        space, flags, known = command.described_space(kernel, described)
+        space, flags, known = of_kernel(kernel, described)
         if given & set(flags.values()):
             return ()
 

@@ -1,9 +1,8 @@
 """The command lines of tools: their own options, then after -- those of the sample."""
 
 import re
-from types import SimpleNamespace
 
-from common import constraints, manifest
+from common import manifest
 from common.arguments import Parser, positive
 from common.errors import UsageError
 from tools import points
@@ -59,11 +58,3 @@ def plan(found, words, whole=False):
 def file_name(label):
     """Return the name of a folder for a point."""
     return re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point"
-
-
-def described_space(kernel, described):
-    """Return (Space, {parameter: its option}, facts()) of a kernel in a record of --describe."""
-    space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
-    limits = SimpleNamespace(**described.device["limits"])
-    known = constraints.facts(limits, kernel.get("itemsize", 4))
-    return space, {name: flags.get(name, f"--{name}") for name in space.defaults}, known

@@ -107,7 +107,7 @@ def build(found, gpu, chosen, limit_s, folder):
 
     Return a Result, and [(Record, mali.Cost or None)] of the kernels that were built.
     """
-    with child.shared_folder() as shared:
+    with tempfile.TemporaryDirectory(dir=child.shared_folder()) as shared:
         keep = ("--keep", child.on_board(shared))
         point = points.Point((*options(gpu), *chosen, *keep))
         result = engine.run(found, point, limit_s, run=partial(child.run, board=gpu))

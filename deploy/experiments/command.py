@@ -39,7 +39,7 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
     SCREEN.put(task.summary.lines())
-    lacking = any(kind.records.lacking for kind in task.kinds.values())
+    lacking = any(kind.records.lacking() for kind in task.kinds.values())
     return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
 
 

@@ -60,7 +60,7 @@ class Kind:
         front = [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
                  for candidate, values in (self.study.best() if several else ())]
         lacking = [f"no point has {name}: {_NO_POWER if name.endswith(PER_WATT) else _NO_METRIC}"
-                   for name in self.records.lacking or ()]
+                   for name in self.records.lacking()]
         return [*([f"the Pareto front of {names}:"] if front else []), *front,
                 *self.finals.lines(), *lacking]
 
