@@ -79,17 +79,17 @@ def _experiment(name, table, words, more):
         raise UsageError("objectives must be one or two metrics of a record")
     if any(name.endswith(PER_WATT) for name in objectives) and "--energy" not in options:
         raise UsageError(f"objectives: rates {PER_WATT.strip('_')} need --energy among the options")
-    kernel = table.get("kernel")
+    kernel = str(table["kernel"]) if "kernel" in table else None
     if kernel is None and parameters:
         raise UsageError("parameters need a kernel")
-    numbers = {key: table.get(key, getattr(Experiment, key)) for key in _WHOLE}
-    for key in numbers.keys() & table.keys():
-        least, most = _WHOLE[key]
-        if type(numbers[key]) is not int or not least <= numbers[key] <= most:
+    numbers = {}
+    for key, (least, most) in _WHOLE.items():
+        numbers[key] = value = table.get(key, getattr(Experiment, key))
+        if key in table and (type(value) is not int or not least <= value <= most):
             raise UsageError(f"{key} must be a whole number from {least} to {most}")
     numbers["limit"] += asked.longer
     return Experiment(
-        name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
+        name, found, options, axes, kernel, parameters, search,
         objectives=objectives, sensors=strings(table.get("sensors", []), "sensors"), **numbers,
     )
 

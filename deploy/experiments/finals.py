@@ -65,8 +65,8 @@ class Finals:
 
     def lines(self):
         """Return a table for each board, the best point first, and where the winner is stored."""
-        order = sorted((p for p in self._candidates if self._ratios(p)),
-                       key=lambda p: -median(self._ratios(p)))
+        ratios = {p: median(each) for p in self._candidates if (each := self._ratios(p))}
+        order = sorted(ratios, key=ratios.get, reverse=True)
         if not order:
             return []
         found, texts = self._kind.space.experiment.found, []
@@ -76,27 +76,25 @@ class Finals:
             for point in (p for p in order if rates.get(p)):
                 of = spread(list(rates[point].values()))
                 its = (engine.amount(found, v, [fastest]) for v in (of.median, of.low, of.high))
-                rows.append([point.label, *its, f"{median(self._ratios(point)):.3f}"])
+                rows.append([point.label, *its, f"{ratios[point]:.3f}"])
             head = [f"{board}: interleaved", "median", "10 %", "90 %", "to the default"]
             texts += table.lines(head, rows)
-        winner = next((p for p in order if self._candidates[p] is not None), None)
-        if winner is None:
-            return texts
+        winner = next(point for point in order if self._candidates[point] is not None)
         if winner is order[0]:
-            return [*texts, *self._store(winner)]
+            return [*texts, *self._store(winner, None)]
         faster = f"{order[0].label} is faster; it ran kernel {fastest.variant}"
-        return [*texts, *self._store(winner, slower_than=fastest.variant), faster]
+        return [*texts, *self._store(winner, fastest.variant), faster]
 
-    def _store(self, winner, slower_than=None):
+    def _store(self, winner, slower_than):
         """Store the best choice of the kernel's parameters where the sample reads it."""
-        rates = [rate for each in self._rates.values() for rate in each.get(winner, {}).values()]
-        of = spread(rates)
-        texts = [f"best: {winner.label}"]
+        of = spread([rate for each in self._rates.values()
+                     for rate in each.get(winner, {}).values()])
         try:
             path = self._kind.space.store(
                 self._candidates[winner], self._kind.records.newest(winner).params,
                 gflops=of.median, spread=[of.low, of.high], slower_than=slower_than,
             )
+            stored = [f"stored in {path}"] if path else []
         except UsageError as error:
-            return [*texts, str(error)]
-        return [*texts, f"stored in {path}"] if path else texts
+            stored = [str(error)]
+        return [f"best: {winner.label}", *stored]

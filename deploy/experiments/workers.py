@@ -109,7 +109,8 @@ class Attendant:
 
     def _serve(self, folder):
         self.why = None
-        self._worker = sync(self._client.loop, self._begin, folder)
+        self._worker = sync(self._client.loop, BoardWorker, self._client, self._member,
+                            local_directory=folder)
         self.decided = True
         if self._stop.is_set():
             self._worker.gone.set()
@@ -120,9 +121,6 @@ class Attendant:
             self._stop.set()
         self.refused = lost if isinstance(lost, UsageError) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
-
-    async def _begin(self, folder):
-        return await BoardWorker(self._client, self._member, local_directory=folder)
 
     def _note(self, why):
         if why != self.why and not self._stop.is_set():
