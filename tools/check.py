@@ -40,7 +40,6 @@ _GROUP = (4, 64)  # work-items of a group: enough to race, few enough to simulat
 
 
 def options():
-    """Return the parser."""
     result = command.parser("check", __doc__)
     command.add_sample(result)
     result.add_argument("-D", "--define", action="append", default=[], type=_macro,
@@ -95,11 +94,10 @@ def _said(problems, result):
     kinds = Counter()
     for kind, count in problems.values():
         kinds[kind] += count
-    said = ", ".join(f"{n} x {kind}" for kind, n in kinds.items())
-    state = result.state.ended
-    if state == "passed":
-        return said or "clean"
-    return f"{said + '; ' if said else ''}{state}: {printable(str(result.reason))}"
+    said = [", ".join(f"{n} x {kind}" for kind, n in kinds.items())] if kinds else []
+    if result.reason:
+        said.append(printable(f"{result.state.ended}: {result.reason}"))
+    return "; ".join(said) or "clean"
 
 
 def _plan(found, asked, folder, limit_s, run):

@@ -115,13 +115,12 @@ def build(found, gpu, chosen, limit_s, folder):
         if built:  # what a run before left stays where this one leaves nothing
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(shared, folder)
-    return result, [(item, _cost(item.metrics.get("compiler"), folder)) for item in built]
-
-
-def _cost(figures, folder):
-    if not figures:
-        return None
-    return mali.cost((folder / figures["listing"]).read_text(encoding="utf-8"), figures)
+    costs = []
+    for item in built:
+        figures = item.metrics.get("compiler")
+        text = figures and (folder / figures["listing"]).read_text(encoding="utf-8")
+        costs.append((item, mali.cost(text, figures) if figures else None))
+    return result, costs
 
 
 def _row(label, gpu, item, cost):

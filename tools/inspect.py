@@ -45,7 +45,6 @@ class Kernel:
 
 
 def options():
-    """Return the parser."""
     result = command.parser("inspect", __doc__)
     command.add_sample(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",

@@ -33,7 +33,6 @@ _DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that
 
 
 def options():
-    """Return the parser."""
     result = command.parser("replay", __doc__)
     add = result.add_argument
     add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
@@ -146,10 +145,9 @@ def shown(found, item):
 
 def judge(found, old, new):
     """Return the verdict, and the exit status."""
-    for name in ("platform", "name"):
-        if old.device and new.device and old.device.get(name) != new.device.get(name):
-            was, now = (f"{d['name']} ({d.get('platform')})" for d in (old.device, new.device))
-            return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
+    was, now = (f"{d.get('name')} ({d.get('platform')})" for d in (old.device, new.device))
+    if old.device and new.device and was != now:
+        return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
     if new.code and old.code != new.code:
         why = "the code has changed since" if old.code else "the record has no digest of its code"
         return f"not comparable: {why}", UNSUPPORTED

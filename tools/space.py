@@ -90,15 +90,13 @@ class Space:
 
     def _given(self):
         """Return the parameters that the options set."""
-        by_flag = {flag: name for name, flag in self._flags.items()}
-        fixed, left = {}, iter(self.experiment.options)
-        for word in left:
-            flag, joined, value = word.partition("=")
-            if flag in by_flag:
-                value = value if joined else next(left, "")
-                if not (value.isascii() and value.isdigit() and len(value) < 10):
-                    raise UsageError(f"{flag} {value}: give a whole number")
-                fixed[by_flag[flag]] = int(value)
+        words = [part for word in self.experiment.options for part in word.split("=", 1)]
+        given, fixed = dict(zip(words, [*words[1:], ""])), {}
+        for name, flag in self._flags.items():
+            if flag in given:
+                if not re.fullmatch("[0-9]{1,9}", given[flag]):
+                    raise UsageError(f"{flag} {given[flag]}: give a whole number")
+                fixed[name] = int(given[flag])
         return fixed
 
     def store(self, candidate, params, folder=None, **judged):

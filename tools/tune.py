@@ -19,7 +19,6 @@ from tools.space import Experiment, Space
 
 
 def options():
-    """Return the parser."""
     result = command.parser("tune", __doc__)
     command.add_sample(result)
     add = result.add_argument

@@ -28,7 +28,6 @@ class Show:
         self._tasks, self._start, self._done = {}, time.monotonic(), 0
 
     def line(self, text):
-        """Print a line."""
         SCREEN.put([text], indent=4)
 
     def point(self, kinds, board, point, text):
