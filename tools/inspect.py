@@ -114,8 +114,10 @@ def look(folder, cache, kernels):
         log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
         for name, numbers in about["kernels"].items():
             one = Kernel({**numbers, **nvidia_log(log, name)})
-            base = path.with_name(f"{path.stem}-{name}")
-            (_pocl if about["platform"] == _POCL else _binary)(one, path, base, cache, name)
+            if about["platform"] == _POCL:
+                _pocl(one, path, cache, name)
+            else:
+                _binary(one, path, name)
             key = file.stem, name, json.dumps(about["defines"], sort_keys=True)
             if key not in kernels or one.launched:
                 kernels[key] = one
@@ -141,8 +143,9 @@ def _keep(one, kind, path, listing, count):
         one.lacking.append(f"no {kind}: {why}")
 
 
-def _pocl(one, path, base, cache, kernel):
+def _pocl(one, path, cache, kernel):
     """Keep LLVM IR, before and after work-items became loops, and the machine's code."""
+    base = path.with_name(f"{path.stem}-{kernel}")
     binary = path.with_suffix(".bin").read_bytes()
     front = next((bc for bc in cache.glob("*/*/program.bc") if bc.read_bytes() in binary), None)
     code = sorted(front.parent.glob(f"{kernel}/*/{kernel}.so")) if front else []
@@ -166,7 +169,7 @@ def _pocl(one, path, base, cache, kernel):
           lambda t: listings.assembly(t, names))
 
 
-def _binary(one, path, base, _cache, kernel):
+def _binary(one, path, kernel):
     """Look at a program's binary. NVIDIA's is PTX, a text."""
     binary = path.with_suffix(".bin").read_bytes()
     if f".entry {kernel}(".encode() not in binary:

@@ -37,7 +37,7 @@ class Kind:
     """
 
     def __init__(self, key, space, runs, seen):
-        self.key, self.space = key, space
+        self.space = space
         self.run, self.waits = runs.of(key)
         self.records = Records(space.experiment, self.run, runs.results)
         self.study = Study(space, self.records, seen)
@@ -53,16 +53,17 @@ class Kind:
         return self.study.done >= self.study.total
 
     def lines(self):
-        """Return what was found: the front of two objectives, or what finals say; or what no point
-        has."""
-        several = len(self.space.experiment.objectives) > 1
-        names = " and ".join(self.space.experiment.objectives)
-        front = [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
-                 for candidate, values in (self.study.best() if several else ())]
-        lacking = [f"no point has {name}: {_NO_POWER if name.endswith(PER_WATT) else _NO_METRIC}"
-                   for name in self.records.lacking()]
-        return [*([f"the Pareto front of {names}:"] if front else []), *front,
-                *self.finals.lines(), *lacking]
+        """Return what was found: a front of two objectives, what finals say, what no point has."""
+        objectives, found = self.space.experiment.objectives, []
+        if len(objectives) > 1 and (best := self.study.best()):
+            found.append(f"the Pareto front of {' and '.join(objectives)}:")
+            found += [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
+                      for candidate, values in best]
+        found += self.finals.lines()
+        for name in self.records.lacking():
+            why = _NO_POWER if name.endswith(PER_WATT) else _NO_METRIC
+            found.append(f"no point has {name}: {why}")
+        return found
 
     def take(self, board):
         """Return (Point, what is told its end) of what a board is to run next, or None.
