@@ -115,11 +115,10 @@ def inspect(c, sample, host=None, limit=None, folder=None):
 @task(iterable=["define"], help={
     **HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
     "define": "NAME=VALUE, a macro for the kernels",
-    "guards": "oclgrind; on a CPU pages, or pages-before",
 })
-def check(c, sample, define, host=None, limit=None, guards="oclgrind"):
+def check(c, sample, define, host=None, limit=None):
     """Look for data races and out-of-bounds accesses on the board; options after -- are added."""
-    own = ["--guards", guards, *(word for each in define for word in ("--define", each))]
+    own = [f"--define={each}" for each in define]
     _tool(c, host, checking, sample, limit, lambda board: own)
 
 

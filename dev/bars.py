@@ -17,7 +17,7 @@ from common import manifest, programs, table
 from common.arguments import Parser
 from common.errors import PASSED, WRONG_RESULT
 from tools import child, gpus
-from tools.progress import Progress
+from tools.progress import shown
 
 _BIFROST_OR_VALHALL = ("mali-g52", "mali-g57", "mali-g610")
 _T860 = "mali-t860"
@@ -69,10 +69,11 @@ def main(argv):
     plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
     rows, missed = [], False
     # The emulated compiler keeps one core busy.
-    with Progress(len(plan)) as progress, child.pool(os.cpu_count()) as pool:
-        for (bar, gpu), (cells, within) in zip(plan, pool.map(measured, *zip(*plan))):
+    with child.pool(os.cpu_count()) as pool:
+        every = zip(plan, pool.map(measured, *zip(*plan)))
+        for (bar, gpu), (cells, within) in shown(every, len(plan)):
             rows.append([" ".join((bar.sample, bar.options)), gpu, *cells])
-            progress.step(f"{gpu} {bar.options}: {cells[0]} cycles, at most {cells[1]}")
+            print(f"{gpu} {bar.options}: {cells[0]} cycles, at most {cells[1]}", flush=True)
             missed |= not within
     head = ["", "GPU", "cycles", "at most", "instructions", "at most", "threads", "spills", ""]
     print("\n".join(table.lines(head, rows)))

@@ -29,10 +29,11 @@ class Member:
     """A board that takes its time."""
 
     def __init__(self, name):
-        self.board, self.left, self.plan = SimpleNamespace(name=name), {}, {}
+        self.board = SimpleNamespace(name=name)
 
-    def describe(self, *_):
-        return record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
+    def join(self, *_):
+        about = record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
+        return self.board.name, {}, about, {}
 
     def run(self, asked):
         _at_work.add(self)

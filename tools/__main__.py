@@ -24,8 +24,6 @@ def main(argv):
         print(__doc__.strip())
         return PASSED
     name = argv[0]
-    if name == "sweep":
-        raise UsageError("sweep is a task of fab now: fab sweep SAMPLE; see docs/experiments.md")
     if name not in COMMANDS:
         raise UsageError(f"'{name}' is not a tool: choose from {', '.join(COMMANDS)}")
     return importlib.import_module(f"tools.{name}").main(argv[1:])

@@ -1,13 +1,11 @@
 """Run kernels under Oclgrind, a simulator that detects data races and out-of-bounds accesses.
 
 python -m tools check sgemm                                every kernel, small matrices
-python -m tools check gemmbench --axis -f 'SGEMM_*_local' -D ROOM=16     with a macro of the kernel
-python -m tools check mygemm --axis --kernel 6 -- --size 20x21x22
-python -m tools check mygemm --guards pages                without Oclgrind, on a CPU
+python -m tools check gemmbench -D ROOM=16 -- -f SGEMM_NN_1x1_local      with a macro
+python -m tools check mygemm -- --kernel 6 7 --size 20x21x22
 
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
-ones. With --guards pages, points run on a CPU device of this machine, with guard pages after their
-buffers; with pages-before, before them.
+ones.
 
 exit status: 0 nothing found; 1 a finding, or a wrong result; 77 Oclgrind is not installed.
 """
@@ -20,12 +18,12 @@ import tempfile
 from collections import Counter
 from math import log2, prod
 from pathlib import Path
-from types import SimpleNamespace
 
 from common import constraints, icd, manifest
-from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
+from common.errors import PASSED, WRONG_RESULT, UsageError
 from common.text import printable
 from tools import child, command, engine, points
+from tools.space import of_kernel
 
 # What Oclgrind calls the kinds of what it finds, as its messages begin.
 _KINDS = {
@@ -35,21 +33,18 @@ _KINDS = {
     "uninitialised value": re.compile(r"Uninitiali[sz]ed|.*uninitiali[sz]ed value"),
     "divergence": re.compile(r"Work-group divergence"),
 }
+_DRIVER = {icd.OCLGRIND: "1"}
 _NO_MESSAGE = re.compile(r"Oclgrind: \d+ errors generated")
 _MOST_SHOWN = 3  # places of a point
 _GROUP = (4, 64)  # work-items of a group: enough to race, few enough to simulate
 
 
 def options():
-    """Return the parser."""
     result = command.parser("check", __doc__)
     command.add_sample(result)
-    command.add_axis(result)
-    add = result.add_argument
-    add("-D", "--define", action="append", default=[], type=_macro, metavar="NAME=VALUE",
-        help="a macro for the kernels, such as fewer elements of local memory")
-    add("--guards", choices=("oclgrind", "pages", "pages-before"), default="oclgrind",
-        help="how out-of-bounds accesses are found (default %(default)s)")
+    result.add_argument("-D", "--define", action="append", default=[], type=_macro,
+                        metavar="NAME=VALUE",
+                        help="a macro for the kernels, such as fewer elements of local memory")
     command.add_limit(result, 120)
     return result
 
@@ -66,24 +61,23 @@ def main(argv, starter=None):
     `starter(folder)` gives a function that runs a sample elsewhere, as child.run(), and brings
     back what that leaves in the folder.
     """
-    line = command.parse(options(), argv)
-    if "--build-only" in line.options:
+    args, words = command.parse(options(), argv)
+    if "--build-only" in words:
         raise UsageError("check runs the kernels: leave out --build-only")
-    args, found = line.args, manifest.read(line.args.sample)
+    found = manifest.read(args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
-        oclgrind = args.guards == "oclgrind"
-        watch = Oclgrind(folder, args.define) if oclgrind else guard_pages(found, args.guards)
         run = starter(folder) if starter else child.run
-        plan = _plan(found, line, watch, args.limit, run)
+        plan = _plan(found, words, folder, args.limit, run)
         width = max(len(point.label) for point in plan)
         outcomes = Counter()
 
         def one(point):
-            return engine.run(found, point, args.limit, watch.env(point), run)
+            env = environment(folder, point, args.define)
+            return engine.run(found, point, args.limit, env, run)
 
         with child.pool(os.cpu_count()) as pool:
             for point, result in zip(plan, pool.map(one, plan)):
-                problems = {text: each for text, each in watch.found(point).items()
+                problems = {text: each for text, each in findings(folder, point).items()
                             if each[0] not in found.tools.ignored}
                 state = result.state.ended
                 outcomes["failed" if problems else "clean" if state == "passed" else state] += 1
@@ -100,24 +94,24 @@ def _said(problems, result):
     kinds = Counter()
     for kind, count in problems.values():
         kinds[kind] += count
-    said = ", ".join(f"{n} x {kind}" for kind, n in kinds.items())
-    state = result.state.ended
-    if state == "passed":
-        return said or "clean"
-    return f"{said + '; ' if said else ''}{state}: {printable(str(result.reason))}"
+    said = [", ".join(f"{n} x {kind}" for kind, n in kinds.items())] if kinds else []
+    if result.reason:
+        said.append(printable(f"{result.state.ended}: {result.reason}"))
+    return "; ".join(said) or "clean"
 
 
-def _plan(found, line, watch, limit_s, run):
+def _plan(found, asked, folder, limit_s, run):
     """Return the points: the axes, small options, and small parameters of kernels that have some.
     """
-    fixed, every = command.plan(found, line)
-    done = run(found.name, (*fixed, "--describe"), limit_s, watch.drivers)
+    fixed, every = command.plan(found, asked)
+    done = run(found.name, (*fixed, "--describe"), limit_s, _DRIVER)
     described, plan = child.described(found.name, done), []
     for number, words in enumerate(every):
         sizes = small_parameters(described, words, points.named((*fixed, *words)))
         label = " ".join((*words, *sizes)) or "default"
-        asked = (*fixed, *words, *sizes, "--check-only", *watch.options(number))
-        plan.append(points.Point(asked, f"{number:032x}", label))
+        keep = str(Path(folder, str(number)))  # there is the name of a kernel's file
+        options = (*fixed, *words, *sizes, "--check-only", "--keep", keep)
+        plan.append(points.Point(options, str(number), label))
     return plan
 
 
@@ -130,7 +124,7 @@ def small_parameters(described, words, given):
     for kernel in described.params.get("kernels", ()):
         if kernel["options"] != list(words) or not kernel["space"]:
             continue
-        space, flags, known = command.described_space(kernel, described)
+        space, flags, known = of_kernel(kernel, described)
         if given & set(flags.values()):
             return ()
 
@@ -144,53 +138,33 @@ def small_parameters(described, words, given):
     return ()
 
 
-def guard_pages(found, guards):
-    """Return what stands for Oclgrind: a kernel that touches a guard page leaves a failed record.
+def environment(folder, point, defines):
+    """Return the variables of the process of a point, whose only driver is Oclgrind.
 
-    Raises Unsupported where the sample has none.
+    The log goes to the folder. `defines` are macros, as NAME=VALUE.
     """
-    if "--guards" not in found.values:
-        raise Unsupported(f"{found.name} has no option --guards")
-    return SimpleNamespace(drivers=None, env=lambda _point: None, found=lambda _point: {},
-                           options=lambda _number: ("--guards", guards))
+    return {
+        **_DRIVER, "OCLGRIND_LOG": str(Path(folder, f"{point.key}.log")),
+        "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1",
+        "OCLGRIND_MAX_ERRORS": "1000000",
+        # Optimised, a read whose value is dropped would be gone; and version 21.10 crashes on
+        # sums over lanes that the compiler has made one instruction of.
+        "OCLGRIND_BUILD_OPTIONS": " ".join(["-cl-opt-disable", *(f"-D{text}" for text in defines)]),
+    }
 
 
-class Oclgrind:
-    """Oclgrind as the only driver of a process, and what it finds there."""
-
-    def __init__(self, folder, defines):
-        """Keep logs in a folder."""
-        self._folder, self.drivers = Path(folder), {icd.OCLGRIND: "1"}
-        self._defines = [f"-D{text}" for text in defines]
-
-    def env(self, point):
-        """Return the variables of the process of a point."""
-        return {
-            **self.drivers, "OCLGRIND_LOG": str(self._folder / f"{point.key}.log"),
-            "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1",
-            "OCLGRIND_MAX_ERRORS": "1000000",
-            # Optimised, a read whose value is dropped would be gone; and version 21.10 crashes on
-            # sums over lanes that the compiler has made one instruction of.
-            "OCLGRIND_BUILD_OPTIONS": " ".join(["-cl-opt-disable", *self._defines]),
-        }
-
-    def options(self, number):
-        """Return the options of a point: what it builds is kept, to name the file of a kernel."""
-        return ("--keep", str(self._folder / f"{number:032x}"))
-
-    def found(self, point):
-        """Return {what was found and where: (its kind, how often)} of a point that has run."""
-        log = self._folder / f"{point.key}.log"
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        files, images = {}, False
-        for path in sorted((self._folder / point.key).glob("*.json")):
-            about = json.loads(path.read_text(encoding="utf-8"))
-            files.update(dict.fromkeys(about["kernels"], Path(about["file"]).name))
-            images = images or about["images"]
-        found = messages(text, files)
-        # Oclgrind takes all that is read from an image for uninitialised.
-        wrong = "uninitialised value" if images else None
-        return {text: one for text, one in found.items() if one[0] != wrong}
+def findings(folder, point):
+    """Return {what was found and where: (its kind, how often)} of a point that has run."""
+    log = Path(folder, f"{point.key}.log")
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    files, images = {}, False
+    for path in sorted(Path(folder, point.key).glob("*.json")):
+        about = json.loads(path.read_text(encoding="utf-8"))
+        files.update(dict.fromkeys(about["kernels"], Path(about["file"]).name))
+        images = images or about["images"]
+    # Oclgrind takes all that is read from an image for uninitialised.
+    wrong = "uninitialised value" if images else None
+    return {what: each for what, each in messages(text, files).items() if each[0] != wrong}
 
 
 def messages(log, files):

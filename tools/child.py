@@ -49,10 +49,11 @@ def run(sample, options, limit_s, env=None, board=None):
     It runs in the project's folder on the emulated `board` of that name, if one is given, which
     sees nothing else of this machine.
     """
+    kind = tempfile.TemporaryFile
     script = [str(manifest.ROOT / "samples" / sample / "run.py")]
     if board:
         script = ["-m", "dev.emulate", "run", board, "--", *_PATIENT, f"samples/{sample}/run.py"]
-    kind = partial(tempfile.NamedTemporaryFile, dir=_shared()) if board else tempfile.TemporaryFile
+        kind = partial(tempfile.NamedTemporaryFile, dir=shared_folder())
     # Files without a name: nothing is left of them, even after SIGKILL.
     with kind() as saved, tempfile.TemporaryFile() as said:
         json = f"/dev/fd/{saved.fileno()}"
@@ -78,19 +79,15 @@ def run(sample, options, limit_s, env=None, board=None):
 
 
 def shared_folder():
-    """Return a TemporaryDirectory that an emulated board sees as well, by the name on_board()."""
-    return tempfile.TemporaryDirectory(dir=_shared())
+    """Return a folder that an emulated board sees as well, by the name on_board()."""
+    folder = manifest.ROOT / ".emulated"  # where the boards themselves are kept
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def on_board(path):
     """Return the name of a file, in the project's folder, on the emulated board of run()."""
     return os.path.relpath(path, manifest.ROOT)
-
-
-def _shared():
-    folder = manifest.ROOT / ".emulated"  # where the boards themselves are kept
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def _end(process):

@@ -1,13 +1,12 @@
 """Run points, each in a process of its own, and judge what came of them."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple
 
 from common.errors import EXIT_STATUS, PASSED, WRONG_USAGE
 from common.record import RATES, STATUSES, Record, unit
-from common.text import figures
+from common.text import figures, printable
 from tools import child
 
 ENDS = (*STATUSES[:3], "refused", *STATUSES[3:])  # the worst comes last
@@ -32,23 +31,12 @@ class State(NamedTuple):
         return self.late_s is None or self.late_s >= limit_s
 
 
-@dataclass
-class Result:
-    """What came of a point."""
+class Result(NamedTuple):
+    """What came of a point; `reason` says why it did not pass, or is None."""
 
     state: State
-    records: list = field(default_factory=list)
-
-    @property
-    def reason(self):
-        """Return why it did not pass, or None."""
-        reasons = [item.reason for item in self.records if item.status == self.worst]
-        return reasons[-1] if reasons and self.state.ended != "passed" else None
-
-    @property
-    def worst(self):
-        """Return the worst status of the records."""
-        return max((item.status for item in self.records), key=ENDS.index, default=None)
+    records: list
+    reason: str | None
 
 
 def run(manifest, point, limit_s, env=None, run=child.run):
@@ -65,20 +53,19 @@ def result(manifest, point, done, limit_s):
     records = list(done.records)
     if done.reason:
         records.append(Record(manifest.name, None, "error", done.reason, argv=list(point.options)))
-    made = Result(None, records)
-    ended = "refused" if done.status == WRONG_USAGE else made.worst
-    rates = [rate(manifest, item) for item in records]
-    best = max((r for r in rates if r is not None), default=None)
+    worst = max((item.status for item in records), key=ENDS.index)
+    ended = "refused" if done.status == WRONG_USAGE else worst
+    rates = [r for item in records if (r := rate(manifest, item)) is not None]
     table = {
         "ended": ended, "exit_status": done.status, "key": point.key, "limit_s": float(limit_s),
-        "metric": best if ended == "passed" else None, "options": list(point.options),
-        "seconds": round(done.seconds, 3),
+        "metric": max(rates, default=None) if ended == "passed" else None,
+        "options": list(point.options), "seconds": round(done.seconds, 3),
     }
     for item in records[:-1]:
         item.params["point"] = {"options": table["options"], "of": point.key}
     records[-1].params["point"] = table
-    made.state = State.of(table)
-    return made
+    reason = [item.reason for item in records if item.status == worst][-1]
+    return Result(State.of(table), records, reason)
 
 
 def rate(manifest, item):
@@ -91,7 +78,7 @@ def line(manifest, result):
     """Return what a person wants to know of a Result first."""
     state = result.state
     if state.ended != "passed":
-        return f"{state.ended}: {result.reason}" if result.reason else state.ended
+        return printable(f"{state.ended}: {result.reason}") if result.reason else state.ended
     hot = any(item.environment.get("throttled") for item in result.records)
     return amount(manifest, state.metric, result.records) + (", throttled" if hot else "")
 

@@ -15,7 +15,7 @@ from common.errors import UsageError
 from common.profiles import PROFILES
 from common.text import printable
 from tools import child, command, engine, mali, points
-from tools.progress import Progress
+from tools.progress import shown
 
 LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
@@ -40,33 +40,25 @@ def options(gpu):
     return (*limits, "--build-only")
 
 
-def inspect(line, found, folder):
+def inspect(args, found, asked, folder):
     """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
-    require(line.args.gpu)
-    axes = dict(line.axes)
-    given = points.named(line.options) | set(axes)
-    whole = () if given & set(found.tools.all) else found.tools.all
-    if not (axes or whole):
-        axes = command.all_axes(found, line)
-    plan = [(gpu, words) for gpu in line.args.gpu for words in points.combinations(axes)]
-    summary, rows, notes, listings = engine.Summary(found), [], [], []
-    with Progress(len(plan)) as progress:
-        for gpu, words in plan:
-            label = " ".join((gpu, *words))
-            files = folder / command.file_name(label)
-            chosen = (*whole, *line.options, *words)
-            result, costs = build(found, gpu, chosen, line.args.limit, files)
-            progress.step(f"{label}: {engine.line(found, result)}")
-            summary.add(points.Point(chosen, label=label), result.state)
-            rows += [_row(_label(item, axes), gpu, item, cost) for item, cost in costs]
-            if costs and not any(item.metrics.get("compiler") for item, _ in costs):
-                notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
-            for item in result.records:
-                if item.status != "built" and item.variant:
-                    notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
-            listings += sorted(files.glob("*.isa")) if line.args.listing else []
-    for path in listings:
-        print(f"\n{path}\n{path.read_text(encoding='utf-8')}", end="")
+    require(args.gpu)
+    fixed, every = command.plan(found, asked, whole=True)
+    plan = [(gpu, words) for gpu in args.gpu for words in every]
+    summary, rows, notes = engine.Summary(found), [], []
+    for gpu, words in shown(plan, len(plan)):
+        label = " ".join((gpu, *words))
+        files = folder / command.file_name(label)
+        chosen = (*fixed, *words)
+        result, costs = build(found, gpu, chosen, args.limit, files)
+        print(f"{label}: {engine.line(found, result)}", flush=True)
+        summary.add(points.Point(chosen, label=label), result.state)
+        rows += [_row(" ".join((item.variant, *words)), gpu, item, cost) for item, cost in costs]
+        if costs and not any(item.metrics.get("compiler") for item, _ in costs):
+            notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
+        for item in result.records:
+            if item.status != "built" and item.variant:
+                notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
     _show(sorted(rows, key=lambda row: row[0]))
     notes.append(f"{summary.lines()[0]}; files in {folder}")
     print(*map(printable, dict.fromkeys(notes)), sep="\n")
@@ -85,10 +77,9 @@ def compare(found, gpu, plan, limit_s):
         return build(found, gpu, point.options, limit_s, Path(folder, point.key))
 
     # The emulated compiler keeps one core busy.
-    with (tempfile.TemporaryDirectory() as folder, Progress(len(plan)) as progress,
-          child.pool(os.cpu_count()) as pool):
-        for point, (result, costs) in zip(plan, pool.map(one, plan)):
-            progress.step(f"{point.label}: {engine.line(found, result)}")
+    with tempfile.TemporaryDirectory() as folder, child.pool(os.cpu_count()) as pool:
+        for point, (result, costs) in shown(zip(plan, pool.map(one, plan)), len(plan)):
+            print(f"{point.label}: {engine.line(found, result)}", flush=True)
             built += [(point, item, cost) for item, cost in costs if cost]
 
     def order(entry):
@@ -116,7 +107,7 @@ def build(found, gpu, chosen, limit_s, folder):
 
     Return a Result, and [(Record, mali.Cost or None)] of the kernels that were built.
     """
-    with child.shared_folder() as shared:
+    with tempfile.TemporaryDirectory(dir=child.shared_folder()) as shared:
         keep = ("--keep", child.on_board(shared))
         point = points.Point((*options(gpu), *chosen, *keep))
         result = engine.run(found, point, limit_s, run=partial(child.run, board=gpu))
@@ -124,20 +115,12 @@ def build(found, gpu, chosen, limit_s, folder):
         if built:  # what a run before left stays where this one leaves nothing
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(shared, folder)
-    return result, [(item, _cost(item.metrics.get("compiler"), folder)) for item in built]
-
-
-def _cost(figures, folder):
-    if not figures:
-        return None
-    return mali.cost((folder / figures["listing"]).read_text(encoding="utf-8"), figures)
-
-
-def _label(item, axes):
-    """Return the kernel of a Record, with its parameters that are on axes."""
-    chosen = [f"{axis} {item.params[name]}" for axis in axes
-              if (name := axis.strip("-")) in item.params]
-    return " ".join((item.variant, *chosen))
+    costs = []
+    for item in built:
+        figures = item.metrics.get("compiler")
+        text = figures and (folder / figures["listing"]).read_text(encoding="utf-8")
+        costs.append((item, mali.cost(text, figures) if figures else None))
+    return result, costs
 
 
 def _row(label, gpu, item, cost):

@@ -1,9 +1,9 @@
 """Show the compiler's result for each kernel: registers, memory, instruction counts.
 
 python -m tools inspect mygemm                              every kernel, small matrices
-python -m tools inspect mygemm --axis --kernel 6 7 -- --size 512 --precision double
+python -m tools inspect mygemm -- --kernel 6 7 --size 512 --precision double
 python -m tools inspect sgemm -- -p nvidia
-python -m tools inspect sgemm --gpu mali-g52,mali-g610 --listing
+python -m tools inspect sgemm --gpu mali-g52,mali-g610
 
 Each point runs once, with --check-only and --keep. PoCL gives LLVM IR and the machine's code,
 NVIDIA's driver PTX and, with the CUDA tools, SASS. Binaries of other drivers are only kept.
@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import manifest, table
-from common.errors import UsageError
 from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
-from tools.progress import Progress
+from tools.progress import shown
 
 _POCL = "Portable Computing Language"
 _CUDA = "/usr/local/cuda/bin"  # where its tools are when they are not on the PATH
@@ -46,15 +45,12 @@ class Kernel:
 
 
 def options():
-    """Return the parser."""
     result = command.parser("inspect", __doc__)
     command.add_sample(result)
-    command.add_axis(result)
     result.add_argument("--folder", type=Path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these instead: mali-g52, ...")
-    result.add_argument("--listing", action="store_true", help="print the disassembly as well")
     command.add_limit(result, gpus.LIMIT)
     return result
 
@@ -68,33 +64,30 @@ def main(argv, starter=None):
 
     `starter` runs the sample elsewhere: see check.main().
     """
-    line = command.parse(options(), argv)
-    args, found = line.args, manifest.read(line.args.sample)
-    if args.listing and not args.gpu:
-        raise UsageError("--listing prints the disassembly for the GPUs of --gpu: name one")
+    args, words = command.parse(options(), argv)
+    found = manifest.read(args.sample)
     folder = args.folder or Path(f"{found.name}-inspect")
     with writing(f"cannot write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     if args.gpu:
-        return gpus.inspect(line, found, folder)
-    fixed, every = command.plan(found, line)
+        return gpus.inspect(args, found, words, folder)
+    fixed, every = command.plan(found, words)
     summary, kernels = engine.Summary(found), {}
-    with Progress(len(every)) as progress:
-        for words in every:
-            label = " ".join(words) or "default"
-            keep = folder / command.file_name(label)
-            shutil.rmtree(keep, ignore_errors=True)
-            with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
-                cache, kept = Path(made, "pocl"), Path(made, "kept")
-                asked = (*fixed, *words, "--check-only", "--keep", str(kept))
-                point = points.Point(asked, label=label)
-                run = starter(made) if starter else child.run
-                result = engine.run(found, point, args.limit, environment(cache), run)
-                progress.step(f"{label}: {engine.line(found, result)}")
-                summary.add(point, result.state)
-                if kept.exists():
-                    shutil.copytree(kept, keep)
-                    look(keep, cache, kernels)
+    for words in shown(every, len(every)):
+        label = " ".join(words) or "default"
+        keep = folder / command.file_name(label)
+        shutil.rmtree(keep, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
+            cache, kept = Path(made, "pocl"), Path(made, "kept")
+            asked = (*fixed, *words, "--check-only", "--keep", str(kept))
+            point = points.Point(asked, label=label)
+            run = starter(made) if starter else child.run
+            result = engine.run(found, point, args.limit, environment(cache), run)
+            print(f"{label}: {engine.line(found, result)}", flush=True)
+            summary.add(point, result.state)
+            if kept.exists():
+                shutil.copytree(kept, keep)
+                look(keep, cache, kernels)
     print("\n".join(report(kernels)))
     print(f"{summary.lines()[0]}; files in {folder}")
     return summary.status()
@@ -121,8 +114,10 @@ def look(folder, cache, kernels):
         log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
         for name, numbers in about["kernels"].items():
             one = Kernel({**numbers, **nvidia_log(log, name)})
-            base = path.with_name(f"{path.stem}-{name}")
-            (_pocl if about["platform"] == _POCL else _binary)(one, path, base, cache, name)
+            if about["platform"] == _POCL:
+                _pocl(one, path, cache, name)
+            else:
+                _binary(one, path, name)
             key = file.stem, name, json.dumps(about["defines"], sort_keys=True)
             if key not in kernels or one.launched:
                 kernels[key] = one
@@ -148,8 +143,9 @@ def _keep(one, kind, path, listing, count):
         one.lacking.append(f"no {kind}: {why}")
 
 
-def _pocl(one, path, base, cache, kernel):
+def _pocl(one, path, cache, kernel):
     """Keep LLVM IR, before and after work-items became loops, and the machine's code."""
+    base = path.with_name(f"{path.stem}-{kernel}")
     binary = path.with_suffix(".bin").read_bytes()
     front = next((bc for bc in cache.glob("*/*/program.bc") if bc.read_bytes() in binary), None)
     code = sorted(front.parent.glob(f"{kernel}/*/{kernel}.so")) if front else []
@@ -173,7 +169,7 @@ def _pocl(one, path, base, cache, kernel):
           lambda t: listings.assembly(t, names))
 
 
-def _binary(one, path, base, _cache, kernel):
+def _binary(one, path, kernel):
     """Look at a program's binary. NVIDIA's is PTX, a text."""
     binary = path.with_suffix(".bin").read_bytes()
     if f".entry {kernel}(".encode() not in binary:

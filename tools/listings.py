@@ -93,18 +93,19 @@ def sass(text, kernel):
     return _count(found, _SASS, _SASS_TOO)
 
 
-# LLVM IR. Address spaces may be gone, so an address is followed to where it comes from.
+# LLVM IR. Address spaces may be gone, so an address has that of what it is made from.
 
 _DEFINE = re.compile(r"^define [^\n]*?@([\w.$-]+)\((.*?)\) [^\n]*\{\n(.*?)^\}", re.M | re.S)
-_DEFINED = re.compile(r"^\s*(%[\w.$-]+) = (?:getelementptr|bitcast|phi|select|addrspacecast)\b(.*)")
+_DERIVED = re.compile(
+    r"\s*(%[\w.$-]+) = (alloca|getelementptr|bitcast|phi|select|addrspacecast)\b(.*)"
+)
 _ACCESS = re.compile(r"\b(load|store)\b (.*?)(?:, align|, !|$)")
 _POINTER = re.compile(r", (?=ptr\b|[^,]*?\* )")  # where a pointer's operand begins
-_NAME = re.compile(r"[@%][\w.$-]+")
 _CALL = re.compile(r"\bcall\b.*?@([\w.$-]+)\((.*)\)")
 _CALLED = (
-    (re.compile(r"llvm\.fmuladd|llvm\.fma|_Z\d+(_cl_)?(fma|mad)[A-Z\d]"), FMA),
-    (re.compile(r"_Z7barrier|pocl\.barrier|\w*work_group_barrier"), BARRIERS),
-    (re.compile(r"\w*sub_group\w*(shuffle|broadcast)"), SHUFFLES),
+    (r"llvm\.fmuladd|llvm\.fma|_Z\d+(_cl_)?(fma|mad)[A-Z\d]", FMA),
+    (r"_Z7barrier|pocl\.barrier|\w*work_group_barrier", BARRIERS),
+    (r"\w*sub_group\w*(shuffle|broadcast)", SHUFFLES),
 )
 
 
@@ -120,49 +121,39 @@ def llvm_ir(text, kernel):
 def _function(functions, name, spaces, kernel, callers):
     """Return the Counter of a function whose arguments point to `spaces`."""
     parameters, lines = functions[name]
-    sources = {p.split()[-1]: space for p, space in zip(parameters, spaces) if space}
-    sources |= dict.fromkeys(re.findall(r"(%[\w.$-]+) = alloca", "\n".join(lines)), "stack")
-    derived = {m[1]: m[2] for m in map(_DEFINED.match, lines) if m}
+    known = {p.split()[-1]: space for p, space in zip(parameters, spaces)}
 
     def space(operand):
-        return _space(operand, derived, sources, kernel, set())
+        """Return `global`, `local`, `stack` or None for the address in the text of an operand."""
+        if m := re.search(r"addrspace\(([13])\)", operand):
+            return {"1": "global", "3": "local"}[m[1]]
+        if f"@{kernel}." in operand:
+            return "local"
+        names = re.findall(r"%[\w.$-]+", operand)
+        return next((known[name] for name in names if known.get(name)), None)
 
     counts = Counter()
     for line in lines:
-        if m := _CALL.search(line):
-            called = [kind for pattern, kind in _CALLED if pattern.match(m[1])]
-            counts.update(called)
+        if m := _DERIVED.match(line):
+            known[m[1]] = "stack" if m[2] == "alloca" else space(m[3])
+        elif m := _CALL.search(line):
+            called = _count([m[1]], _CALLED)
             if not called and m[1] in functions and m[1] not in (name, *callers):
                 pointed = [space(operand) for operand in _split(m[2])]
                 if m[1].startswith("_Z") and not any(pointed):
                     continue  # a built-in function that accesses nothing, such as get_local_id
-                counts += _function(functions, m[1], pointed, kernel, (name, *callers))
-        elif m := _ACCESS.search(line):
-            where = space(_POINTER.split(m[2], maxsplit=1)[-1])
-            if where:
-                counts[STACK if where == "stack" else f"{where} {m[1]}s"] += 1
+                called = _function(functions, m[1], pointed, kernel, (name, *callers))
+            counts += called
+        elif (m := _ACCESS.search(line)) and (
+            where := space(_POINTER.split(m[2], maxsplit=1)[-1])
+        ):
+            counts[STACK if where == "stack" else f"{where} {m[1]}s"] += 1
     return counts
 
 
 def _split(operands):
     """Return the parts of a list between commas that are outside of all brackets."""
     return re.split(r",\s*(?![^(<\[{]*[)>\]}])", operands) if operands.strip() else []
-
-
-def _space(operand, derived, sources, kernel, seen):
-    """Return `global`, `local`, `stack` or None for the address in the text of an operand."""
-    if m := re.search(r"addrspace\(([13])\)", operand):
-        return {"1": "global", "3": "local"}[m[1]]
-    for name in _NAME.findall(operand):
-        if name.startswith(f"@{kernel}."):
-            return "local"
-        if name in sources:
-            return sources[name]
-        if name in derived and name not in seen:
-            seen.add(name)
-            if where := _space(derived[name], derived, sources, kernel, seen):
-                return where
-    return None
 
 
 # The machine's assembly, as objdump or LLVM's prints it.

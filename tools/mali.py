@@ -156,6 +156,7 @@ def _valhall(lines):
 
 # Midgard: words between empty lines, of arithmetic on vectors, or of accesses.
 
+_BRANCH = r"(?m)^br\S*(always|uncond\S*) "
 _PRODUCT = re.compile(r"(F?)M(?:UL|A)\.\w(32|16|8) \w+\.?([~\w]*)")
 
 
@@ -165,22 +166,17 @@ def _midgard(lines):
     The distances of branches are in bytes of code, which are not shown. So a loop is found by its
     form: a test that jumps over a branch out of the loop; and at its end a branch back.
     """
-    words = [word.split("\n") for word in re.split(r"\n\s*\n", "\n".join(lines))]
-    words = [[line.strip() for line in word if _is_code(line)] for word in words]
-    words = [word for word in words if word]
-    loops, open_loops = [], []
+    lines = [line.strip() for line in lines if not line.startswith(("MESA: info", "uconstants"))]
+    words = [word.split("\n") for word in re.split(r"\n\n+", "\n".join(lines).strip("\n"))]
+    loops, open_loops, tested = [], [], False
     for number, word in enumerate(words):
-        before = words[number - 1] if number else []
-        if any(re.match(r"br\S*(always|uncond\S*) -\d+ ->", line) for line in word) and open_loops:
+        text = "\n".join(word)
+        if re.search(_BRANCH + r"-\d+ ->", text) and open_loops:
             loops.append((open_loops.pop(), number + 1))
-        elif (any(re.match(r"br\S*(always|uncond\S*) \+\d+ ->", line) for line in word)
-              and any(re.match(r"br\S*cond\.\w+ \+1 ->", line) for line in before)):
+        elif tested and re.search(_BRANCH + r"\+\d+ ->", text):
             open_loops.append(number - 1)
+        tested = re.search(r"(?m)^br\S*cond\.\w+ \+1 ->", text)
     return [_word(word) for word in words], loops
-
-
-def _is_code(line):
-    return line.strip() and not line.startswith(("MESA: info", "uconstants"))
 
 
 def _word(word):

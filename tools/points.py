@@ -2,13 +2,10 @@
 
 import hashlib
 import json
+import re
 from itertools import product
 from typing import NamedTuple
 
-# The shared options that choose the device: another one makes another point.
-DEVICE_OPTIONS = frozenset(
-    ("-p", "--platform", "-d", "--device", "-t", "--type", "--limits")
-)
 # Keys of device.describe() that tell devices apart. A new driver makes other points.
 RAN_ON = ("platform", "platform_version", "name", "driver")
 
@@ -55,12 +52,18 @@ def words(pairs):
                          else [option, value])]
 
 
-def apart(options):
-    """Return (the words that choose the device, with their values; the others)."""
-    device, others, left = [], [], iter(options)
-    for word in left:
-        if word in DEVICE_OPTIONS:
-            device += [word, next(left, "")]
+def apart(words, axes=()):
+    """Return (words, axes) of a command line: an option with several values is an axis.
+
+    One in `axes` is an axis with a single value as well.
+    """
+    options, found, left = [], {}, list(words)
+    while left:
+        option, values = left.pop(0), []
+        while option.startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
+            values.append(left.pop(0))
+        if len(values) > 1 or (values and option in axes):
+            found[option] = tuple(dict.fromkeys(values))
         else:
-            (device if word.partition("=")[0] in DEVICE_OPTIONS else others).append(word)
-    return tuple(device), tuple(others)
+            options += [option, *values]
+    return options, found

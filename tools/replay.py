@@ -14,43 +14,55 @@ other code, or fewer than 3 times.
 
 import itertools
 import re
-from pathlib import Path
 
 from common import files, manifest, record
-from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, Unsupported, UsageError
-from common.files import writing
+from common.errors import (
+    PASSED,
+    UNSUPPORTED,
+    WRONG_RESULT,
+    WRONG_USAGE,
+    Unsupported,
+    UsageError,
+)
 from common.record import GOOD
 from common.stats import FEWEST, noise, rate, spread
 from common.text import figures, printable
 from tools import child, command, engine, points
 
+_DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that choose it
+
 
 def options():
-    """Return the parser."""
     result = command.parser("replay", __doc__)
     add = result.add_argument
     add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
     add("--trust", action="store_true", help="use all options of the record; for your own records")
-    add("--json", type=Path, metavar="FILE", help="append the records of the new run to FILE")
     command.add_limit(result, 60)
     return result
 
 
 def main(argv, run=child.run):
     """Run it again and compare; return the exit status. `run` does so elsewhere, as child.run()."""
-    line = command.parse(options(), argv)
-    args, old = line.args, load(line.args.record)
-    found = _manifest(old)
-    words = _options(old, args.trust, found)
-    own, _ = points.apart(line.options)
-    words = points.apart(words)[1] if own or old.device else words
-    device = () if own else _device(found.name, words, old, args.limit, run)
-    longer = manifest.longer(found.name, [*words, *line.options])
-    done = run(found.name, [*words, *line.options, *device], args.limit + longer)
-    if args.json is not None:
-        _write(args.json, done.records)
+    args, words = command.parse(options(), argv)
+    old = load(args.record)
+    if old.sample not in manifest.names():
+        raise UsageError(f"the record is of the sample {old.sample!r}, which is not here")
+    found = manifest.read(old.sample)
+    recorded, device = _options(old, args.trust), []
+    if points.named(words) & _DEVICE:
+        recorded = _without_device(recorded)
+    elif old.device:
+        recorded = _without_device(recorded)
+        device = [f"--platform={old.device.get('platform')}", f"--device={old.device['name']}"]
+    asked = [*recorded, *words, *device]
+    if not all(isinstance(word, str) and word.isprintable() for word in asked):
+        raise UsageError("the record has options that are not printable strings")
+    done = run(found.name, asked, args.limit + manifest.longer(found.name, asked))
+    if device and done.status == WRONG_USAGE:
+        raise Unsupported(f"not comparable: recorded with {' '.join(device)}: {done.why}; name "
+                          "another device after --: -p, -d")
     new = counterpart(old, done)
-    print(f"{found.name} {old.variant or ''}: {' '.join(words)}")
+    print(f"{found.name} {old.variant or ''}: {' '.join(recorded)}")
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
     print(f"  now       {shown(found, new)}")
     verdict, status = judge(found, old, new)
@@ -58,69 +70,45 @@ def main(argv, run=child.run):
     return status
 
 
-def _manifest(old):
-    if old.sample not in manifest.names():
-        raise UsageError(f"the record is of the sample {old.sample!r}, which is not here")
-    return manifest.read(old.sample)
-
-
-def _options(old, trust, found):
+def _options(old, trust):
     """Return the options of a record. Raises UsageError where they may do more than choose."""
-    if not all(isinstance(word, str) and word.isprintable() for word in old.argv):
-        raise UsageError("the record has options that are not printable strings")
-    words = tuple(manifest.as_asked(old.argv[1:]))
+    words = manifest.as_asked(old.argv[1:])
     point = old.params.get("point")
     if isinstance(point, dict) and isinstance(point.get("options"), list):
-        words = tuple(map(str, point["options"]))  # where a run ended before it could say them
-    if not trust and (odd := manifest.more_than_choice(found.name, words)) is not None:
-        raise UsageError(
-            f"the record's option {odd} may name or write a file: give --trust if the record "
-            "is your own"
-        )
+        words = point["options"]  # where a run ended before it could say them
+    if not trust and (odd := manifest.more_than_choice(old.sample, words)) is not None:
+        raise UsageError(f"the record's option {odd} may name or write a file: give --trust if "
+                         "the record is your own")
     return words
 
 
-def _device(sample, words, old, limit_s, run):
-    """Return the options that choose the record's device. Raises Unsupported if it is not here."""
-    about = old.device
-    if not about:
-        return ()
-    platform, name = about.get("platform"), about["name"]
-    chosen = [f"--platform={platform}", f"--device={name}"]
-    profile = (about.get("limits") or {}).get("profile", "device")
-    try:
-        if not isinstance(platform, str) or not (platform + name).isprintable():
-            raise UsageError("no name")
-        done = run(sample, [*words, *chosen, "--describe"], limit_s)
-        now = child.described(sample, done).device
-        if (now["platform"], now["name"]) != (platform, name):
-            raise UsageError("another one")
-    except UsageError as error:
-        raise Unsupported(
-            f"not comparable: recorded on {name} ({platform}, {profile}), which is not here "
-            f"({error}); name another one after --: -p, -d"
-        ) from error
-    return tuple(chosen)
+def _without_device(words):
+    """Return the words without those that choose the device, and their values."""
+    kept, left = [], iter(words)
+    for word in left:
+        name, joined, _ = word.partition("=")
+        if name not in _DEVICE:
+            kept.append(word)
+        elif not joined:
+            next(left, None)
+    return kept
 
 
 def load(text):
     """Return the Record that FILE:LINE names. Raises UsageError where there is none."""
     path, colon, line = text.rpartition(":")
-    if not colon or not (line.isascii() and line.isdigit()):
+    if not (colon and re.fullmatch("[0-9]{1,12}", line)):
         path, line = text, ""
-    if len(line) > 12:
-        raise UsageError(f"{path}: the line number is too large")
     number = int(line or 1)
     with files.opened(path) as file:
-        found = itertools.islice(file, max(number - 1, 0), number + (not line))
-        lines = [each.decode(errors="replace") for each in found]
-    if not lines or number < 1:
+        lines = list(itertools.islice(file, max(number - 1, 0), number + (not line)))
+    if not lines:
         raise UsageError(f"{path} has no line {number}")
     if not line and len(lines) > 1:
         raise UsageError(f"{path} has several records: name one, such as {path}:1")
-    (item,) = record.parse(lines[:1], path)
+    (item,) = record.parse([lines[0].decode(errors="replace")], "")
     if isinstance(item, str):
-        raise UsageError(item.replace(f"{path}:1:", f"{path}:{number}:", 1))
+        raise UsageError(f"{path}:{number}: {item.removeprefix(':1: ')}")
     return item
 
 
@@ -157,10 +145,9 @@ def shown(found, item):
 
 def judge(found, old, new):
     """Return the verdict, and the exit status."""
-    for name in ("platform", "name"):
-        if old.device and new.device and old.device.get(name) != new.device.get(name):
-            was, now = (f"{d['name']} ({d.get('platform')})" for d in (old.device, new.device))
-            return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
+    was, now = (f"{d.get('name')} ({d.get('platform')})" for d in (old.device, new.device))
+    if old.device and new.device and was != now:
+        return f"not comparable: recorded on {was}, now on {now}", UNSUPPORTED
     if new.code and old.code != new.code:
         why = "the code has changed since" if old.code else "the record has no digest of its code"
         return f"not comparable: {why}", UNSUPPORTED
@@ -198,8 +185,3 @@ def _kind(reason):
     """Return a reason without its numbers."""
     return re.sub(r"[-+.\de]*\d", "0", reason or "")
 
-
-def _write(path, records):
-    with writing(f"cannot write to {path}"):
-        for item in records:
-            record.append(path, item)

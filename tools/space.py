@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
+from types import SimpleNamespace
 
 from common import constraints, manifest, record, tuned
 from common.errors import UsageError
-from tools import command, points
+from tools import points
 
 PER_WATT = "_per_watt"  # ends the name of an objective
 MOST = 10**6  # points
@@ -69,7 +70,7 @@ class Space:
         An axis of a parameter's option has the values to try: it is taken out of `axes`.
         """
         kernel = self.kernel
-        space, self._flags, known = command.described_space(kernel, self.described)
+        space, self._flags, known = of_kernel(kernel, self.described)
         wanted = {name: axes.pop(flag) for name, flag in self._flags.items() if flag in axes}
         for name, values in wanted.items():
             if not all(isinstance(value, int) for value in values):
@@ -89,15 +90,13 @@ class Space:
 
     def _given(self):
         """Return the parameters that the options set."""
-        by_flag = {flag: name for name, flag in self._flags.items()}
-        fixed, left = {}, iter(self.experiment.options)
-        for word in left:
-            flag, joined, value = word.partition("=")
-            if flag in by_flag:
-                value = value if joined else next(left, "")
-                if not (value.isascii() and value.isdigit() and len(value) < 10):
-                    raise UsageError(f"{flag} {value}: give a whole number")
-                fixed[by_flag[flag]] = int(value)
+        words = [part for word in self.experiment.options for part in word.split("=", 1)]
+        given, fixed = dict(zip(words, [*words[1:], ""])), {}
+        for name, flag in self._flags.items():
+            if flag in given:
+                if not re.fullmatch("[0-9]{1,9}", given[flag]):
+                    raise UsageError(f"{flag} {given[flag]}: give a whole number")
+                fixed[name] = int(given[flag])
         return fixed
 
     def store(self, candidate, params, folder=None, **judged):
@@ -138,6 +137,14 @@ class Space:
         """Return the Point of a further round: the same options, a key of its own."""
         key = points.point(self._common, (*point.options, f"#{number}")).key
         return point._replace(key=key)
+
+
+def of_kernel(kernel, described):
+    """Return (Space, {parameter: its option}, facts()) of a kernel by a record of --describe."""
+    space, flags = constraints.Space(**kernel["space"]), kernel.get("flags", {})
+    limits = SimpleNamespace(**described.device["limits"])
+    known = constraints.facts(limits, kernel.get("itemsize", 4))
+    return space, {name: flags.get(name, f"--{name}") for name in space.defaults}, known
 
 
 def kind(experiment, described):

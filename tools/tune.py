@@ -1,7 +1,7 @@
 """Search for a kernel's parameters for a GPU that is not here, and store them for the sample.
 
 python -m tools tune mygemm --kernel 24 --gpu mali-g52
-python -m tools tune mygemm --kernel 24 --gpu mali-g52 --axis --M0 4 8 -- --N0 4     these values
+python -m tools tune mygemm --kernel 24 --gpu mali-g52 -- --N0 4 --M0 4 8    these values
 
 Each combination is built for a Mali GPU by Mesa's compiler, on an emulated board. The one wins that
 takes the fewest cycles for a multiply-add, by the compiler's static model. On a device that is
@@ -13,20 +13,18 @@ from pathlib import Path
 
 from common import manifest
 from common.arguments import count
-from common.errors import PASSED, OpenCLFailure, UsageError
-from tools import child, command, gpus
+from common.errors import PASSED, OpenCLFailure
+from tools import child, command, gpus, points
 from tools.space import Experiment, Space
 
 
 def options():
-    """Return the parser."""
     result = command.parser("tune", __doc__)
     command.add_sample(result)
-    command.add_axis(result, "each parameter of the kernel, and the values that it names")
     add = result.add_argument
     add("--kernel", metavar="NAME", default="",
         help="name of the kernel, or the value that its option takes; default: the only one")
-    add("--gpu", metavar="GPU", help="the GPU: mali-g52, ...")
+    add("--gpu", metavar="GPU", required=True, help="the GPU: mali-g52, ...")
     add("--budget", type=count(1), metavar="N",
         help="number of combinations to try, drawn by --seed (default: all)")
     add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
@@ -38,17 +36,14 @@ def options():
 
 def main(argv):
     """Build each combination, store the cheapest; return the exit status."""
-    line = command.parse(options(), argv)
-    args, found = line.args, manifest.read(line.args.sample)
-    if not args.gpu:
-        raise UsageError(f"give --gpu; on a device search with: fab sweep {found.name} --kernel "
-                         f"{args.kernel or 'NAME'}")
+    args, words = command.parse(options(), argv)
+    found = manifest.read(args.sample)
     gpus.require([args.gpu])
-    asked = *gpus.options(args.gpu), *line.options
-    done = child.run(found.name, [*asked, "--describe"], args.limit, board=args.gpu)
+    fixed, axes = points.apart(words)
+    asked = (*gpus.options(args.gpu), *fixed, "--describe")
+    done = child.run(found.name, asked, args.limit, board=args.gpu)
     described = child.described(found.name, done)
-    space = Space(Experiment(found.name, found, line.options, dict(line.axes), args.kernel),
-                  described)
+    space = Space(Experiment(found.name, found, tuple(fixed), axes, args.kernel), described)
     default, *rest = space.candidates
     if args.budget and args.budget <= len(rest):
         rest = random.Random(args.seed).sample(rest, args.budget - 1)

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from functools import partial
+from importlib.util import find_spec
 
 from common.errors import UNSUPPORTED, SampleError, worst
 from deploy import samples
@@ -13,6 +14,7 @@ from deploy.link import sense
 from deploy.runs import RESULTS, shown
 from deploy.screen import SCREEN
 from tools import command as tools_command
+from tools import points
 from tools import replay as tools_replay
 
 
@@ -29,15 +31,15 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     with closing(Runs(path)) as kept, workers.attended(boards, scheduler) as there:
         client, attendants, stored = there
         task = Sweep(experiment, client, attendants, stored, kept, show, wait_s)
-        if address := workers.dashboard(client):
-            show.line(f"Dask's dashboard: {address}")
+        if find_spec("bokeh"):  # without it there is none
+            show.line(f"Dask's dashboard: {client.dashboard_link}")
         with SCREEN.showing(show.progress):
             task.carry_out()
     for kind in task.kinds.values():
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
     SCREEN.put(task.summary.lines())
-    lacking = any(kind.records.lacking for kind in task.kinds.values())
+    lacking = any(kind.records.lacking() for kind in task.kinds.values())
     return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
 
 
@@ -52,10 +54,9 @@ def tool(boards, module, sample, words, own):
     `words` are options of the sample, as of a sweep, and `own(board)` those of the tool. Raises
     UsageError where they cannot be.
     """
-    options, axes = file.apart(words)
+    options, axes = points.apart(words)
     samples.asked(sample, [*options, *file.each_value(axes)])
-    axes = [word for option, values in axes.items() for word in ("--axis", option, *values)]
-    argv = {board: [sample, *own(board), *axes, "--", *options] for board in boards}
+    argv = {board: [sample, *own(board), "--", *words] for board in boards}
     for each in argv.values():
         tools_command.parse(module.options(), each)
 

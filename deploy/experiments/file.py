@@ -1,6 +1,5 @@
 """Read an experiment: a TOML file, or a sample with the axes of its sample.toml."""
 
-import re
 from pathlib import Path
 
 from common import manifest
@@ -8,8 +7,8 @@ from common.errors import UsageError
 from common.files import parsed, toml
 from common.manifest import MOST_SECONDS, NAME, strings
 from deploy import samples
+from tools import points
 from tools.command import REFUSED
-from tools.points import named
 from tools.space import MOST, PER_WATT, Experiment
 
 MOST_BYTES = 64 * 1024  # of the file
@@ -38,26 +37,12 @@ def read(name, words=(), kernel=None, **numbers):
         title = f"{title}-{kernel}"
         table = {**table, "kernel": kernel, "parameters": {}}
     table |= {key: value for key, value in numbers.items() if value is not None}
-    options, axes = apart(words)
+    options, axes = points.apart(words)
     try:
         return _experiment(title, table, options, axes)
     except (UsageError, KeyError, TypeError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else error
         raise UsageError(f"{name}: {why}") from error
-
-
-def apart(words):
-    """Return (words, axes): an option that several values follow is an axis."""
-    options, axes, left = [], {}, list(words)
-    while left:
-        option, values = left.pop(0), []
-        while option.startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
-            values.append(left.pop(0))
-        if len(values) > 1:
-            axes[option] = values
-        else:
-            options += [option, *values]
-    return options, axes
 
 
 def each_value(axes):
@@ -72,7 +57,7 @@ def _experiment(name, table, words, more):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))
     options = (*strings(table.get("options", []), "options"), *words)
-    given = named(options)
+    given = points.named(options)
     if refused := sorted(given & REFUSED):
         raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")
     if not set(found.tools.point) & given:
@@ -94,17 +79,17 @@ def _experiment(name, table, words, more):
         raise UsageError("objectives must be one or two metrics of a record")
     if any(name.endswith(PER_WATT) for name in objectives) and "--energy" not in options:
         raise UsageError(f"objectives: rates {PER_WATT.strip('_')} need --energy among the options")
-    kernel = table.get("kernel")
+    kernel = str(table["kernel"]) if "kernel" in table else None
     if kernel is None and parameters:
         raise UsageError("parameters need a kernel")
-    numbers = {key: table.get(key, getattr(Experiment, key)) for key in _WHOLE}
-    for key in numbers.keys() & table.keys():
-        least, most = _WHOLE[key]
-        if type(numbers[key]) is not int or not least <= numbers[key] <= most:
+    numbers = {}
+    for key, (least, most) in _WHOLE.items():
+        numbers[key] = value = table.get(key, getattr(Experiment, key))
+        if key in table and (type(value) is not int or not least <= value <= most):
             raise UsageError(f"{key} must be a whole number from {least} to {most}")
     numbers["limit"] += asked.longer
     return Experiment(
-        name, found, options, axes, None if kernel is None else str(kernel), parameters, search,
+        name, found, options, axes, kernel, parameters, search,
         objectives=objectives, sensors=strings(table.get("sensors", []), "sensors"), **numbers,
     )
 

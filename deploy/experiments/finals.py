@@ -31,7 +31,7 @@ class Finals:
             self._order = [(n, point) for n in range(experiment.rounds)
                            for point in once[:: 1 if n % 2 == 0 else -1]]
         self._among = " ".join(point.key for point in self._candidates)
-        self._left, self._busy = {}, set()  # by board
+        self._left = {}  # by board
         self._rates = {}  # by board, Point, and number of the round
 
     @property
@@ -41,18 +41,16 @@ class Finals:
         return not self._order or (bool(boards) and all(self._left.get(b) == [] for b in boards))
 
     def next(self, board):
-        """Return the next Point of a board, or None: it is at one, or has run all."""
+        """Return the next Point of a board, or None: it has run all."""
         left = self._left.setdefault(board, self._order[::-1])
-        if not left or board in self._busy:
+        if not left:
             return None
-        self._busy.add(board)
         number, point = left[-1]
         return self._kind.space.again(point, f"{board} {number} {self._among}")
 
-    def add(self, board, _, came, values):
-        """Take what came of the last next(); `came` None: nothing, the board was lost."""
-        self._busy.discard(board)
-        if came is None:
+    def add(self, board, ended, values):
+        """Take what came of the last next(): nothing, where it has not `ended`."""
+        if not ended:
             return
         number, point = self._left[board].pop()
         rates = self._rates.setdefault(board, {}).setdefault(point, {})
@@ -67,8 +65,8 @@ class Finals:
 
     def lines(self):
         """Return a table for each board, the best point first, and where the winner is stored."""
-        order = sorted((p for p in self._candidates if self._ratios(p)),
-                       key=lambda p: -median(self._ratios(p)))
+        ratios = {p: median(each) for p in self._candidates if (each := self._ratios(p))}
+        order = sorted(ratios, key=ratios.get, reverse=True)
         if not order:
             return []
         found, texts = self._kind.space.experiment.found, []
@@ -78,27 +76,25 @@ class Finals:
             for point in (p for p in order if rates.get(p)):
                 of = spread(list(rates[point].values()))
                 its = (engine.amount(found, v, [fastest]) for v in (of.median, of.low, of.high))
-                rows.append([point.label, *its, f"{median(self._ratios(point)):.3f}"])
+                rows.append([point.label, *its, f"{ratios[point]:.3f}"])
             head = [f"{board}: interleaved", "median", "10 %", "90 %", "to the default"]
             texts += table.lines(head, rows)
-        winner = next((p for p in order if self._candidates[p] is not None), None)
-        if winner is None:
-            return texts
+        winner = next(point for point in order if self._candidates[point] is not None)
         if winner is order[0]:
-            return [*texts, *self._store(winner)]
+            return [*texts, *self._store(winner, None)]
         faster = f"{order[0].label} is faster; it ran kernel {fastest.variant}"
-        return [*texts, *self._store(winner, slower_than=fastest.variant), faster]
+        return [*texts, *self._store(winner, fastest.variant), faster]
 
-    def _store(self, winner, slower_than=None):
+    def _store(self, winner, slower_than):
         """Store the best choice of the kernel's parameters where the sample reads it."""
-        rates = [rate for each in self._rates.values() for rate in each.get(winner, {}).values()]
-        of = spread(rates)
-        texts = [f"best: {winner.label}"]
+        of = spread([rate for each in self._rates.values()
+                     for rate in each.get(winner, {}).values()])
         try:
             path = self._kind.space.store(
                 self._candidates[winner], self._kind.records.newest(winner).params,
                 gflops=of.median, spread=[of.low, of.high], slower_than=slower_than,
             )
+            stored = [f"stored in {path}"] if path else []
         except UsageError as error:
-            return [*texts, str(error)]
-        return [*texts, f"stored in {path}"] if path else texts
+            stored = [str(error)]
+        return [f"best: {winner.label}", *stored]

@@ -1,8 +1,10 @@
 """A search that learns: Optuna's TPE.
 
-Its storage is a copy for other programs, such as Optuna's dashboard. It is made anew from the
+Its storage is there for other programs, such as Optuna's dashboard. It is made anew from the
 records whenever the search continues.
 """
+
+from math import log2
 
 import numpy as np
 import optuna
@@ -25,22 +27,20 @@ class Learner(TPESampler):
         """
         experiment = space.experiment
         super().__init__(seed=experiment.seed, multivariate=True, n_startup_trials=_STARTUP)
-        self._names, self._candidates = space.names, space.candidates
-        self._open, self._following = open_, following
+        self._space, self._open, self._following = space, open_, following
         self._distributions = {n: _distribution(values) for n, values in space.values.items()}
-        self._places = np.array([_places(column) for column in zip(*space.candidates)])
+        self._places = np.array([self._place(candidate) for candidate in space.candidates])
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        directions = ["maximize"] * len(experiment.objectives)
-        self._study = optuna.create_study(sampler=self, directions=directions)
-        self._suggested, self._trials = None, {}
         file.parent.mkdir(parents=True, exist_ok=True)
         for old in (file, file.with_name(f"{file.name}.lock")):  # a SIGKILL leaves the lock
             old.unlink(missing_ok=True)
-        self._shown = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(file))), directions=directions,
+        self._study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(file))), sampler=self,
+            directions=["maximize"] * len(experiment.objectives),
             study_name=f"{experiment.found.name} {experiment.name}",
         )
-        self._shown.set_user_attr("objectives", list(experiment.objectives))
+        self._study.set_user_attr("objectives", list(experiment.objectives))
+        self._suggested, self._trials = None, {}
 
     def next(self):
         """Return the number of the next candidate."""
@@ -51,15 +51,13 @@ class Learner(TPESampler):
     def tell(self, number, values):
         """Take what came of a candidate: values of the objectives, or None."""
         state = TrialState.COMPLETE if values else TrialState.FAIL
-        ended = create_trial(
-            state=state, values=values, params=self._params(number),
-            distributions=self._distributions,
-        )
-        self._shown.add_trial(ended)
         if number in self._trials:
             self._study.tell(self._trials.pop(number), values, state)
         else:
-            self._study.add_trial(ended)
+            self._study.add_trial(create_trial(
+                state=state, values=values, params=self._params(number),
+                distributions=self._distributions,
+            ))
 
     def infer_relative_search_space(self, study, trial):
         """Return all dimensions: they do not depend on each other."""
@@ -72,27 +70,22 @@ class Learner(TPESampler):
         return self._params(self._suggested)
 
     def _params(self, number):
-        return dict(zip(self._names, self._candidates[number]))
+        return dict(zip(self._space.names, self._space.candidates[number]))
 
     def _nearest(self, wish):
-        far = np.zeros(len(self._candidates))
-        for name, places in zip(self._names, self._places):
-            if isinstance(self._distributions[name], IntDistribution):
-                far += np.abs(places - np.log2(wish[name] + 1))
-            else:
-                far += _FAR * (places != hash(wish[name]))
+        place = self._place([wish[name] for name in self._space.names])
+        far = np.abs(self._places - place).sum(axis=1)
         return int(np.argmin(np.where(self._open, far, np.inf)))
+
+    def _place(self, candidate):
+        """Return a number for each value; their differences are the distances between values."""
+        return [log2(value + 1) if isinstance(value, int)
+                else _FAR * self._space.values[name].index(value)
+                for name, value in zip(self._space.names, candidate)]
 
 
 def _distribution(values):
-    if not all(isinstance(value, int) and value >= 0 for value in values):
+    if not all(isinstance(value, int) for value in values):
         return CategoricalDistribution(values)
     low, high = min(values), max(values)
     return IntDistribution(low, high, log=low > 0 and high >= 8 * low)
-
-
-def _places(column):
-    """Return numbers whose differences are the distances between the values of a dimension."""
-    if all(isinstance(value, int) for value in column):
-        return np.log2(np.array(column) + 1.0)
-    return np.array([hash(value) for value in column])

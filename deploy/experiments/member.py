@@ -61,12 +61,14 @@ class Member:
         self.left = {key: outcome for key, outcome in ends if _KEY.fullmatch(key)}
         self.session = session
 
-    def describe(self, sample, options, limit_s):
-        """Return the record of --describe.
+    def join(self, sample, options, limit_s):
+        """Return (the board's name, `plan`, the record of --describe, `left`, which is then empty).
 
-        Raises SampleError where there is none: UsageError if the options are wrong.
+        Raises SampleError where there is no such record: UsageError if the options are wrong.
         """
-        return child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
+        described = child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
+        left, self.left = self.left, {}
+        return self.board.name, self.plan, described, left
 
     def once(self, sample, options, limit_s, env=None, files=None):
         """Run a sample for what is no point of an experiment; return the Outcome as run() does."""
@@ -110,13 +112,6 @@ class Member:
         if self.session is not None:
             self.session.send(json.dumps({"stored": list(stored)}).encode() + b"\nstop\n")
 
-    def _note(self, python, env):
-        """Keep what a run's plan.json has, for who repeats a point."""
-        file = self.board.link.ssh_file
-        self.plan = {"folder": self.board.settings.folder, "python": str(python),
-                     "env": {str(name): str(value) for name, value in env.items()},
-                     "ssh_config": file and str(file)}
-
     def _ends(self, session, last, seconds):
         """Yield (key, Outcome) of each point that ends, until the event or the key `last` came."""
         deadline, said = time.monotonic() + seconds, ""
@@ -124,7 +119,12 @@ class Member:
             event = session.event(beats=True)
             with sense(event):
                 if event["event"] == "ready":
-                    self._note(event["python"], event["env"])
+                    file, env = self.board.link.ssh_file, event["env"]
+                    self.plan = {
+                        "folder": self.board.settings.folder, "python": str(event["python"]),
+                        "env": {str(name): str(value) for name, value in env.items()},
+                        "ssh_config": file and str(file),
+                    }
                 if event["event"] == "lines" and event["text"]:
                     said = printable(event["text"][-1])
                 if event["event"] == "end":

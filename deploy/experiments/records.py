@@ -66,17 +66,14 @@ class Runs:
 
 
 class Records:
-    """The files of one run: `plans` has what plan.json says of a board.
-
-    `lacking` are the objectives that no point has which passed; None where none has passed yet.
-    """
+    """The files of one run: `plans` has what plan.json says of a board."""
 
     def __init__(self, experiment, run, results=None):
         """Read how each point ended, from the folder `results`. Raises UsageError."""
         self._experiment, self._run, self._results = experiment, run, results or RESULTS
         self.plans, self._files, self._written = {}, {}, set()
         self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
-        self._states, self._values, self.lacking = {}, {}, None
+        self._states, self._values = {}, {}
         # Where the only objective is the sample's metric, the State of a point has its value.
         self._whole = experiment.objectives != (experiment.found.tools.metric,)
         for path in self._paths():
@@ -118,11 +115,12 @@ class Records:
         self._states[key] = state
         if self._whole and state.ended == "passed":
             asked = self._experiment
-            values = [value(item, name, asked.sensors) for name in asked.objectives]
-            self._values[key] = values
-            names = asked.objectives if self.lacking is None else self.lacking
-            self.lacking = [name for name, found in zip(asked.objectives, values)
-                            if name in names and found is None]
+            self._values[key] = [value(item, name, asked.sensors) for name in asked.objectives]
+
+    def lacking(self):
+        """Return the objectives that none of the points that passed has."""
+        columns = zip(self._experiment.objectives, zip(*self._values.values()))
+        return [name for name, values in columns if all(each is None for each in values)]
 
     def state(self, key):
         """Return the engine.State of a point that need not run any more, else None."""
@@ -163,24 +161,26 @@ def read(path, whole):
     """Yield (key, State, Record) of each point in a file. The Record is None, which is quick,
     unless `whole`.
 
-    Drops the last line if a crash has torn it. Raises UsageError for another line that is no
-    record, and leaves that file as it is.
+    Drops the last line if a crash has torn it, so that it has no end. Raises UsageError for another
+    line that is no record, and leaves that file as it is.
     """
     with open(path, "r+b") as file:
-        good, line = 0, b""
+        good = 0
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n") and _torn(line):
+            torn = not line.endswith(b"\n")
+            if torn and (line.startswith(_START) or _START.startswith(line)):
                 file.truncate(good)
                 return
             try:
-                if found := _found(line, whole):
-                    yield found
+                found = _found(line, whole)
+                if torn:
+                    raise ValueError("it has no end of line")
             except ValueError as error:
                 raise UsageError(f"{path}:{number}: {error}: fix that line, or remove the file "
                                  "from results/") from error
+            if found:
+                yield found
             good += len(line)
-        if line and not line.endswith(b"\n"):  # a whole record, only its line has no end
-            file.write(b"\n")
 
 
 def _found(line, whole):
@@ -225,13 +225,3 @@ def _state(point):
         raise ValueError("it has a metric, and did not pass")
     return State.of(point)
 
-
-def _torn(line):
-    """Tell whether the line, which has no end, is the first part of a record of ours."""
-    if not (line.startswith(_START) or _START.startswith(line)):
-        return False
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return True
-    return False

@@ -7,8 +7,6 @@ from functools import partial
 from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 
-from distributed import KilledWorker
-
 from common.errors import SampleError
 from common.text import figures
 from deploy.boards import shown
@@ -39,7 +37,7 @@ class Kind:
     """
 
     def __init__(self, key, space, runs, seen):
-        self.key, self.space = key, space
+        self.space = space
         self.run, self.waits = runs.of(key)
         self.records = Records(space.experiment, self.run, runs.results)
         self.study = Study(space, self.records, seen)
@@ -55,20 +53,34 @@ class Kind:
         return self.study.done >= self.study.total
 
     def lines(self):
-        """Return what was found: the front of two objectives, or what finals say; or what no point
-        has."""
-        several = len(self.space.experiment.objectives) > 1
-        names = " and ".join(self.space.experiment.objectives)
-        front = [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
-                 for candidate, values in (self.study.best() if several else ())]
-        lacking = [f"no point has {name}: {_NO_POWER if name.endswith(PER_WATT) else _NO_METRIC}"
-                   for name in self.records.lacking or ()]
-        return [*([f"the Pareto front of {names}:"] if front else []), *front,
-                *self.finals.lines(), *lacking]
+        """Return what was found: a front of two objectives, what finals say, what no point has."""
+        objectives, found = self.space.experiment.objectives, []
+        if len(objectives) > 1 and (best := self.study.best()):
+            found.append(f"the Pareto front of {' and '.join(objectives)}:")
+            found += [f"{self.space.point(candidate).label}: {', '.join(map(figures, values))}"
+                      for candidate, values in best]
+        found += self.finals.lines()
+        for name in self.records.lacking():
+            why = _NO_POWER if name.endswith(PER_WATT) else _NO_METRIC
+            found.append(f"no point has {name}: {why}")
+        return found
 
-    def take(self):
-        """Return (number, Point) of what is to run next, or None."""
-        return self.again.pop() if self.again else self.study.next()
+    def take(self, board):
+        """Return (Point, what is told its end) of what a board is to run next, or None.
+
+        The latter takes whether it ended, and the values of the objectives or None.
+        """
+        if self.finals:
+            point = self.finals.next(board)
+            return point and (point, partial(self.finals.add, board))
+        taken = self.again.pop() if self.again else self.study.next()
+        return taken and (taken[1], partial(self._tell, taken))
+
+    def _tell(self, taken, ended, values):
+        if ended:
+            self.study.tell(taken[0], values)
+        else:
+            self.again.append(taken)
 
 
 class Sweep:
@@ -104,10 +116,8 @@ class Sweep:
 
     def _finished(self):
         self._require_boards()
-        return bool(self.kinds) and not self._joining() and all(
-            kind.searched and kind.finals is not None and kind.finals.done
-            for kind in self.kinds.values()
-        )
+        ended = all(kind.finals and kind.finals.done for kind in self.kinds.values())
+        return bool(self.kinds) and not self._joining() and ended
 
     def _joining(self):
         return any(name is None for name in self._known.values())
@@ -147,11 +157,11 @@ class Sweep:
         for address in there - set(self._known):
             self._known[address] = None
             what = self.experiment
-            self._submit(partial(self._joined, address), workers.join, what.found.name,
-                         what.options, what.limit, workers=[address])
+            self._submit(partial(self._joined, address), address, "join", what.found.name,
+                         what.options, what.limit)
 
-    def _submit(self, then, function, *args, **where):
-        future = self._client.submit(function, *args, pure=False, **where)
+    def _submit(self, then, address, method, *args):
+        future = self._client.submit(workers.call, method, *args, pure=False, workers=[address])
         self._open[future.key] = future, then
         future.add_done_callback(lambda future: self._came.put(future.key))
 
@@ -199,73 +209,61 @@ class Sweep:
         kind.waits = kind.waits and self._held()
         if kind.waits:
             return
-        if kind.searched and kind.finals is None and not self._joining():
+        if kind.searched and not kind.finals and not self._joining():
             kind.finals = Finals(kind)
-        if kind.finals is not None:
-            for address, board in kind.boards.items():
-                while point := kind.finals.next(board):
-                    self._run(kind, point, partial(kind.finals.add, board), workers=[address])
-            return
         # Among all boards of a kind Dask would look for one at each point: with 1,000 boards that
         # takes longer than all else.
-        for address in kind.boards.keys() - kind.busy:
-            if not (taken := kind.take()):
-                return
-            number, point = taken
-            kind.busy.add(address)
-            self._run(kind, point, partial(self._tell, kind, number, address), workers=[address])
+        for address, board in kind.boards.items():
+            while address not in kind.busy and (taken := kind.take(board)):
+                kind.busy.add(address)
+                self._run(kind, address, *taken)
 
-    def _run(self, kind, point, then, **where):
-        """Run a point unless its record is here, or its result came with a board that joined.
-
-        Then `then(point, board, values)`; values None: it did not pass, board None: it was lost.
-        """
+    def _run(self, kind, address, point, then):
+        """Run a point unless its record is here, or its result came with a board that joined."""
+        end = partial(self._end, kind, address, then)
         if kind.records.state(point.key):  # of the best, run again
-            then(point, "", kind.records.values(point.key))
+            end(True, kind.records.values(point.key))
         elif point.key in kind.left:
-            self._store(kind, point, then, kind.left.pop(point.key))
+            board, outcome = kind.left.pop(point.key)
+            self._store(kind, board, point, end, outcome)
         else:
             what = self.experiment
             asked = Asked(point.key, what.found.name, point.options, what.limit, [*self._stored])
-            self._submit(partial(self._store, kind, point, then), workers.run, asked, **where)
+            store = partial(self._store, kind, kind.boards[address], point, end)
+            self._submit(store, address, "run", asked)
 
-    def _store(self, kind, point, then, result):
-        """Write what came of a point; it is passed on when it is on the disk."""
+    def _end(self, kind, address, then, ended, values):
+        kind.busy.remove(address)
+        then(ended, values)
+
+    def _store(self, kind, board, point, end, result):
+        """Write what came of a point; it ends when that is on the disk."""
         if isinstance(result, Exception):
             kind.lost[point.key] += isinstance(result, Lost)
-            if kind.lost[point.key] < _MOST_LOST:
-                then(point, None, None)
-                return
-            result = "", Outcome(None, [], f"{_MOST_LOST} boards were lost at it: {result}")
-        board, outcome = result
-        if outcome.reason == STOPPED:
-            then(point, None, None)
+            if kind.lost[point.key] == _MOST_LOST:
+                why = f"{_MOST_LOST} boards were lost at it: {result}"
+                board, result = "lost", Outcome(None, [], why)
+        if isinstance(result, Exception) or result.reason == STOPPED:
+            end(False, None)
             return
-        made = engine.result(self.experiment.found, point, outcome, self.experiment.limit)
-        kind.records.add(board or "lost", made)
-        self._told.append(partial(self._written, kind, point, then, board, made))
+        made = engine.result(self.experiment.found, point, result, self.experiment.limit)
+        kind.records.add(board, made)
+        self._told.append(partial(self._written, kind, board, point, end, made))
 
-    def _written(self, kind, point, then, board, made):
+    def _written(self, kind, board, point, end, made):
         self._stored.append(point.key)
         values = kind.records.values(point.key)
         self.summary.add(point, made.state, made.records)
         if values and values[0] > kind.best.get(board, (0.0,))[0]:
             kind.best[board] = values
-        then(point, board, values)
+        end(True, values)
         text = engine.line(self.experiment.found, made)
         self._show.point(self.kinds.values(), board, point, text)
-
-    def _tell(self, kind, number, address, point, board, values):
-        kind.busy.remove(address)
-        if board is None:
-            kind.again.append((number, point))
-        else:
-            kind.study.tell(number, values)
 
 
 def _error(future):
     """Return why a task has no result."""
     error = future.exception() if future.status == "error" else BoardError("its worker is gone")
-    if isinstance(error, (SampleError, KilledWorker)):
+    if isinstance(error, SampleError):
         return error
     raise error

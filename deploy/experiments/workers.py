@@ -6,7 +6,6 @@ import tempfile
 import threading
 from collections import deque
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 import dask
 from distributed import Client, LocalCluster, Security, Worker, get_worker
@@ -54,6 +53,8 @@ def connect(scheduler=None):
     if scheduler is None:
         cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0",
                                silence_logs=logging.CRITICAL)
+        # Dask would name this machine, where nothing listens beyond loopback.
+        dask.config.set({"distributed.dashboard.link": "http://127.0.0.1:{port}/status"})
         return Client(cluster)
     if not scheduler.startswith(_SECURE):
         raise UsageError(f"--scheduler {scheduler}: it must begin with {_SECURE}")
@@ -61,16 +62,6 @@ def connect(scheduler=None):
         return Client(scheduler, security=Security(require_encryption=True), timeout=15)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"--scheduler {scheduler}: {error}") from error
-
-
-def dashboard(client):
-    """Return the address of Dask's dashboard, or None: without bokeh there is none."""
-    if not find_spec("bokeh"):
-        return None
-    if not client.cluster:
-        return client.dashboard_link
-    # Dask would name this machine, where nothing listens beyond loopback.
-    return f"http://127.0.0.1:{client.cluster.scheduler.services['dashboard'].port}/status"
 
 
 class BoardWorker(Worker):
@@ -118,7 +109,8 @@ class Attendant:
 
     def _serve(self, folder):
         self.why = None
-        self._worker = sync(self._client.loop, self._begin, folder)
+        self._worker = sync(self._client.loop, BoardWorker, self._client, self._member,
+                            local_directory=folder)
         self.decided = True
         if self._stop.is_set():
             self._worker.gone.set()
@@ -129,9 +121,6 @@ class Attendant:
             self._stop.set()
         self.refused = lost if isinstance(lost, UsageError) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
-
-    async def _begin(self, folder):
-        return await BoardWorker(self._client, self._member, local_directory=folder)
 
     def _note(self, why):
         if why != self.why and not self._stop.is_set():
@@ -170,32 +159,12 @@ def attended(boards, scheduler=None):
                 each.wait()
 
 
-# What runs on a worker.
-
-
-def join(sample, options, limit_s):
-    """Return (board, its plan, its record of --describe, the Outcomes by key that waited there)."""
-    member = get_worker().member
-    left, member.left = member.left, {}
-    with _noticed():
-        described = member.describe(sample, options, limit_s)
-        return member.board.name, member.plan, described, left
-
-
-def run(asked):
-    """Run a point, as in Member.run(); return (board, Outcome)."""
-    member = get_worker().member
-    with _noticed():
-        return member.board.name, member.run(asked)
-
-
-@contextmanager
-def _noticed():
-    """Let the worker end with the board."""
+def call(method, *arguments):
+    """Call a method of a worker's Member, by name. The worker ends where that loses its board."""
+    worker = get_worker()
     try:
-        yield
+        return getattr(worker.member, method)(*arguments)
     except SampleError as error:
-        worker = get_worker()
         worker.lost = worker.lost or error
         worker.gone.set()
         raise

@@ -163,8 +163,8 @@ _JOURNAL = st.tuples(
     st.binary(max_size=40) | words.mutated(_json(_JOURNALED)),
     st.booleans(),
 )
-_TOOL_WORDS = st.sampled_from(["--axis", "--limit", "--kernel", "--folder",
-    "--guards", "-D", "--trust", "--json", "--",
+_TOOL_WORDS = st.sampled_from(["--limit", "--kernel", "--folder",
+    "-D", "--trust", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(
     st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6).map(_as_given)

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -57,7 +56,7 @@ SOME = {
 @needs_oclgrind
 @pytest.mark.parametrize("name", exhaustive_but(["sgemm", "gemmbench"], manifest.names()))
 def test_a_sample_is_clean(run, name):
-    done = run(name, *(("--axis", *SOME[name]) if name in SOME else ()))
+    done = run(name, *(("--", *SOME[name]) if name in SOME else ()))
     assert done.returncode == 0, done.stdout + done.stderr
     *rows, last = done.stdout.splitlines()
     axis = SOME[name][1:] if name in SOME else manifest.read(name).tools.axes[0][1]
@@ -69,7 +68,7 @@ def test_a_sample_is_clean(run, name):
 @needs_oclgrind
 @pytest.mark.exhaustive
 def test_what_is_read_from_an_image_is_not_called_uninitialised(run):
-    done = run("mygemm", "--axis", "--kernel", "24")
+    done = run("mygemm", "--", "--kernel", "24")
     assert done.stdout.splitlines()[-1] == "1 clean", done.stdout
 
 
@@ -83,7 +82,7 @@ def test_what_is_read_from_an_image_is_not_called_uninitialised(run):
 )
 def test_a_removed_barrier_is_a_race_with_file_and_line(changed, kernel, file):
     path = f"64_bit_integer/kernels/{file}.cl"
-    done = changed(path, "barrier(CLK_LOCAL_MEM_FENCE);", "", "--axis", "--kernel", kernel)
+    done = changed(path, "barrier(CLK_LOCAL_MEM_FENCE);", "", "--", "--kernel", kernel)
     assert done.returncode == 1
     assert " x data race" in done.stdout
     assert f" in {kernel}, {file}.cl:" in done.stdout
@@ -96,7 +95,7 @@ def test_a_kernel_without_its_last_barrier_is_a_race(changed, kernel):
     path = f"mygemm/kernels/{kernel}.cl"
     text = (ROOT / "samples" / path).read_text()
     head, _, tail = text.rpartition("barrier(CLK_LOCAL_MEM_FENCE);")
-    done = changed(path, text, head + tail, "--axis", "--kernel", int(kernel[:2]))
+    done = changed(path, text, head + tail, "--", "--kernel", int(kernel[:2]))
     assert done.returncode == 1
     assert " x data race" in done.stdout
 
@@ -106,7 +105,7 @@ def test_a_kernel_without_its_last_barrier_is_a_race(changed, kernel):
 def test_a_barrier_that_not_all_reach_is_caught(changed):
     line = "barrier(CLK_LOCAL_MEM_FENCE);"
     done = changed("64_bit_integer/kernels/02_many_vectors.cl", line,
-                   f"if (get_local_id(0)) {line}", "--axis", "--kernel", "work_group")
+                   f"if (get_local_id(0)) {line}", "--", "--kernel", "work_group")
     assert "divergence" in done.stdout
     assert done.returncode == 1
 
@@ -135,7 +134,7 @@ def test_what_a_kernel_may_not_touch_is_caught(changed, right, wrong, kind):
     before, _, after = text.partition("__kernel void sgemm_dot4")
     after = after.replace(right, wrong, 1)
     done = changed("sgemm/sgemm.cl", text, f"{before}__kernel void sgemm_dot4{after}",
-                   "--axis", "--kernel", "dot4")
+                   "--", "--kernel", "dot4")
     assert done.returncode == 1
     assert f" x {kind}" in done.stdout, done.stdout
     assert " in sgemm_dot4, sgemm.cl:" in done.stdout
@@ -143,20 +142,20 @@ def test_what_a_kernel_may_not_touch_is_caught(changed, right, wrong, kind):
 
 @needs_oclgrind
 def test_a_buffer_that_was_never_written_is_seen(changed):
-    args = ("--axis", "--kernel", "dot4")
+    args = ("--", "--kernel", "dot4")
     done = changed("sgemm/run.py", "buffer.write(matrix)", "pass", *args)
     assert " x uninitialised value" in done.stdout, done.stdout
 
 
 @needs_oclgrind
 def test_a_wrong_result_and_a_kernel_that_does_not_build(changed, run, project):
-    done = changed("sgemm/sgemm.cl", " + beta * *C", " + *C", "--axis", "--kernel", "dot4")
+    done = changed("sgemm/sgemm.cl", " + beta * *C", " + *C", "--", "--kernel", "dot4")
     assert done.returncode == 1
     assert "failed: " in done.stdout
     assert "elements are wrong" in done.stdout
     path = project / "samples/sgemm/sgemm.cl"
     path.write_text(path.read_text().replace("int k = 0", "int k k = 0", 1))
-    done = run("sgemm", "--axis", "--kernel", "dot4", root=project)
+    done = run("sgemm", "--", "--kernel", "dot4", root=project)
     assert done.returncode == 1
     assert "error: sgemm.cl does not build" in done.stdout
 
@@ -172,15 +171,6 @@ def test_bad_input(run):
     done = run("sgemm", "-D", "2X=1")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "'2X=1' is not NAME or NAME=VALUE" in done.stderr
-
-
-@pytest.mark.parametrize("guards", ["pages", "pages-before"])
-def test_guard_pages(guards):
-    assert check.options().parse_args(["sgemm", "--guards", guards]).guards == guards
-    found = manifest.read("sgemm")
-    assert check.guard_pages(found, guards).options(0) == ("--guards", guards)
-    with pytest.raises(check.Unsupported, match="x has no option --guards"):
-        check.guard_pages(SimpleNamespace(name="x", values=()), guards)
 
 
 LOG = """

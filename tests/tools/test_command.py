@@ -1,7 +1,6 @@
-"""What all tools share: their command lines, their progress, and the end of what they started."""
+"""What all tools share: their command lines, and the end of what they started."""
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 import pytest
 from stub import Stub
 
-from tools import command, points, progress
+from common import manifest
+from tools import command, points
 
 ONE = ("--", "--kernel", "1")
 
@@ -57,11 +57,8 @@ def test_the_running_point_ends_with_its_tool(stub, number, status, line, tmp_pa
     [
         (("--limit", "0"), "'0' is not a number above 0"),
         (("--limit", "nan"), "'nan' is not a number above 0"),
-        (("--axis",), "--axis needs an option of the sample"),
-        (("--axis", "--size"), "--axis needs an option of the sample"),
-        (("--axis", "--size", "4", "--", "--size", "5"), "--size is given twice: as an axis"),
         (("--", "--json", "x"), "--json cannot be used after --"),
-        (("--", "--output=x"), "--output=x cannot be used after --"),
+        (("--", "--output=x"), "--output cannot be used after --"),
         (("--odd",), "unrecognized arguments: --odd; see --help"),
     ],
 )
@@ -77,36 +74,25 @@ def test_what_is_not_there(stub):
     assert stub("nonesuch")[2] == (
         "tools: error: 'nonesuch' is not a tool: choose from tune, replay, inspect, check\n"
     )
-    assert stub("sweep", "stub")[2] == (
-        "tools: error: sweep is a task of fab now: fab sweep SAMPLE; see docs/experiments.md\n"
-    )
-    assert stub("tune", "stub", "--kernel", "1")[2] == (
-        "tools: error: give --gpu; on a device search with: fab sweep stub --kernel 1\n"
-    )
     assert stub()[0] == 0
 
 
-def test_axes_may_have_values_with_hyphens():
-    result = command.parser("x", "")
-    line = command.parse(result, ["--axis", "alpha", "-1", "2", "2", "--axis", "-n", "8", "--debug",
-                                  "--", "--axis", "z"])
-    assert line.axes == (("--alpha", ("-1", "2")), ("-n", ("8",)))
-    assert line.options == ("--axis", "z")
-    assert line.args.debug
+def test_an_option_with_several_values_is_an_axis():
+    words = ["--alpha", "-1", "2", "2", "--kernel", "6", "-n", "8", "--debug"]
+    alpha = ("-1", "2")
+    assert points.apart(words) == (["--kernel", "6", "-n", "8", "--debug"], {"--alpha": alpha})
+    assert points.apart(words, ["--kernel"]) == (
+        ["-n", "8", "--debug"], {"--alpha": alpha, "--kernel": ("6",)})
     assert points.words([("--alpha", "-1"), ("-n", "8")]) == ["--alpha=-1", "-n", "8"]
 
 
-def test_the_device_is_a_part_of_a_point():
-    words = ("--size", "4", "-p", "0", "--device=x", "--limits", "embedded", "-v")
-    device = ("-p", "0", "--device=x", "--limits", "embedded")
-    assert points.apart(words) == (device, ("--size", "4", "-v"))
-
-
-def test_plain_lines_off_a_terminal(capsys):
-    with progress.Progress(2) as shown:
-        shown.step("one")
-        shown.step("two")
-    assert re.findall(r"\[(\d)/2, 0:00 left\] (\w+)", capsys.readouterr().out) == [
-        ("1", "one"), ("2", "two"),
-    ]
-    assert [progress.clock(s) for s in (0, 59.6, 3725)] == ["0:00", "1:00", "1:02:05"]
+def test_what_is_asked_for_stands_in_place_of_the_samples_own():
+    found = manifest.read("sgemm")
+    (axis,) = found.tools.axes
+    assert command.plan(found, ["--beta", "0"]) == (
+        ("--size", "9x10x7", "--beta", "0"), [["--kernel", value] for value in axis[1]])
+    words = ["--kernel", "row4", "--size", "4", "8"]
+    every = [["--kernel", "row4", "--size", size] for size in ("4", "8")]
+    assert command.plan(found, words) == ((), every)
+    assert command.plan(found, words, whole=True) == ((), every)
+    assert command.plan(found, [], whole=True) == (("--kernel", "all"), [[]])

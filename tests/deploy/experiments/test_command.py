@@ -36,7 +36,7 @@ def test_what_a_driver_made_on_a_board_is_counted_here(fab, project):
     table = [line.split() for line in done.stdout.splitlines()]
     row = next(row for row in table if row[:3] == ["sgemm", "sgemm_row4", "assembly"])
     assert int(row[3]) > 0  # fma
-    names = {path.name for path in (project / "sgemm-inspect/local/default").iterdir()}
+    names = {path.name for path in (project / "sgemm-inspect/local/kernel-row4").iterdir()}
     assert {"0-sgemm.bin", "0-sgemm.json", "0-sgemm-sgemm_row4.s"} <= names
 
 

@@ -128,7 +128,8 @@ def test_how_a_point_ended(bench):
     assert (crash.status, crash.reason) == (-11, "killed by SIGSEGV: last words ?[1m")
     silent = member.run(asked("a3", "--do", "silent"))
     assert silent.reason == "ended with status 3 and left no record"
-    described = member.describe("stub", (), 60)
+    board, plan, described, left = member.join("stub", (), 60)
+    assert (board, plan["folder"], left) == ("board", member.board.settings.folder, {})
     assert described.params["kernels"][0]["name"] == "01_k"
     with pytest.raises(UsageError, match="ended with status 2 and left no record"):
-        member.describe("none", (), 60)
+        member.join("none", (), 60)

@@ -52,14 +52,12 @@ def test_the_rate_per_watt_is_of_the_sensors_together(energy, sensors, name, wan
     assert records.value(item, name, sensors) == wanted
 
 
-@pytest.mark.parametrize("lost", [2, 20, 200])
+@pytest.mark.parametrize("lost", [1, 2, 20, 200])
 def test_an_incomplete_line_is_redone(read, lost):
     lines = [line_of(f"{n:032x}") + "\n" for n in range(3)]
     text = "".join(lines)
     assert len(read(text[:-lost])) == 2
     assert read.path.read_text() == "".join(lines[:2])
-    assert len(read(text[:-1])) == 3  # only its end of line is lost
-    assert read.path.read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -70,6 +68,7 @@ def test_an_incomplete_line_is_redone(read, lost):
         ('{"a": 1}', 1),
         ('{"schema": 1, "argv": []}', 1),
         ("RECORD\nand a note", 2),
+        ('{"schema": 1, "argv": RECORD', 1),
         ('a note\n{"argv": [', 1),
         ('RECORD\n{"argv": [RECORD\n', 2),
     ],

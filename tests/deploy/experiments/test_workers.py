@@ -47,12 +47,9 @@ def test_nothing_listens_beyond_loopback():
         sync(client.loop, worker.close)
 
 
-def test_the_dashboards_address_is_where_it_listens(monkeypatch):
+def test_the_dashboards_address_is_where_it_listens():
     with workers.connect() as client:
-        monkeypatch.setattr(workers, "find_spec", lambda _: None)
-        assert workers.dashboard(client) is None
-        monkeypatch.setattr(workers, "find_spec", lambda _: "bokeh")
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status", workers.dashboard(client))
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status", client.dashboard_link)
 
 
 def test_no_scheduler_without_tls():
