@@ -1,12 +1,10 @@
 """Measure `fab sweep` on a fleet of SSH servers on loopback, with a sample that only waits.
 
 python -m dev.fleet loss     500 points on 20 boards: 5 boards and 20 times the host are killed
-python -m dev.fleet cost     what a point costs beyond its sample's own time
-python -m dev.fleet pace     20 boards against one
+python -m dev.fleet pace     what a point costs beyond its sample's own time; 20 boards against one
 python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points of 10 s
 
---boards and --points make a shorter one; with --plot, crowd draws a plot, as docs/experiments.md
-shows one. Exit status 1: a limit is missed.
+--boards and --points make a shorter one. Exit status 1: a limit is missed.
 """
 
 import os
@@ -108,6 +106,15 @@ class Fleet:
                 raise OpenCLFailure("no record comes")
             time.sleep(0.05)
 
+    def rate(self, points, boards):
+        """Return how many points the boards do in a second, once all are at work."""
+        before = len(self.records())
+        process = self.start(points, 1, boards)
+        self.wait_for(before + len(boards), process)
+        began = time.monotonic()
+        self.end(process)
+        return (points - len(boards)) / (time.monotonic() - began)
+
     def end(self, process):
         """Wait for the end of a sweep that nobody disturbs."""
         status = process.wait(LATE)
@@ -147,36 +154,21 @@ def loss(fleet, points):
     return len(count) == points and max(count.values()) == 1 and again <= 25
 
 
-def cost(fleet, points):
-    """Run points that do not wait on one board; tell whether each costs little enough."""
-    board, spent = next(iter(fleet.boards)), []
-    for number in (1, points):  # the first has what each sweep costs: to start, to connect
-        began = time.monotonic()
-        fleet.end(fleet.start(number, 0, [board]))
-        spent.append(time.monotonic() - began)
-    own = mean(item.params["point"]["seconds"] for item in fleet.records())
-    each = (spent[1] - spent[0]) / (points - 1) - own
-    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s (at most {MOST_COST})")
-    return each <= MOST_COST
-
-
 def pace(fleet, points):
-    """Compare all boards with one, on points that wait a second; tell whether they scale."""
-    rates = []
-    for boards in (list(fleet.boards)[:1], list(fleet.boards)):
-        before, count = len(fleet.records()), points * len(boards)
-        process = fleet.start(count, 1, boards)
-        fleet.wait_for(before + len(boards), process)  # each is at work
-        began = time.monotonic()
-        fleet.end(process)
-        rates.append((count - len(boards)) / (time.monotonic() - began))
-    ratio, least = rates[1] / rates[0], LEAST_PACE * len(fleet.boards)
-    print(f"{len(fleet.boards)} boards do {rates[1]:.2f} points a second, one does {rates[0]:.2f}: "
+    """Time points that wait a second, on one board and on all; tell whether each costs little
+    enough, and whether the boards scale."""
+    one = fleet.rate(points, list(fleet.boards)[:1])
+    own = mean(item.params["point"]["seconds"] for item in fleet.records())
+    each = 1 / one - own
+    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s (at most {MOST_COST})")
+    rate = fleet.rate(points * len(fleet.boards), list(fleet.boards))
+    ratio, least = rate / one, LEAST_PACE * len(fleet.boards)
+    print(f"{len(fleet.boards)} boards do {rate:.2f} points a second, one does {one:.2f}: "
           f"{ratio:.1f} times (at least {least:.1f})")
-    return ratio >= least
+    return each <= MOST_COST and ratio >= least
 
 
-NEEDS = {"loss": (20, 500), "cost": (1, 50), "pace": (20, 15), "crowd": (1000, 50_000)}
+NEEDS = {"loss": (20, 500), "pace": (20, 15), "crowd": (1000, 50_000)}
 
 
 def main(argv):
@@ -184,17 +176,16 @@ def main(argv):
     parser.add_argument("what", choices=NEEDS)
     parser.add_argument("--boards", type=count(1))
     parser.add_argument("--points", type=count(1))
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     args = parser.parse_args(argv)
     boards, points = NEEDS[args.what]
     boards, points = args.boards or boards, args.points or points
     with tempfile.TemporaryDirectory() as folder:
         if args.what == "crowd":
-            good = crowd.measure(Path(folder), boards, points, args.plot)
+            good = crowd.measure(Path(folder), boards, points)
         else:
             fleet = Fleet(Path(folder), boards)
             try:
-                good = {"loss": loss, "cost": cost, "pace": pace}[args.what](fleet, points)
+                good = {"loss": loss, "pace": pace}[args.what](fleet, points)
             finally:
                 fleet.close()
     return PASSED if good else WRONG_RESULT

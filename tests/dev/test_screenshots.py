@@ -22,7 +22,7 @@ def test_the_pictures_of_the_readme_are_those_of_the_command():
             assert picture.size == (width, height)
         assert (folder / f"{name}.png").stat().st_size < MOST
     records = (ROOT / "results" / "reference").glob("*.jsonl")
-    plots = {"crowd", *(f"kernels-{path.stem}" for path in records)}  # crowd: of dev.fleet
+    plots = {f"kernels-{path.stem}" for path in records}
     assert {re.sub(r"-\d$", "", path.stem) for path in folder.glob("*.svg")} == plots
 
 
