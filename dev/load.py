@@ -1,8 +1,7 @@
 """Measure the report of a big sweep: to make the page, to export it, to read it again, to use it.
 
-python -m dev.load                     200,000 records of 2 KB, each of a point of its own
-python -m dev.load --no-browser        the files alone: what needs no Chromium
-python -m dev.load --keep /tmp/sweep   keep the run, its archive and the page
+python -m dev.load                200,000 records of 2 KB, each of a point of its own
+python -m dev.load --no-browser   the files alone: what needs no Chromium
 
 The records are a real one with other parameters and times, from a seed: as many as those of a sweep
 over kernels, orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of
@@ -43,10 +42,9 @@ def main(argv):
     parser = Parser("dev.load", __doc__, None)
     parser.add_argument("--records", type=count(1), default=200_000)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to leave what is made")
     args = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as temporary:
-        return measure(args.keep or Path(temporary), args)
+    with tempfile.TemporaryDirectory() as folder:
+        return measure(Path(folder), args)
 
 
 def measure(folder, args):
