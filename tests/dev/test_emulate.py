@@ -21,8 +21,8 @@ from tests.deploy.test_deploy import processes_with, until
 ARM64 = root.ARCHES["arm64"]
 FAKE_BUILDER = """#!/bin/sh
 echo "$@" >> {log}
-for last; do case $last in *.partial) root=$last;; *apt.conf) cat "${{last#--aptopt=}}";;
-    *sources.list) cat "$last";; esac; done >> {log}
+for last; do case $last in *.partial) root=$last;; --aptopt=/*) cat "${{last#--aptopt=}}";;
+    esac; done >> {log}
 mkdir -p $root/usr/share/base-passwd $root/usr/share/libc-bin $root/etc/apt/apt.conf.d
 printf 'root:*:0:0::/root:/bin/sh\\n' > $root/usr/share/base-passwd/passwd.master
 printf 'root:*:0:\\ntty:*:5:\\n' > $root/usr/share/base-passwd/group.master
@@ -104,10 +104,10 @@ def test_a_board_is_built_once(builder):
 def test_this_machines_archive_and_proxy_are_used(builder):
     log = builder()
     root.build(ARM64, print)
-    lines = log.read_text().splitlines()
-    assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in lines
-    assert f"deb [signed-by={root.KEYRING}] http://mirror.invalid/debian/ bookworm main" in lines
-    assert not any(word in log.read_text() for word in ("trixie", "security", "cdrom"))
+    said = log.read_text()
+    assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in said.splitlines()
+    assert f"deb [signed-by={root.KEYRING}] http://mirror.invalid/debian/ bookworm main" in said
+    assert not any(word in said for word in ("trixie", "security", "cdrom"))
 
 
 def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(builder):
@@ -117,7 +117,7 @@ def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(bui
     assert folder != root.build(ARM64, print)
     said = log.read_text()
     for suite in ("trixie", "trixie-backports"):
-        assert f"http://mirror.invalid/debian/ {suite} main\n" in said
+        assert f"http://mirror.invalid/debian/ {suite} main" in said
     assert 'APT::Default-Release "trixie-backports"' in said
     assert "mesa-opencl-icd" in said
 
@@ -271,5 +271,5 @@ def test_fab_says_that_a_board_does_not_run(fab):
 
 @pytest.mark.parametrize("do", ["start", "stop"])
 def test_a_board_that_there_is_not(do):
-    with pytest.raises(UsageError, match=r"^mali-g53: no such board: choose from arm64, "):
+    with pytest.raises(UsageError, match=r"invalid choice: 'mali-g53' \(choose from 'arm64', "):
         main([do, "mali-g53"])
