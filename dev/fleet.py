@@ -30,24 +30,19 @@ LATE = 600  # seconds without enough new records: the sweep hangs
 MOST_COST = 0.2  # seconds
 LEAST_PACE = 17 / 20  # of what as many boards as there are would do without any loss
 
-# It takes as little of the processor as can be: boards have their own, these share this machine's.
-SAMPLE = r"""import json, os, sys, time
+SAMPLE = f"""import os, sys, time
+sys.path.insert(0, sys.path[0] + "/../..")
+from common.record import Record, append
 argv = sys.argv[1:]
 given = dict(zip(argv[::2], argv[1::2]))
-record = {"sample": "wait", "variant": "wait", "status": "passed", "reason": None, "schema": 1,
-          "device": {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
-                     "driver": "1", "limits": {}},
-          "params": {}, "environment": {}, "timing": {}, "metrics": {}, "check": {}, "argv": argv,
-          "started": "", "code": "1"}
-if "--describe" in argv:
-    record["variant"] = "describe"
-else:
+record = Record("wait", "describe", "passed", device={crowd.DEVICE}, argv=argv, code="1")
+if "--describe" not in argv:
     with open(os.environ["STARTS"], "a") as starts:
-        starts.write(given["-n"] + "\n")
+        starts.write(given["-n"] + "\\n")
     time.sleep(float(given["--seconds"]))
-    record["params"]["n"], record["metrics"]["gflops"] = int(given["-n"]), 1.0
-with open(argv[argv.index("--json") + 1], "a") as file:
-    file.write(json.dumps(record, sort_keys=True) + "\n")
+    record.variant, record.metrics["gflops"] = "wait", 1.0
+    record.params["n"] = int(given["-n"])
+append(argv[argv.index("--json") + 1], record)
 """
 MANIFEST = """\
 description = "waits"

@@ -12,7 +12,6 @@ takes too much memory. Hypothesis draws the inputs, and reduces what is wrong.
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
 
 # What the programs import, once and before the first fork. None of it opens a device.
@@ -23,24 +22,28 @@ from hypothesis.errors import FlakyFailure
 
 import common.cli  # noqa: F401
 from common import programs
-from common.arguments import Parser, count, positive
+from common.arguments import Parser, count
 from common.errors import PASSED, WRONG_RESULT, UsageError
 from dev.fuzz.engine import judge, run
 from dev.fuzz.targets import TARGETS
 
 
 def main(argv):
-    args = _options().parse_args(argv)
+    parser = Parser("dev.fuzz", __doc__, None)
+    add = parser.add_argument
+    add("--inputs", type=count(1), default=10_000, metavar="N", help="(default %(default)s)")
+    add("--seed", type=count(0), default=1, metavar="N", help="(default %(default)s)")
+    add("--only", metavar="NAMES", help=", ".join(target.name for target in TARGETS))
+    args = parser.parse_args(argv)
     chosen = [t for t in TARGETS if args.only is None or t.name in args.only.split(",")]
     if not chosen:
         raise UsageError(f"no such target: choose from {', '.join(t.name for t in TARGETS)}")
     whole = sum(target.share for target in chosen)
-    deadline = time.monotonic() + 60 * args.minutes
     wrong = total = 0
     print(f"{'target':<14} {'inputs':>7} {'seconds':>8} {'slowest':>8}  exit statuses")
     for target in chosen:
         share = max(1, args.inputs * target.share // whole)
-        outcomes, problem = _fuzz(target, share, args.seed, deadline)
+        outcomes, problem = _fuzz(target, share, args.seed)
         total += len(outcomes)
         statuses = Counter("none" if status is None else status for status, _ in outcomes)
         shown = ", ".join(f"{s}: {n}" for s, n in sorted(statuses.items(), key=str))
@@ -50,24 +53,12 @@ def main(argv):
         if problem:
             wrong += 1
             print(problem, flush=True)
-        elif time.monotonic() > deadline:
-            print(f"    stopped after {args.minutes:g} minutes: {share} were wanted")
     failed = f"{wrong} of {len(chosen)} targets have one that is wrong"
     print(f"{total} inputs with seed {args.seed}: {failed}")
     return WRONG_RESULT if wrong else PASSED
 
 
-def _options():
-    parser = Parser("dev.fuzz", __doc__, None)
-    add = parser.add_argument
-    add("--inputs", type=count(1), default=10_000, metavar="N", help="(default %(default)s)")
-    add("--seed", type=count(0), default=1, metavar="N", help="(default %(default)s)")
-    add("--minutes", type=positive, default=60, metavar="M", help="at most (default %(default)s)")
-    add("--only", metavar="NAMES", help=", ".join(target.name for target in TARGETS))
-    return parser
-
-
-def _fuzz(target, most, number, deadline):
+def _fuzz(target, most, number):
     """Return (exit status, seconds) of each input of a target, and what is wrong with one of them,
     the smallest that was found, or None."""
     outcomes = []
@@ -78,8 +69,6 @@ def _fuzz(target, most, number, deadline):
               phases=(Phase.generate, Phase.shrink))
     @given(target.inputs)
     def each(value):
-        if time.monotonic() > deadline:
-            return
         outcome = run(lambda work: target.act(value, work), root)
         outcomes.append((outcome.status, outcome.seconds))
         if problem := judge(outcome):
