@@ -159,21 +159,12 @@ class Emulated:
         while not loopback.answers(port):
             last = _last((self.folder / "log").read_bytes())
             if process.poll() is not None:
-                raise BoardError(f"the emulated board cannot start: {last}{_advice(last)}")
+                raise BoardError(f"the emulated board cannot start: {last}. It needs Linux 6.7 or "
+                                 "newer, and user namespaces: see docs/boards.md")
             if time.monotonic() > end:
                 self._end()
                 raise BoardError(f"its sshd does not answer within {PATIENCE} s: {last}")
             time.sleep(0.05)
-
-
-def _advice(last):
-    """Return what can be done where a board ended with that line."""
-    if "binfmt_misc" in last:
-        return ". It needs Linux 6.7 or newer, or qemu's entries in the system's binfmt_misc"
-    if last.startswith(("unshare: ", "cannot mount ")):
-        return (". It needs user namespaces. Ubuntu: sudo sysctl "
-                "kernel.apparmor_restrict_unprivileged_userns=0. In a container: --privileged")
-    return ""
 
 
 def _settings(env):

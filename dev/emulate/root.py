@@ -107,7 +107,6 @@ def _require_tools(arch):
     """Raise UsageError with all that this machine lacks, and how to get it."""
     needed = {
         "mmdebstrap": "mmdebstrap", arch.qemu: "qemu-user-static", "ssh-keygen": "openssh-client",
-        "apt-get": "apt", "dpkg-deb": "dpkg",
     }
     if os.getuid() != 0:
         needed |= {"fakechroot": "fakechroot", "fakeroot": "fakeroot"}

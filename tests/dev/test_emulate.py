@@ -61,7 +61,7 @@ def builder(tools, tmp_path, monkeypatch):
     """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
     monkeypatch.setattr(root, "KEYRING", tmp_path)
     monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: DEBIAN)
-    for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen", "dpkg-deb"):
+    for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen"):
         tools(name)
     tools("apt-get", FAKE_APT)
     tools("apt-config", FAKE_CONFIG)
@@ -182,26 +182,14 @@ def test_a_process_that_is_not_ours_is_left_alone(tmp_path):
     assert board.leader() is None
 
 
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ("cannot mount /proc/sys/fs/binfmt_misc", "Linux 6.7 or newer"),
-        ("unshare: unshare failed: Operation not permitted", "In a container: --privileged"),
-        ("unshare: write failed /proc/self/uid_map: Operation not permitted",
-         "apparmor_restrict_unprivileged_userns"),
-        ("cannot mount /x", "It needs user namespaces"),
-        ("Cannot bind any address.", "cannot start: Cannot bind any address."),
-    ],
-)
-def test_why_a_board_does_not_start(tmp_path, tools, monkeypatch, line, hint):
-    tools("unshare", f"#!/bin/sh\necho busy >&2; echo '{line}' >&2; exit 1\n")
+def test_why_a_board_does_not_start(tmp_path, tools, monkeypatch):
+    tools("unshare", "#!/bin/sh\necho busy >&2; echo 'cannot mount /x' >&2; exit 1\n")
     tools("ssh-keygen", '#!/bin/sh\nfor file; do :; done; echo ssh-ed25519 AAAA >"$file.pub"\n')
     tools(ARM64.qemu)
     board = Emulated("arm64", tmp_path)
     monkeypatch.setattr(board, "build", lambda say: (tmp_path, ""))
-    with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
+    with pytest.raises(BoardError, match=r"cannot start: cannot mount /x\. It needs "):
         board.start(print)
-    assert hint in str(told.value)
     assert board.leader() is None
 
 
