@@ -35,7 +35,6 @@ KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 LOCALS = [f"{x}x{y}" for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
 CLOCKS = (177, 266, 350, 420, 480, 543, 600)
-UNROLLS = (1, 2, 4, 8)
 
 
 def main(argv):
@@ -83,10 +82,9 @@ def records(count):
     """Yield `count` Records, each of a point of its own."""
     real, draw = record.read(REAL)[0], random.Random(1)
     device = {**real.device, "extensions": real.device["extensions"][:4]}
-    points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
-    for number, (clock, unroll, local, order, kernel) in zip(range(count), points):
-        words = {"kernel": kernel, "size": str(order), "local": local, "unroll": unroll,
-                 "seed": number}
+    points = itertools.cycle(itertools.product(CLOCKS, LOCALS, ORDERS, KERNELS))
+    for number, (clock, local, order, kernel) in zip(range(count), points):
+        words = {"kernel": kernel, "size": str(order), "local": local, "seed": number}
         argv = ["samples/sweep/run.py"]
         for name, value in words.items():
             argv += [f"--{name}", str(value)]
