@@ -9,19 +9,27 @@ python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points
 
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
+from contextlib import closing
 from pathlib import Path
 from statistics import mean
+from types import SimpleNamespace
 
-from common import programs, record
+from distributed.utils import sync
+
+from common import manifest, programs, record
 from common.arguments import Parser, count
 from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
-from dev import crowd
+from deploy.experiments import records, workers
+from deploy.experiments.file import Experiment
+from deploy.experiments.sweep import Sweep
 from dev.loopback import SshServer
+from tools.child import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
@@ -29,13 +37,17 @@ PARTS = ("common", "deploy", "report", "tools", "fabfile.py", "fabric.yaml")
 LATE = 600  # seconds without enough new records: the sweep hangs
 MOST_COST = 0.2  # seconds
 LEAST_PACE = 17 / 20  # of what as many boards as there are would do without any loss
+# Of a crowd: the seconds that a point takes, the part of the time that boards work, MB of memory.
+POINT, LEAST_BUSY, MOST_MEMORY = 10.0, 0.9, 2000
+DEVICE = {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
+          "driver": "1", "limits": {}}
 
 SAMPLE = f"""import os, sys, time
 sys.path.insert(0, sys.path[0] + "/../..")
 from common.record import Record, append
 argv = sys.argv[1:]
 given = dict(zip(argv[::2], argv[1::2]))
-record = Record("wait", "describe", "passed", device={crowd.DEVICE}, argv=argv, code="1")
+record = Record("wait", "describe", "passed", device={DEVICE}, argv=argv, code="1")
 if "--describe" not in argv:
     with open(os.environ["STARTS"], "a") as starts:
         starts.write(given["-n"] + "\\n")
@@ -163,6 +175,49 @@ def pace(fleet, points):
     return each <= MOST_COST and ratio >= least
 
 
+class Member:
+    """A board of a crowd: its points only take time."""
+
+    def __init__(self, name):
+        self.board, self.left, self.plan = SimpleNamespace(name=name), {}, {}
+
+    def describe(self, *_):
+        return record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
+
+    def run(self, asked):
+        time.sleep(POINT)
+        done = record.Record(asked.sample, "none", "passed", device=DEVICE, metrics={"gflops": 1.0})
+        return Outcome(0, [done], None, POINT)
+
+
+async def _begin(client, members):
+    for member in members:
+        await workers.BoardWorker(client, member)
+
+
+def crowd(folder, boards, points):
+    """Run so many points on so many Members, workers of Dask in this process; tell whether the
+    limits are kept."""
+    silent = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))
+    nothing = [frozenset()] * 4  # options
+    found = manifest.Manifest("crowd", folder, "", (), (), *nothing, manifest.Tools(), ())
+    axes = {"-n": tuple(map(str, range(points)))}
+    experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
+    with workers.connect() as client:
+        sync(client.loop, _begin, client, [Member(f"board{n}") for n in range(boards)])
+        runs = records.Runs(folder / "runs", folder)
+        began, used = time.monotonic(), time.process_time()
+        Sweep(experiment, client, [], deque(maxlen=200), runs, silent, 60).carry_out()
+        spent, used = time.monotonic() - began, time.process_time() - used
+    busy = points * POINT / spent / boards
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    print(f"{boards} boards, {points} points of {POINT:g} s: {spent:.0f} s")
+    print(f"the boards work {busy:.1%} of it (at least {LEAST_BUSY:.0%})")
+    print(f"{memory:.0f} MB of memory (at most {MOST_MEMORY})")
+    print(f"a point costs {1e3 * used / points:.1f} ms of a processor")
+    return busy >= LEAST_BUSY and memory <= MOST_MEMORY
+
+
 NEEDS = {"loss": (20, 500), "pace": (20, 15), "crowd": (1000, 50_000)}
 
 
@@ -176,13 +231,10 @@ def main(argv):
     boards, points = args.boards or boards, args.points or points
     with tempfile.TemporaryDirectory() as folder:
         if args.what == "crowd":
-            good = crowd.measure(Path(folder), boards, points)
+            good = crowd(Path(folder), boards, points)
         else:
-            fleet = Fleet(Path(folder), boards)
-            try:
+            with closing(Fleet(Path(folder), boards)) as fleet:
                 good = {"loss": loss, "pace": pace}[args.what](fleet, points)
-            finally:
-                fleet.close()
     return PASSED if good else WRONG_RESULT
 
 

@@ -9,8 +9,6 @@
     log           what its sshd says
 """
 
-import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -21,7 +19,7 @@ from pathlib import Path
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from dev import loopback
-from dev.emulate.root import ARCHES, BOARDS, GPUS, HOME, build, made
+from dev.emulate.root import ARCHES, BOARDS, GPUS, HOME, alone, build, made
 
 STATE = ROOT / ".emulated"
 _INSIDE = Path(__file__).with_name("inside.sh")
@@ -47,7 +45,7 @@ class Emulated:
 
         `say` takes lines for the user. Raises UsageError and BoardError.
         """
-        with self._alone():
+        with alone(self.folder / "lock", say):
             if self.leader() and self.ssh_config.exists():
                 say(f"{self.alias} is running already")
                 return
@@ -70,7 +68,7 @@ class Emulated:
 
         `say`: see start(). A signal that ends this process ends the command.
         """
-        with self._alone():
+        with alone(self.folder / "lock", say):
             root, cache = self.build(say)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
@@ -98,7 +96,7 @@ class Emulated:
         """End the board and all that runs on it; tell whether it was running."""
         if not self.folder.is_dir():
             return False
-        with self._alone():
+        with alone(self.folder / "lock", print):
             return self._end()
 
     def _end(self):
@@ -120,14 +118,6 @@ class Emulated:
             return None
         # The number alone could be another process by now.
         return number if os.fsencode(self.folder / "home") in words else None
-
-    @contextlib.contextmanager
-    def _alone(self):
-        """Keep a second start or stop of this board waiting."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     def _prepare(self):
         """Write keys and sshd_config; return the port, one that is free."""

@@ -5,6 +5,7 @@ not a quarter of an hour. What the packages' own scripts would have done is done
 sshd, Python and the OpenCL driver need it.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -138,19 +139,26 @@ def build(arch, say):
     return made(cache() / f"{arch.debian}-{digest}", make, say)
 
 
+@contextlib.contextmanager
+def alone(path, say):
+    """Keep other processes that want this lock waiting; give the open file that is the lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is at it: waiting for that")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
 def made(path, make, say):
     """Return a folder that make(path, an open file with a lock) fills, where it never was.
 
     It gets its name when it is whole: what was killed starts anew. `say` tells the user that
     another process is making it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{path}.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another build of it is under way: waiting for that")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(Path(f"{path}.lock"), say) as lock:
         if not path.exists():
             unfinished = path.with_name(f"{path.name}.partial")
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dev import crowd, fleet
+from dev import fleet
 from dev.loopback import SSHD
 
 pytestmark = [
@@ -24,6 +24,6 @@ def test_what_a_point_costs(capsys):
 
 
 def test_a_small_crowd(capsys, monkeypatch):
-    monkeypatch.setattr(crowd, "SECONDS", 0.1)
+    monkeypatch.setattr(fleet, "POINT", 0.1)
     fleet.main(["crowd", "--boards", "5", "--points", "20"])
     assert "5 boards, 20 points of 0.1 s" in capsys.readouterr().out
