@@ -6,8 +6,8 @@ READY := $(VENV)/ready
 BIN := $(VENV)/bin
 
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4), of Debian 12
-# or, with RELEASE=bullseye, 11; or one that only compiles, for a GPU: GPU=mali-g52. `make mali` has every kernel compiled for the GPUS,
-# and compares those for Mali with their bars.
+# or, with RELEASE=bullseye, 11; or one that only compiles, for a GPU: GPU=mali-g52. `make mali` has
+# every kernel compiled for the GPUS, and compares those for Mali with their bars.
 ARCH := arm64
 GPUS = $(shell sed -n 's/^\["\(mali-[^"]*\)"\]$$/\1/p' boards.toml)
 

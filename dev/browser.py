@@ -9,10 +9,9 @@ from selenium.webdriver.chrome.service import Service
 
 from common.errors import UsageError
 
-# It is to show one file from the disk: nothing that it would fetch for itself is wanted.
 _OPTIONS = (
-    "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--headless=new", "--disable-gpu", "--hide-scrollbars",
+    "--disable-component-update",  # it is to show one file from the disk, and need fetch nothing
     "--no-sandbox",  # it may run as root, in a container; the page is ours, and may load nothing
 )
 
@@ -29,21 +28,18 @@ def browser(width=1280, height=900, dark=False):
     """Open a browser with a window of that size, and close it. Raises UsageError."""
     if why := missing():
         raise UsageError(why)
-    with tempfile.TemporaryDirectory() as profile:
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which("chromium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with tempfile.TemporaryDirectory() as profile:  # Chromium leaves that of its own behind
         for option in (*_OPTIONS, f"--user-data-dir={profile}"):
             options.add_argument(option)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-        try:
+        with webdriver.Chrome(options, Service(shutil.which("chromedriver"))) as driver:
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
             scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
             driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
             yield driver
-        finally:
-            driver.quit()
 
 
 def open_page(driver, page):

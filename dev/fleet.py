@@ -1,29 +1,35 @@
 """Measure `fab sweep` on a fleet of SSH servers on loopback, with a sample that only waits.
 
 python -m dev.fleet loss     500 points on 20 boards: 5 boards and 20 times the host are killed
-python -m dev.fleet cost     what a point costs beyond its sample's own time
-python -m dev.fleet pace     20 boards against one
+python -m dev.fleet pace     what a point costs beyond its sample's own time; 20 boards against one
 python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points of 10 s
 
---boards and --points make a shorter one; with --plot, crowd draws a plot, as docs/experiments.md
-shows one. Exit status 1: a limit is missed.
+--boards and --points make a shorter one. Exit status 1: a limit is missed.
 """
 
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
+from contextlib import closing
 from pathlib import Path
 from statistics import mean
+from types import SimpleNamespace
 
-from common import programs, record
+from distributed.utils import sync
+
+from common import manifest, programs, record
 from common.arguments import Parser, count
 from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
-from dev import crowd
+from deploy.experiments import records, workers
+from deploy.experiments.file import Experiment
+from deploy.experiments.sweep import Sweep
 from dev.loopback import SshServer
+from tools.child import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 FAB = Path(sys.executable).parent / "fab"
@@ -31,25 +37,24 @@ PARTS = ("common", "deploy", "report", "tools", "fabfile.py", "fabric.yaml")
 LATE = 600  # seconds without enough new records: the sweep hangs
 MOST_COST = 0.2  # seconds
 LEAST_PACE = 17 / 20  # of what as many boards as there are would do without any loss
+# Of a crowd: the seconds that a point takes, the part of the time that boards work, MB of memory.
+POINT, LEAST_BUSY, MOST_MEMORY = 10.0, 0.9, 2000
+DEVICE = {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
+          "driver": "1", "limits": {}}
 
-# It takes as little of the processor as can be: boards have their own, these share this machine's.
-SAMPLE = r"""import json, os, sys, time
+SAMPLE = f"""import os, sys, time
+sys.path.insert(0, sys.path[0] + "/../..")
+from common.record import Record, append
 argv = sys.argv[1:]
 given = dict(zip(argv[::2], argv[1::2]))
-record = {"sample": "wait", "variant": "wait", "status": "passed", "reason": None, "schema": 1,
-          "device": {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
-                     "driver": "1", "limits": {}},
-          "params": {}, "environment": {}, "timing": {}, "metrics": {}, "check": {}, "argv": argv,
-          "started": "", "code": "1"}
-if "--describe" in argv:
-    record["variant"] = "describe"
-else:
+record = Record("wait", "describe", "passed", device={DEVICE}, argv=argv, code="1")
+if "--describe" not in argv:
     with open(os.environ["STARTS"], "a") as starts:
-        starts.write(given["-n"] + "\n")
+        starts.write(given["-n"] + "\\n")
     time.sleep(float(given["--seconds"]))
-    record["params"]["n"], record["metrics"]["gflops"] = int(given["-n"]), 1.0
-with open(argv[argv.index("--json") + 1], "a") as file:
-    file.write(json.dumps(record, sort_keys=True) + "\n")
+    record.variant, record.metrics["gflops"] = "wait", 1.0
+    record.params["n"] = int(given["-n"])
+append(argv[argv.index("--json") + 1], record)
 """
 MANIFEST = """\
 description = "waits"
@@ -108,6 +113,15 @@ class Fleet:
                 raise OpenCLFailure("no record comes")
             time.sleep(0.05)
 
+    def rate(self, points, boards):
+        """Return how many points the boards do in a second, once all are at work."""
+        before = len(self.records())
+        process = self.start(points, 1, boards)
+        self.wait_for(before + len(boards), process)
+        began = time.monotonic()
+        self.end(process)
+        return (points - len(boards)) / (time.monotonic() - began)
+
     def end(self, process):
         """Wait for the end of a sweep that nobody disturbs."""
         status = process.wait(LATE)
@@ -147,36 +161,65 @@ def loss(fleet, points):
     return len(count) == points and max(count.values()) == 1 and again <= 25
 
 
-def cost(fleet, points):
-    """Run points that do not wait on one board; tell whether each costs little enough."""
-    board, spent = next(iter(fleet.boards)), []
-    for number in (1, points):  # the first has what each sweep costs: to start, to connect
-        began = time.monotonic()
-        fleet.end(fleet.start(number, 0, [board]))
-        spent.append(time.monotonic() - began)
-    own = mean(item.params["point"]["seconds"] for item in fleet.records())
-    each = (spent[1] - spent[0]) / (points - 1) - own
-    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s (at most {MOST_COST})")
-    return each <= MOST_COST
-
-
 def pace(fleet, points):
-    """Compare all boards with one, on points that wait a second; tell whether they scale."""
-    rates = []
-    for boards in (list(fleet.boards)[:1], list(fleet.boards)):
-        before, count = len(fleet.records()), points * len(boards)
-        process = fleet.start(count, 1, boards)
-        fleet.wait_for(before + len(boards), process)  # each is at work
-        began = time.monotonic()
-        fleet.end(process)
-        rates.append((count - len(boards)) / (time.monotonic() - began))
-    ratio, least = rates[1] / rates[0], LEAST_PACE * len(fleet.boards)
-    print(f"{len(fleet.boards)} boards do {rates[1]:.2f} points a second, one does {rates[0]:.2f}: "
+    """Time points that wait a second, on one board and on all; tell whether each costs little
+    enough, and whether the boards scale."""
+    one = fleet.rate(points, list(fleet.boards)[:1])
+    own = mean(item.params["point"]["seconds"] for item in fleet.records())
+    each = 1 / one - own
+    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s (at most {MOST_COST})")
+    rate = fleet.rate(points * len(fleet.boards), list(fleet.boards))
+    ratio, least = rate / one, LEAST_PACE * len(fleet.boards)
+    print(f"{len(fleet.boards)} boards do {rate:.2f} points a second, one does {one:.2f}: "
           f"{ratio:.1f} times (at least {least:.1f})")
-    return ratio >= least
+    return each <= MOST_COST and ratio >= least
 
 
-NEEDS = {"loss": (20, 500), "cost": (1, 50), "pace": (20, 15), "crowd": (1000, 50_000)}
+class Member:
+    """A board of a crowd: its points only take time."""
+
+    def __init__(self, name):
+        self.board = SimpleNamespace(name=name)
+
+    def join(self, *_):
+        about = record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
+        return self.board.name, {}, about, {}
+
+    def run(self, asked):
+        time.sleep(POINT)
+        done = record.Record(asked.sample, "none", "passed", device=DEVICE, metrics={"gflops": 1.0})
+        return Outcome(0, [done], None, POINT)
+
+
+async def _begin(client, members):
+    for member in members:
+        await workers.BoardWorker(client, member)
+
+
+def crowd(folder, boards, points):
+    """Run so many points on so many Members, workers of Dask in this process; tell whether the
+    limits are kept."""
+    silent = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))
+    nothing = [frozenset()] * 4  # options
+    found = manifest.Manifest("crowd", folder, "", (), (), *nothing, manifest.Tools(), ())
+    axes = {"-n": tuple(map(str, range(points)))}
+    experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
+    with workers.connect() as client:
+        sync(client.loop, _begin, client, [Member(f"board{n}") for n in range(boards)])
+        runs = records.Runs(folder / "runs", folder)
+        began, used = time.monotonic(), time.process_time()
+        Sweep(experiment, client, [], deque(maxlen=200), runs, silent, 60).carry_out()
+        spent, used = time.monotonic() - began, time.process_time() - used
+    busy = points * POINT / spent / boards
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    print(f"{boards} boards, {points} points of {POINT:g} s: {spent:.0f} s")
+    print(f"the boards work {busy:.1%} of it (at least {LEAST_BUSY:.0%})")
+    print(f"{memory:.0f} MB of memory (at most {MOST_MEMORY})")
+    print(f"a point costs {1e3 * used / points:.1f} ms of a processor")
+    return busy >= LEAST_BUSY and memory <= MOST_MEMORY
+
+
+NEEDS = {"loss": (20, 500), "pace": (20, 15), "crowd": (1000, 50_000)}
 
 
 def main(argv):
@@ -184,19 +227,15 @@ def main(argv):
     parser.add_argument("what", choices=NEEDS)
     parser.add_argument("--boards", type=count(1))
     parser.add_argument("--points", type=count(1))
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     args = parser.parse_args(argv)
     boards, points = NEEDS[args.what]
     boards, points = args.boards or boards, args.points or points
     with tempfile.TemporaryDirectory() as folder:
         if args.what == "crowd":
-            good = crowd.measure(Path(folder), boards, points, args.plot)
+            good = crowd(Path(folder), boards, points)
         else:
-            fleet = Fleet(Path(folder), boards)
-            try:
-                good = {"loss": loss, "cost": cost, "pace": pace}[args.what](fleet, points)
-            finally:
-                fleet.close()
+            with closing(Fleet(Path(folder), boards)) as fleet:
+                good = {"loss": loss, "pace": pace}[args.what](fleet, points)
     return PASSED if good else WRONG_RESULT
 
 

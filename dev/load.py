@@ -1,8 +1,7 @@
 """Measure the report of a big sweep: to make the page, to export it, to read it again, to use it.
 
-python -m dev.load                     200,000 records of 2 KB, each of a point of its own
-python -m dev.load --no-browser        the files alone: what needs no Chromium
-python -m dev.load --keep /tmp/sweep   keep the run, its archive and the page
+python -m dev.load                200,000 records of 2 KB, each of a point of its own
+python -m dev.load --no-browser   the files alone: what needs no Chromium
 
 The records are a real one with other parameters and times, from a seed: as many as those of a sweep
 over kernels, orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of
@@ -36,17 +35,15 @@ KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1
 ORDERS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 LOCALS = [f"{x}x{y}" for x in (1, 2, 4, 8, 16, 32) for y in (1, 2, 4, 8)]
 CLOCKS = (177, 266, 350, 420, 480, 543, 600)
-UNROLLS = (1, 2, 4, 8)
 
 
 def main(argv):
     parser = Parser("dev.load", __doc__, None)
     parser.add_argument("--records", type=count(1), default=200_000)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where to leave what is made")
     args = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as temporary:
-        return measure(args.keep or Path(temporary), args)
+    with tempfile.TemporaryDirectory() as folder:
+        return measure(Path(folder), args)
 
 
 def measure(folder, args):
@@ -85,10 +82,9 @@ def records(count):
     """Yield `count` Records, each of a point of its own."""
     real, draw = record.read(REAL)[0], random.Random(1)
     device = {**real.device, "extensions": real.device["extensions"][:4]}
-    points = itertools.cycle(itertools.product(CLOCKS, UNROLLS, LOCALS, ORDERS, KERNELS))
-    for number, (clock, unroll, local, order, kernel) in zip(range(count), points):
-        words = {"kernel": kernel, "size": str(order), "local": local, "unroll": unroll,
-                 "seed": number}
+    points = itertools.cycle(itertools.product(CLOCKS, LOCALS, ORDERS, KERNELS))
+    for number, (clock, local, order, kernel) in zip(range(count), points):
+        words = {"kernel": kernel, "size": str(order), "local": local, "seed": number}
         argv = ["samples/sweep/run.py"]
         for name, value in words.items():
             argv += [f"--{name}", str(value)]

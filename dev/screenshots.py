@@ -1,8 +1,4 @@
-"""Make the README's pictures: the page in a browser as PNG, the kernels of each file as SVG.
-
-python -m dev.screenshots                        of results/reference, into docs/images
-python -m dev.screenshots results -o /tmp/look   of other results, or into another folder
-"""
+"""Make the pictures of results/reference in docs/images: the page, and the kernels of each file."""
 
 import io
 import shutil
@@ -19,6 +15,7 @@ from dev.browser import browser, open_page
 from report import __main__ as program
 
 ROOT = Path(__file__).resolve().parents[1]
+REFERENCE, IMAGES = ROOT / "results" / "reference", ROOT / "docs" / "images"
 COLOURS = 256  # of a picture: enough for a page, and a third of the bytes
 RUNS, RECORDS = "*.zip", "*.jsonl"  # of results/reference
 # name, width and height in pixels, dark, what is at the top, of what
@@ -32,21 +29,13 @@ SHOTS = (
 
 
 def main(argv):
-    parser = Parser("dev.screenshots", __doc__, None)
-    parser.add_argument("results", nargs="*", type=Path, help="default: results/reference")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images")
-    args = parser.parse_args(argv)
-    results = {which: args.results or sorted((ROOT / "results" / "reference").glob(which))
-               for which in (RUNS, RECORDS)}
-    if not all(results.values()):
-        raise UsageError("there is nothing in results/reference: name results")
-    args.output.mkdir(parents=True, exist_ok=True)
+    Parser("dev.screenshots", __doc__, None).parse_args(argv)
     for name, width, height, dark, top, which in SHOTS:
         with tempfile.TemporaryDirectory() as folder:
-            picture = take(report(folder, *results[which]), width, height, dark, top)
-        picture.save(args.output / f"{name}.png", "PNG", optimize=True)
-    for path in results[RECORDS]:
-        draw_kernels(path, args.output)
+            picture = take(report(folder, *sorted(REFERENCE.glob(which))), width, height, dark, top)
+        picture.save(IMAGES / f"{name}.png", "PNG", optimize=True)
+    for path in REFERENCE.glob(RECORDS):
+        draw_kernels(path)
     return PASSED
 
 
@@ -58,13 +47,13 @@ def report(folder, *args):
     return page
 
 
-def draw_kernels(records, output):
+def draw_kernels(records):
     """Write the kernels' plots of a file as kernels-<file>.svg, kernels-<file>-2.svg ..."""
     with tempfile.TemporaryDirectory() as folder:
         report(folder, records, "--figures", folder)
         for number, drawn in enumerate(sorted(Path(folder).glob("kernels-at-*.svg")), 1):
             more = f"-{number}" if number > 1 else ""
-            shutil.copy(drawn, output / f"kernels-{records.stem}{more}.svg")
+            shutil.copy(drawn, IMAGES / f"kernels-{records.stem}{more}.svg")
 
 
 def take(page, width, height, dark, top):

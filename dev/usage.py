@@ -5,12 +5,11 @@ another program. So the program is started by this file, run as a small process 
 measured is the program's, however large the process is that asks for it.
 """
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 
@@ -30,36 +29,24 @@ class Usage:
 
 
 def run(command, **options):
-    """Run a command until it ends and return its Usage; `options` are those of subprocess.Popen.
+    """Run a command until it ends and return its Usage; `options` are those of subprocess.run.
 
     Where the wait is broken off, by Ctrl-C or a time limit, the program is killed.
     """
-    ours, its = os.pipe()
-    with open(ours, encoding="utf-8") as answer:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(its), *map(str, command)],
-            pass_fds=[its], start_new_session=True, **options,
-        )
-        os.close(its)
-        try:
-            return Usage(*json.load(answer))
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-        finally:
-            process.wait()
+    with tempfile.NamedTemporaryFile() as answer:
+        small = [sys.executable, "-I", "-S", __file__, answer.name]
+        subprocess.run([*small, "setpriv", "--pdeathsig", "KILL", *command], check=True, **options)
+        return Usage(*json.load(answer))
 
 
-def _measure(descriptor, command):
-    """Be the small process: run the command, and write its Usage into a pipe."""
-    os.set_inheritable(descriptor, False)
+def _measure(answer, command):
+    """Be the small process: run the command, and write its Usage into the file `answer`."""
     start = time.monotonic()
     _, status, used = os.wait4(os.posix_spawnp(command[0], command, os.environ), 0)
     seconds, processor = time.monotonic() - start, used.ru_utime + used.ru_stime
-    with open(descriptor, "w", encoding="utf-8") as answer:
-        json.dump([os.waitstatus_to_exitcode(status), seconds, processor, used.ru_maxrss], answer)
+    with open(answer, "w", encoding="utf-8") as file:
+        json.dump([os.waitstatus_to_exitcode(status), seconds, processor, used.ru_maxrss], file)
 
 
 if __name__ == "__main__":
-    _measure(int(sys.argv[1]), sys.argv[2:])
+    _measure(sys.argv[1], sys.argv[2:])

@@ -19,35 +19,24 @@ def main(argv):
     """Do what the command line says; return the exit status."""
     parser = Parser("python -m dev.emulate", __doc__, None)
     parser.add_argument("do", choices=("start", "stop", "run"))
-    what = f"one of {', '.join(BOARDS)} (start: arm64; stop: all)"
-    parser.add_argument("board", nargs="?", help=what)
+    parser.add_argument("board", nargs="?", choices=BOARDS, help="(start: arm64; stop: all)")
     parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
     parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
     args = parser.parse_args(argv)
     if (args.do == "run") != bool(args.command):
         raise UsageError("give a command to run, as in: run mali-g52 -- uname -m")
-    if args.board and args.board not in BOARDS:
-        raise UsageError(f"{args.board}: no such board: choose from {', '.join(BOARDS)}")
     board = Emulated(args.board or "arm64", args.state)
     if args.do == "run":
         return board.run(args.command, partial(print, file=sys.stderr))
     if args.do == "start":
-        _start(board)
-    else:
-        _stop([board] if args.board else [Emulated(name, args.state) for name in BOARDS])
+        board.start(partial(print, flush=True))
+        print(f"    fab doctor --host {board.alias}")
+        print(f"    ssh -F {os.path.relpath(board.ssh_config)} {board.alias}")
+        return PASSED
+    every = [board] if args.board else [Emulated(name, args.state) for name in BOARDS]
+    stopped = [each.alias for each in every if each.stop()]
+    print(f"stopped {', '.join(stopped)}" if stopped else "no emulated board is running here")
     return PASSED
-
-
-def _start(board):
-    say = partial(print, flush=True)
-    board.start(say)
-    say(f"    fab doctor --host {board.alias}")
-    say(f"    ssh -F {os.path.relpath(board.ssh_config)} {board.alias}")
-
-
-def _stop(boards):
-    running = [board.alias for board in boards if board.stop()]
-    print(f"stopped {', '.join(running)}" if running else "no emulated board is running here")
 
 
 if __name__ == "__main__":

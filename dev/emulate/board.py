@@ -9,8 +9,6 @@
     log           what its sshd says
 """
 
-import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -21,7 +19,7 @@ from pathlib import Path
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from dev import loopback
-from dev.emulate.root import ARCHES, BOARDS, GPUS, build, made
+from dev.emulate.root import ARCHES, BOARDS, GPUS, HOME, alone, build, made
 
 STATE = ROOT / ".emulated"
 _INSIDE = Path(__file__).with_name("inside.sh")
@@ -32,8 +30,6 @@ _OPEN = "import PIL.Image, pyopencl; pyopencl.get_platforms()[0].get_devices()"
 # With its end all ends that it has started.
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--uts", "--pid", "--fork",
             "--kill-child")
-# Notes its id in a file and becomes a command: a board whose id is not noted would not be found.
-_NOTED = ("sh", "-c", 'echo $$ > "$0"; exec "$@"')
 
 
 class Emulated:
@@ -49,15 +45,20 @@ class Emulated:
 
         `say` takes lines for the user. Raises UsageError and BoardError.
         """
-        with self._alone():
+        with alone(self.folder / "lock", say):
             if self.leader() and self.ssh_config.exists():
                 say(f"{self.alias} is running already")
                 return
             self._end()  # of a start that broke off
             root, cache = self.build(say)
-            began = time.monotonic()
-            port = self._prepare()
-            self._wait(port, self.begin(root, cache))
+            began, port = time.monotonic(), self._prepare()
+            with open(self.folder / "log", "w") as log:
+                process = subprocess.Popen(
+                    self._inside(root, self.folder / "home", cache), stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, start_new_session=True,
+                )
+            (self.folder / "leader").write_text(f"{process.pid}\n", encoding="utf-8")
+            self._wait(port, process)
             block = loopback.host_block(self.alias, port, "board", self.folder)
             self.ssh_config.write_text(block, encoding="utf-8")
         say(f"{self.alias} is up after {time.monotonic() - began:.1f} s, on port {port}")
@@ -67,7 +68,7 @@ class Emulated:
 
         `say`: see start(). A signal that ends this process ends the command.
         """
-        with self._alone():
+        with alone(self.folder / "lock", say):
             root, cache = self.build(say)
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
@@ -83,7 +84,7 @@ class Emulated:
         def fill(home, _lock):
             say(f"compiling OpenCL C's built-in functions for {self.alias}: a minute")
             home.mkdir()
-            caches = ("MESA_SHADER_CACHE_DIR=/home/board", "PYTHONPYCACHEPREFIX=/home/board/python")
+            caches = (f"MESA_SHADER_CACHE_DIR=/{HOME}", f"PYTHONPYCACHEPREFIX=/{HOME}/python")
             command = self._inside(root, home, "", [*caches, "python3", "-c", _OPEN])
             done = subprocess.run(command, capture_output=True, check=False)
             if done.returncode != 0:
@@ -95,7 +96,7 @@ class Emulated:
         """End the board and all that runs on it; tell whether it was running."""
         if not self.folder.is_dir():
             return False
-        with self._alone():
+        with alone(self.folder / "lock", print):
             return self._end()
 
     def _end(self):
@@ -103,10 +104,7 @@ class Emulated:
         leader = self.leader()
         if leader:
             os.kill(leader, signal.SIGKILL)
-            end = time.monotonic() + PATIENCE
             while self.leader():
-                if time.monotonic() > end:
-                    raise BoardError(f"process {leader} does not end")
                 time.sleep(0.02)
         (self.folder / "leader").unlink(missing_ok=True)
         return leader is not None
@@ -121,37 +119,18 @@ class Emulated:
         # The number alone could be another process by now.
         return number if os.fsencode(self.folder / "home") in words else None
 
-    @contextlib.contextmanager
-    def _alone(self):
-        """Keep a second start or stop of this board waiting."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
     def _prepare(self):
         """Write keys and sshd_config; return the port, one that is free."""
-        ssh = self.folder / "home" / ".ssh"
+        ssh, port = self.folder / "home" / ".ssh", loopback.free_port()
         ssh.mkdir(parents=True, exist_ok=True)
         for key in (ssh / "host_key", self.folder / "client_key"):
-            if not key.with_suffix(".pub").exists():
-                loopback.make_key(key)
+            loopback.make_key(key)
         shutil.copy(self.folder / "client_key.pub", ssh / "authorized_keys")
-        port = loopback.free_port()
-        config = loopback.sshd_config(port, "/home/board/.ssh/host_key",
-                                      "/home/board/.ssh/authorized_keys", _settings(self.arch.env))
+        config = loopback.sshd_config(port, f"/{HOME}/.ssh/host_key",
+                                      f"/{HOME}/.ssh/authorized_keys", _settings(self.arch.env))
         (ssh / "sshd_config").write_text(config, encoding="utf-8")
         loopback.trust(self.folder / "known_hosts", port, ssh / "host_key.pub")
         return port
-
-    def begin(self, root, cache):
-        """Start the board; return the process whose end is its end."""
-        inside = self._inside(root, self.folder / "home", cache)
-        with open(self.folder / "log", "w") as log:
-            return subprocess.Popen(
-                [*_NOTED, self.folder / "leader", *inside], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
-            )
 
     def _inside(self, root, home, cache, command=()):
         """Return the command line of inside.sh, which says what the arguments are."""
@@ -159,37 +138,23 @@ class Emulated:
         if qemu is None:
             raise BoardError(f"{self.arch.qemu} is gone: sudo apt install qemu-user-static")
         if command:
-            env = {"HOME": "/home/board", "PATH": "/usr/bin", **self.arch.env}
+            env = {"HOME": f"/{HOME}", "PATH": "/usr/bin", **self.arch.env}
             command = ["/usr/bin/env", "-i", *_settings(env), *command]
         where = (root, home, cache, qemu, *self.arch.elf)
         return [*_UNSHARE, "sh", str(_INSIDE), *map(str, where), *command]
 
     def _wait(self, port, process):
-        """Wait until the board's sshd greets; `process`: see begin()."""
+        """Wait until the board's sshd greets; `process` is the board."""
         end = time.monotonic() + PATIENCE
         while not loopback.answers(port):
+            last = _last((self.folder / "log").read_bytes())
             if process.poll() is not None:
-                raise BoardError(self._why())
+                raise BoardError(f"the emulated board cannot start: {last}. It needs Linux 6.7 or "
+                                 "newer, and user namespaces: see docs/boards.md")
             if time.monotonic() > end:
                 self._end()
-                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {self._said()}")
+                raise BoardError(f"its sshd does not answer within {PATIENCE} s: {last}")
             time.sleep(0.05)
-
-    def _said(self):
-        return _last((self.folder / "log").read_bytes())
-
-    def _why(self):
-        """Return why the board did not come up, with what can be done about it."""
-        last = self._said()
-        text = f"the emulated board cannot start: {last}"
-        if "binfmt_misc" in last:
-            text += ". It needs Linux 6.7 or newer, or qemu's entries in the system's binfmt_misc"
-        elif last.startswith(("unshare: ", "cannot mount ")):
-            text += (
-                ". It needs user namespaces. Ubuntu: sudo sysctl "
-                "kernel.apparmor_restrict_unprivileged_userns=0. In a container: --privileged"
-            )
-        return text
 
 
 def _settings(env):

@@ -5,6 +5,7 @@ not a quarter of an hour. What the packages' own scripts would have done is done
 sshd, Python and the OpenCL driver need it.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -12,7 +13,6 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UsageError
@@ -53,31 +53,32 @@ class Arch(NamedTuple):
     triplet: str
     elf: tuple
     packages: tuple
-    release: str = "12"
-    env: dict = MappingProxyType({})
+    release: str
+    env: dict
 
 
+_ARM64 = Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", ("02", "b7"), (), "12", {})
+_ARMHF = Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", ("01", "28"), (), "12", {})
+_POCL = ("pocl-opencl-icd",)
 # As a board comes from its vendor: python3 and a driver. `fab provision` brings the rest.
 ARCHES = {
-    "arm64": Arch("arm64", "qemu-aarch64-static", "aarch64-linux-gnu", ("02", "b7"),
-                  ("pocl-opencl-icd",)),
-    "armhf": Arch("armhf", "qemu-arm-static", "arm-linux-gnueabihf", ("01", "28"),
-                  ("pocl-opencl-icd",)),
+    "arm64": _ARM64._replace(packages=_POCL),
+    "armhf": _ARMHF._replace(packages=_POCL),
+    "arm64-bullseye": _ARM64._replace(release="11"),  # it has no driver either
+    "armhf-bullseye": _ARMHF._replace(packages=_POCL, release="11"),
 }
-# One of Debian 11 has no driver either.
-ARCHES["arm64-bullseye"] = ARCHES["arm64"]._replace(release="11", packages=())
-ARCHES["armhf-bullseye"] = ARCHES["armhf"]._replace(release="11")
 
 
 def _mesa(driver, **env):
     """Return the Arch of a board whose OpenCL is Mesa's for a GPU that does nothing."""
-    arch = ARCHES["arm64"]
-    packages = ("mesa-drm-shim", "mesa-opencl-icd", *_PYTHON)
-    shim = f"/usr/lib/{arch.triplet}/lib{driver}_noop_drm_shim.so"
-    caches = {"MESA_SHADER_CACHE_DIR": CACHE, "PYTHONPYCACHEPREFIX": f"{CACHE}/python"}
-    # By default qemu computes the codes of signed pointers, and takes five times as long.
-    env = {"RUSTICL_ENABLE": driver, "LD_PRELOAD": shim, "QEMU_CPU": "cortex-a76", **caches, **env}
-    return arch._replace(packages=packages, release="13", env=env)
+    return _ARM64._replace(
+        packages=("mesa-drm-shim", "mesa-opencl-icd", *_PYTHON), release="13", env={
+            "RUSTICL_ENABLE": driver,
+            "LD_PRELOAD": f"/usr/lib/{_ARM64.triplet}/lib{driver}_noop_drm_shim.so",
+            # By default qemu computes the codes of signed pointers, and takes five times as long.
+            "QEMU_CPU": "cortex-a76",
+            "MESA_SHADER_CACHE_DIR": CACHE, "PYTHONPYCACHEPREFIX": f"{CACHE}/python", **env,
+        })
 
 
 # All have the same file system. The numbers are those by which Mesa knows the GPUs.
@@ -103,11 +104,10 @@ def cache():
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "opencl-samples")
 
 
-def require_tools(arch):
+def _require_tools(arch):
     """Raise UsageError with all that this machine lacks, and how to get it."""
     needed = {
         "mmdebstrap": "mmdebstrap", arch.qemu: "qemu-user-static", "ssh-keygen": "openssh-client",
-        "apt-get": "apt", "dpkg-deb": "dpkg",
     }
     if os.getuid() != 0:
         needed |= {"fakechroot": "fakechroot", "fakeroot": "fakeroot"}
@@ -116,15 +116,8 @@ def require_tools(arch):
         lacking.add("debian-archive-keyring")
     if lacking:
         packages = " ".join(sorted(lacking))
-        raise UsageError(
-            f"this machine lacks {packages}: sudo apt install {packages} (Debian, Ubuntu and "
-            "their kin)"
-        )
-
-
-def packages(arch):
-    """Return the names of the packages that a board of that Arch has."""
-    return sorted({*_SYSTEM, *_OPENCL, *arch.packages})
+        raise UsageError(f"this machine lacks {packages}: sudo apt install {packages} (on Debian, "
+                         "Ubuntu and their kin)")
 
 
 def build(arch, say):
@@ -132,16 +125,31 @@ def build(arch, say):
 
     `say` takes the lines for the user. Raises UsageError.
     """
-    recipe = f"{SUITES[arch.release]} {packages(arch)} {Path(__file__).read_text(encoding='utf-8')}"
+    packages = ",".join(sorted({*_SYSTEM, *_OPENCL, *arch.packages}))
+    recipe = f"{SUITES[arch.release]} {packages} {Path(__file__).read_text(encoding='utf-8')}"
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
 
     def make(root, lock):
-        require_tools(arch)
+        _require_tools(arch)
         what = f"a Debian {arch.release} board for {arch.debian}"
         say(f"building {what} in {cache()}: some 120 MB to download")
-        _build(arch, root, lock)
+        _unpack(arch, packages, root, lock)
+        _finish(arch, root)
 
     return made(cache() / f"{arch.debian}-{digest}", make, say)
+
+
+@contextlib.contextmanager
+def alone(path, say):
+    """Keep other processes that want this lock waiting; give the open file that is the lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is at it: waiting for that")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
 
 
 def made(path, make, say):
@@ -150,13 +158,7 @@ def made(path, make, say):
     It gets its name when it is whole: what was killed starts anew. `say` tells the user that
     another process is making it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{path}.lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another build of it is under way: waiting for that")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(Path(f"{path}.lock"), say) as lock:
         if not path.exists():
             unfinished = path.with_name(f"{path.name}.partial")
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -169,19 +171,22 @@ def made(path, make, say):
     return path
 
 
-def _build(arch, root, lock):
+def _unpack(arch, packages, root, lock):
     suites = SUITES[arch.release]
-    with tempfile.TemporaryDirectory() as settings:
-        conf = Path(settings, "apt.conf")
-        conf.write_text(own_settings(), encoding="utf-8")
+    # The archive that this machine's own Debian is from; another distribution gets Debian's.
+    archives = {address for suffix, component, address in own_archive("debian")
+                if not suffix and component == "main"}
+    sources = [f"deb [signed-by={KEYRING}] {archive} {suite} main"
+               for archive in sorted(archives) or [ARCHIVE] for suite in suites]
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as conf:
+        conf.write(own_settings())
+        conf.flush()
         command = [
             "mmdebstrap", "--quiet", "--variant=extract", f"--arch={arch.debian}",
             f"--mode={'root' if os.getuid() == 0 else 'fakechroot'}",
-            f"--include={','.join(packages(arch))}", f"--hook-dir={MERGED_USR}",
-            f"--extract-hook={_STATUS}",
-            '--aptopt=APT::Install-Recommends "false"', f"--aptopt={conf}",
-            f'--aptopt=APT::Default-Release "{suites[-1]}"',
-            suites[0], str(root), _sources(Path(settings, "sources.list"), suites),
+            f"--include={packages}", f"--hook-dir={MERGED_USR}", f"--extract-hook={_STATUS}",
+            '--aptopt=APT::Install-Recommends "false"', f"--aptopt={conf.name}",
+            f'--aptopt=APT::Default-Release "{suites[-1]}"', suites[0], str(root), *sources,
         ]
         # It holds the lock, too: should we be killed, nobody else builds before it has ended.
         done = subprocess.run(
@@ -192,26 +197,11 @@ def _build(arch, root, lock):
         said = [line for line in done.stderr.splitlines() if line.strip()]
         worst = [line for line in said if line.startswith("E: ")] or said or ["it says nothing"]
         raise UsageError(f"mmdebstrap cannot build the board: {'; '.join(worst[:3])}")
-    finish(arch, root)
 
 
-def _sources(file, suites):
-    """Return a file that names the suites in the archive which this machine's own Debian is from.
-
-    Another distribution gets them from Debian.
-    """
-    found = {address for suffix, component, address in own_archive("debian")
-             if not suffix and component == "main"}
-    lines = [f"deb [signed-by={KEYRING}] {archive} {suite} main\n"
-             for archive in sorted(found) or [ARCHIVE] for suite in suites]
-    file.write_text("".join(lines), encoding="utf-8")
-    return str(file)
-
-
-def finish(arch, root):
+def _finish(arch, root):
     """Do in the unpacked folder what the packages' scripts would have done on a board."""
-    own = {"passwd": _USERS, "group": _GROUPS}
-    for name, ours in own.items():
+    for name, ours in (("passwd", _USERS), ("group", _GROUPS)):
         master = (root / f"usr/share/base-passwd/{name}.master").read_text(encoding="utf-8")
         # sshd gives a terminal to the group tty where there is one; here it could not.
         kept = [line for line in master.splitlines(True) if not line.startswith("tty:")]

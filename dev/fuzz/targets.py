@@ -6,8 +6,8 @@ import runpy
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
+from typing import NamedTuple
 
 from fabric.main import program
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
 from deploy.experiments import records
 from dev.fuzz import words
-from dev.fuzz.engine import MOST_MEMORY, ROOT
+from dev.fuzz.engine import ROOT
 from report import archive
 from report.__main__ import main as report
 from tools.__main__ import COMMANDS
@@ -26,16 +26,14 @@ from tools.__main__ import run as tools
 SAMPLES = manifest.names()
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """`inputs` is a strategy; `act(value, work)` runs one in the folder `work` and returns a
-    status. `share` is the target's part of all inputs, `memory` a bound in MiB or None."""
+    status. `share` is the target's part of all inputs."""
 
     name: str
     inputs: object
     act: Callable
     share: int
-    memory: int | None = None
 
 
 def run_py(sample, argv):
@@ -59,11 +57,6 @@ def _like(table):
     return words.altered(table).map(_json)
 
 
-def _as_given(argv):
-    """Return words as a program gets them that takes no bytes apart from UTF-8."""
-    return [w.encode(errors="surrogateescape").decode(errors="replace") for w in argv]
-
-
 # Command lines of the samples.
 
 
@@ -78,7 +71,7 @@ def _command_lines(draw):
     if words.takes_long(argv):
         return sample, ["--list"]
     small = {"gemmbench": ("-n", "8"), "64_bit_integer": ("--size", "8x8")}
-    return sample, [*small.get(sample, ("--size", "8")), "--repeat", "1", *_as_given(argv)]
+    return sample, [*small.get(sample, ("--size", "8")), "--repeat", "1", *argv]
 
 
 # Images for 64_bit_integer.
@@ -167,7 +160,7 @@ _TOOL_WORDS = st.sampled_from(["--limit", "--kernel", "--folder",
     "-D", "--trust", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
 _TOOL_LINES = st.tuples(
-    st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6).map(_as_given)
+    st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6)
 )
 
 
@@ -246,14 +239,14 @@ def _toml(tables):
 
 
 def _boards(tables, work):
-    (work / "boards.toml").write_text(_toml(tables), encoding="utf-8", errors="surrogatepass")
+    (work / "boards.toml").write_text(_toml(tables), encoding="utf-8")
     return fab(["list"])
 
 
 def _host(name, work):
     """Name a board to a task that reaches none: results are looked for, nothing is connected to."""
     (work / "boards.toml").touch()
-    return fab(["export", "--host", name.encode(errors="replace").decode()])
+    return fab(["export", "--host", name])
 
 
 _EVENTS = st.sampled_from([
@@ -276,12 +269,22 @@ _TRAFFIC = st.tuples(
 )
 
 
+# Greets as a board should, and then sends what was drawn.
+_BOARD = """#!{python}
+import json, sys
+source, sink = sys.stdin.buffer, sys.stdout.buffer
+for _ in range(2):  # the loader, and the modules
+    source.read(int(source.readline()))
+token = json.loads(source.readline())["token"]
+sink.write(json.dumps({{"event": "hello", "token": token}}).encode() + b"\\n")
+sink.write({said!r} + b"\\n")
+"""
+
+
 def _traffic(value, work):
-    """Let a board greet as it should, and then send what was drawn."""
     tasks, said = value
-    (work / "said").write_bytes(b"".join(said))
-    program, evil = work / "python", ROOT / "dev" / "fuzz" / "evil.py"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{evil}" "{work / "said"}"\n')
+    program = work / "python"
+    program.write_text(_BOARD.format(python=sys.executable, said=b"".join(said)))
     program.chmod(0o755)
     board = {"python": json.dumps(str(program)), "folder": json.dumps(str(work))}
     (work / "boards.toml").write_text(_toml({"local": board}))
@@ -298,5 +301,5 @@ TARGETS = (
     Target("archives", _ARCHIVES, _archive, 8),
     Target("boards.toml", _TABLES, _boards, 10),
     Target("host names", _HOSTS, _host, 5),
-    Target("board traffic", _TRAFFIC, _traffic, 12, MOST_MEMORY),
+    Target("board traffic", _TRAFFIC, _traffic, 12),
 )

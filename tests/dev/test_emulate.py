@@ -21,8 +21,8 @@ from tests.deploy.test_deploy import processes_with, until
 ARM64 = root.ARCHES["arm64"]
 FAKE_BUILDER = """#!/bin/sh
 echo "$@" >> {log}
-for last; do case $last in *.partial) root=$last;; *apt.conf) cat "${{last#--aptopt=}}";;
-    *sources.list) cat "$last";; esac; done >> {log}
+for last; do case $last in *.partial) root=$last;; --aptopt=/*) cat "${{last#--aptopt=}}";;
+    esac; done >> {log}
 mkdir -p $root/usr/share/base-passwd $root/usr/share/libc-bin $root/etc/apt/apt.conf.d
 printf 'root:*:0:0::/root:/bin/sh\\n' > $root/usr/share/base-passwd/passwd.master
 printf 'root:*:0:\\ntty:*:5:\\n' > $root/usr/share/base-passwd/group.master
@@ -61,7 +61,7 @@ def builder(tools, tmp_path, monkeypatch):
     """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
     monkeypatch.setattr(root, "KEYRING", tmp_path)
     monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: DEBIAN)
-    for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen", "dpkg-deb"):
+    for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen"):
         tools(name)
     tools("apt-get", FAKE_APT)
     tools("apt-config", FAKE_CONFIG)
@@ -104,10 +104,10 @@ def test_a_board_is_built_once(builder):
 def test_this_machines_archive_and_proxy_are_used(builder):
     log = builder()
     root.build(ARM64, print)
-    lines = log.read_text().splitlines()
-    assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in lines
-    assert f"deb [signed-by={root.KEYRING}] http://mirror.invalid/debian/ bookworm main" in lines
-    assert not any(word in log.read_text() for word in ("trixie", "security", "cdrom"))
+    said = log.read_text()
+    assert 'Acquire::http::Proxy "http://proxy.invalid:3128/";' in said.splitlines()
+    assert f"deb [signed-by={root.KEYRING}] http://mirror.invalid/debian/ bookworm main" in said
+    assert not any(word in said for word in ("trixie", "security", "cdrom"))
 
 
 def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(builder):
@@ -117,7 +117,7 @@ def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(bui
     assert folder != root.build(ARM64, print)
     said = log.read_text()
     for suite in ("trixie", "trixie-backports"):
-        assert f"http://mirror.invalid/debian/ {suite} main\n" in said
+        assert f"http://mirror.invalid/debian/ {suite} main" in said
     assert 'APT::Default-Release "trixie-backports"' in said
     assert "mesa-opencl-icd" in said
 
@@ -182,26 +182,14 @@ def test_a_process_that_is_not_ours_is_left_alone(tmp_path):
     assert board.leader() is None
 
 
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ("cannot mount /proc/sys/fs/binfmt_misc", "Linux 6.7 or newer"),
-        ("unshare: unshare failed: Operation not permitted", "In a container: --privileged"),
-        ("unshare: write failed /proc/self/uid_map: Operation not permitted",
-         "apparmor_restrict_unprivileged_userns"),
-        ("cannot mount /x", "It needs user namespaces"),
-        ("Cannot bind any address.", "cannot start: Cannot bind any address."),
-    ],
-)
-def test_why_a_board_does_not_start(tmp_path, tools, monkeypatch, line, hint):
-    tools("unshare", f"#!/bin/sh\necho busy >&2; echo '{line}' >&2; exit 1\n")
+def test_why_a_board_does_not_start(tmp_path, tools, monkeypatch):
+    tools("unshare", "#!/bin/sh\necho busy >&2; echo 'cannot mount /x' >&2; exit 1\n")
     tools("ssh-keygen", '#!/bin/sh\nfor file; do :; done; echo ssh-ed25519 AAAA >"$file.pub"\n')
     tools(ARM64.qemu)
     board = Emulated("arm64", tmp_path)
     monkeypatch.setattr(board, "build", lambda say: (tmp_path, ""))
-    with pytest.raises(BoardError, match="the emulated board cannot start: ") as told:
+    with pytest.raises(BoardError, match=r"cannot start: cannot mount /x\. It needs "):
         board.start(print)
-    assert hint in str(told.value)
     assert board.leader() is None
 
 
@@ -271,5 +259,5 @@ def test_fab_says_that_a_board_does_not_run(fab):
 
 @pytest.mark.parametrize("do", ["start", "stop"])
 def test_a_board_that_there_is_not(do):
-    with pytest.raises(UsageError, match=r"^mali-g53: no such board: choose from arm64, "):
+    with pytest.raises(UsageError, match=r"invalid choice: 'mali-g53' \(choose from 'arm64', "):
         main([do, "mali-g53"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dev import crowd, fleet
+from dev import fleet
 from dev.loopback import SSHD
 
 pytestmark = [
@@ -17,13 +17,13 @@ def test_nothing_is_lost_when_boards_and_the_host_are_killed(capsys):
 
 
 def test_what_a_point_costs(capsys):
-    assert fleet.main(["cost", "--points", "10"]) == 0
-    assert "a point costs" in capsys.readouterr().out
+    assert fleet.main(["pace", "--boards", "2", "--points", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "a point costs" in said
+    assert "2 boards do" in said
 
 
-def test_a_small_crowd(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(crowd, "SECONDS", 0.1)
-    plot = tmp_path / "crowd.svg"
-    fleet.main(["crowd", "--boards", "5", "--points", "20", "--plot", str(plot)])
+def test_a_small_crowd(capsys, monkeypatch):
+    monkeypatch.setattr(fleet, "POINT", 0.1)
+    fleet.main(["crowd", "--boards", "5", "--points", "20"])
     assert "5 boards, 20 points of 0.1 s" in capsys.readouterr().out
-    assert "</svg>" in plot.read_text()

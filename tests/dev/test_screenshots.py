@@ -4,7 +4,7 @@ import re
 
 import pytest
 from PIL import Image
-from report_data import item, make_run
+from report_data import item, write
 
 from common.errors import UsageError
 from dev import screenshots
@@ -22,25 +22,26 @@ def test_the_pictures_of_the_readme_are_those_of_the_command():
             assert picture.size == (width, height)
         assert (folder / f"{name}.png").stat().st_size < MOST
     records = (ROOT / "results" / "reference").glob("*.jsonl")
-    plots = {"crowd", *(f"kernels-{path.stem}" for path in records)}  # crowd: of dev.fleet
+    plots = {f"kernels-{path.stem}" for path in records}
     assert {re.sub(r"-\d$", "", path.stem) for path in folder.glob("*.svg")} == plots
 
 
 @pytest.mark.skipif(bool(missing()), reason=str(missing()))
 def test_pictures_of_other_results(tmp_path, monkeypatch):
-    monkeypatch.setattr(screenshots, "SHOTS", screenshots.SHOTS[-1:])
-    make_run(tmp_path / "results", item(), item("two"), item("three"))
-    assert screenshots.main([str(tmp_path / "results"), "-o", str(tmp_path)]) == 0
-    with Image.open(tmp_path / "report-phone.png") as picture:
+    shot = ("phone", 390, 844, False, "main", screenshots.RECORDS)
+    monkeypatch.setattr(screenshots, "SHOTS", [shot])
+    monkeypatch.setattr(screenshots, "REFERENCE", tmp_path)
+    monkeypatch.setattr(screenshots, "IMAGES", tmp_path)
+    write(tmp_path / "some.jsonl", item(), item("two"), item("three"))
+    assert screenshots.main([]) == 0
+    with Image.open(tmp_path / "phone.png") as picture:
         assert picture.size == (390, 844)
         assert len(picture.convert("RGB").getcolors()) > 20  # there is something on it
-    assert (tmp_path / "kernels-results.svg").stat().st_size > 1000
+    assert (tmp_path / "kernels-some.svg").stat().st_size > 1000
 
 
-def test_without_results(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(screenshots, "ROOT", tmp_path)
-    with pytest.raises(UsageError, match="name results"):
-        screenshots.main([])
+def test_results_of_which_no_page_can_be_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(screenshots, "REFERENCE", tmp_path)
+    (tmp_path / "bad.jsonl").write_text("rubbish")
     with pytest.raises(UsageError, match="no page was made"):
-        screenshots.main([str(tmp_path / "nowhere"), "-o", str(tmp_path)])
-    assert "nowhere does not exist" in capsys.readouterr().err
+        screenshots.main([])
