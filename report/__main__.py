@@ -99,12 +99,11 @@ def make(args):
         comparisons = compare.compare(points, read[1].points) if args.baseline else None
         notices = [line for each in read for line in each.notices]
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
-        timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
-        timelines += timeline.long_runs(read[0].sustained)
+        timelines = timeline.timelines(read[0].phases) + timeline.long_runs(read[0].sustained)
         stream = page.stream(
             points, read[0].records, notices, gemm, timelines, comparisons,
             printable(str(args.baseline)),
-            dict.fromkeys(line for each in read for line in each.archives()),
+            dict.fromkeys(line for each in read for line in each.archives),
         )
         stream.enable_buffering(100)
         with disk.whole(output) as unfinished, open(unfinished, "wb") as file:

@@ -6,23 +6,17 @@ from common.text import figures
 from report import draw
 from report.draw import FADED, INK, LONGEST_NAME, MUTED, PAPER, Plot, label
 
-_KERNEL, _SIZE, _PARAMETERS = ("kernel", ""), ("size", "M, N, K"), ("parameters", "")
 _BARS = "Medians; bars from the 10th to the 90th percentile of the launches."
 _SHOWN_PARAMETERS = 6  # of a landscape
 _SHOWN_RATES = 60  # of each value of a parameter: a plot of all of them would be a blot
 
 
-def _columns(unit):
-    return (unit, ""), ("10th percentile", unit), ("90th percentile", unit), ("launches", "")
-
-
-def _rates(gemm):
-    rate = gemm.rate
-    return rate.median, rate.low, rate.high, rate.count
-
-
-def _words(gemm):
-    return " ".join(gemm.point.words)
+def _row(gemm, **more):
+    """Return the row of a table on a Gemm: `more`, its rates, and its parameters."""
+    rate, unit = gemm.rate, gemm.unit
+    return {**more, unit: rate.median, f"10th percentile, {unit}": rate.low,
+            f"90th percentile, {unit}": rate.high, "launches": rate.count,
+            "parameters": " ".join(gemm.point.words)}
 
 
 def _plot(where, of, title, *more):
@@ -47,19 +41,18 @@ def over_size(where, of, series, shared):
             axes.errorbar([g.order for g in gemms], [r.median for r in rates], bars, color=colour,
                           marker=marker, capsize=2.5, elinewidth=1, label=label(name, LONGEST_NAME),
                           zorder=1 if colour == FADED else 3)
-        draw.powers_of_2(axes.xaxis, [g.order for _, g in every])
+        draw.powers_of_2(axes, [g.order for _, g in every])
         axes.set(xlabel="order n", ylabel=unit, ylim=(0, None))
         draw.legend(axes)
         return figure
 
-    rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
+    rows = [_row(g, kernel=name, size=g.size_text) for name, g in every]
     note = f"{_BARS} A line has one set of parameters, except those that follow the size."
     if shared:
         note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
-    columns = (_KERNEL, _SIZE, *_columns(unit), _PARAMETERS)
-    return _plot(where, of, f"{unit} over size", note, columns, rows, paint)
+    return _plot(where, of, f"{unit} over size", note, rows, paint)
 
 
 def kernels(where, of, steps):
@@ -102,10 +95,10 @@ def kernels(where, of, steps):
                  xlim=(0, 1.35 * max(high)))
         return figure
 
-    rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
-    columns = (_KERNEL, *_columns(unit), (f"of {best.name}", "%"), _PARAMETERS)
+    rows = [_row(gemm, **{"kernel": gemm.name, f"% of {best.name}": share})
+            for gemm, share in zip(steps, shares)]
     note = f"{_BARS} Each kernel has its fastest parameters. Percent of {best.name}{how}"
-    return _plot(where, of, f"kernels at {size}", note, columns, rows, paint)
+    return _plot(where, of, f"kernels at {size}", note, rows, paint)
 
 
 def _ratio(gemm, best):
@@ -147,7 +140,10 @@ def roofline(where, series, peak_gflops, peak_gbytes):
     rows = []
     for name, g, ceiling in every:
         roof = ceiling or min(peak_gflops, g.intensity * peak_gbytes)
-        rows.append((name, g.size_text, g.intensity, g.gflops, roof, 100 * g.gflops / roof))
+        rows.append({
+            "kernel": name, "size": g.size_text, "operations per byte": g.intensity,
+            "GFLOPS": g.gflops, "roof, GFLOPS": roof, "% of the roof": 100 * g.gflops / roof,
+        })
     last = ("a dash is the ceiling of a size by the memory or the cache that holds it." if own
             else "points above it had their matrices in a cache.")
     note = (
@@ -155,9 +151,7 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         "Operations per byte count A and B read once, C read and written once: the least "
         f"possible. The slope is that of main memory: {last}"
     )
-    columns = (_KERNEL, _SIZE, ("operations per byte", ""), ("GFLOPS", ""), ("roof", "GFLOPS"),
-               ("of the roof", "%"))
-    return _plot(where, "", "roofline", note, columns, rows, paint)
+    return _plot(where, "", "roofline", note, rows, paint)
 
 
 def _ceiling(gemm):
@@ -193,10 +187,10 @@ def heat(where, of, title, names, cell, cells):
         axes.set(xlabel=names[0], ylabel=names[1])
         return figure
 
-    rows = [(cell.format(*place), *_rates(g), _words(g)) for place, g in ranked]
+    rows = [_row(g, cell=cell.format(*place)) for place, g in ranked]
     unit = ranked[0][1].unit
     note = f"The best {unit} of each; brighter is faster. An empty cell was not run, or failed."
-    return _plot(where, of, title, note, (("", ""), *_columns(unit), _PARAMETERS), rows, paint)
+    return _plot(where, of, title, note, rows, paint)
 
 
 def landscape(where, of, title, gemms):
@@ -223,7 +217,8 @@ def landscape(where, of, title, gemms):
             axes.set_ylabel(unit)
         return figure
 
-    rows = [(name, value, len(rates), max(rates), median(rates), min(rates))
+    rows = [{"parameter": name, "value": value, "tried": len(rates), f"best, {unit}": max(rates),
+             f"median, {unit}": median(rates), f"worst, {unit}": min(rates)}
             for name in names for value, rates in found[name].items()]
     fastest = max(gemms, key=lambda g: g.gflops)
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
@@ -231,9 +226,7 @@ def landscape(where, of, title, gemms):
         f"{len(gemms)} combinations, each a dash; the line connects the best of each value. "
         f"Fastest: {chosen}, {figures(fastest.gflops)} {unit}."
     )
-    columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", unit), ("median", unit),
-               ("worst", unit))
-    return _plot(where, of, title, note, columns, rows, paint)
+    return _plot(where, of, title, note, rows, paint)
 
 
 def _by_effect(gemms):

@@ -6,20 +6,19 @@ belong together by their options. Noise from one run to the next shows in a spre
 several runs were pooled.
 """
 
+import json
 from collections import Counter
 from typing import NamedTuple
 
 from common.errors import UsageError
 from common.manifest import as_asked
-from common.record import GOOD, STATUSES
+from common.record import GOOD, LIBRARY, STATUSES
 from common.stats import FEWEST, LEAST, Spread, grouped, noise
 from report import gemm
 from report.points import NO_KERNEL, Point
-from report.values import case_of
 
-COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
-           ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
-           ("Why", ""), ("Parameters", ""))
+# Params of a kernel's code, of a library, and of how a process ended.
+_OF_A_VERSION = {"author", "licence", "generator", *LIBRARY, "exit_status"}
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than the sum of both spreads, and "
@@ -105,44 +104,49 @@ def _boards(points, baseline):
 
 
 def _paired(points, baseline, boards):
-    """Return [(point, that of the baseline)], and the points of either side that are left."""
-    names = {id(p): boards[p.board] for p in baseline}
-    pairs, left = [], [list(points), list(baseline)]
+    """Return [(point, that of the baseline)], and the points of either side that are left.
 
-    def kernel(point):
-        return names.get(id(point), point.board), *_case(point)
-
-    def take(key):
-        """Pair points of an equal key that is not None; of several in the baseline the newest."""
-        known = grouped(sorted(left[1], key=lambda p: p.started), key)
-        found = [(p, same.pop()) for p in left[0] if (of := key(p)) and (same := known.get(of))]
-        pairs.extend(found)
+    By options, and not by parameters, belong together only points that are alone with theirs.
+    """
+    pairs, new, old = [], points, sorted(baseline, key=lambda p: p.started)
+    keys = {id(p): _keys(p, boards.get(p.board, p.board)) for p in (*points, *baseline)}
+    for level, by_options in enumerate((False, False, True, True)):
+        count = Counter((side is points, keys[id(p)][level])
+                        for side in (points, baseline) for p in side)
+        known = grouped(old, lambda p, level=level: keys[id(p)][level])
+        found = []
+        for point in new:
+            key = keys[id(point)][level]
+            alone = count[True, key] == count[False, key] == 1
+            if key and known.get(key) and (alone or not by_options):
+                found.append((point, known[key].pop()))  # of several the newest
+        if level == 3:  # by options alone only what broke off before its size was known
+            found = [pair for pair in found if not all(p.params.get("size") for p in pair)]
+        pairs += found
         used = {id(point) for pair in found for point in pair}
-        left[:] = [[p for p in side if id(p) not in used] for side in left]
+        new, old = ([p for p in side if id(p) not in used] for side in (new, old))
+    return pairs, new, old
 
-    def alone(key):
-        """Return the key where only one point of each side has it, else None."""
-        counts = [Counter(map(key, side)) for side in (points, baseline)]
-        return lambda point: key(point) if all(c[key(point)] == 1 for c in counts) else None
 
-    def asked(point):
-        return *kernel(point), *map(str, as_asked(point.argv[1:]))
+def _keys(point, board):
+    """Return the keys by which points belong together, the most exact first; one may be None."""
+    same = board, *_case(point), _chosen(point.params)
+    asked = board, *_case(point), *map(str, as_asked(point.argv[1:]))
+    size = point.params.get("size")
+    of_size = (*asked, str(size), gemm.precision(point.params)) if size else None
+    return (*same, point.device_name), same, of_size, asked
 
-    def of_size(point):
-        size, precision = point.params.get("size"), gemm.precision(point.params)
-        return size and (*asked(point), str(size), precision)
 
-    # Equal parameters first: of several that of the same device, else the newest.
-    take(lambda p: (*kernel(p), case_of(p.params), p.device_name))
-    take(lambda p: (*kernel(p), case_of(p.params)))
-    # Then equal options, where one point has them.
-    take(alone(of_size))
-    # Last the records of crashes, which have not even a size.
-    single = alone(asked)
-    for side in (points, baseline):
-        sized = {id(p) for p in side if p.params.get("size")}
-        take(lambda p, sized=sized: None if id(p) in sized else single(p))
-    return pairs, *left
+def _chosen(params):
+    """Return parameters as a text, equal for the same case in another version.
+
+    Left out are nested ones, and those of a version or an outcome. The caches of older records were
+    warm.
+    """
+    return json.dumps({
+        name: value for name, value in {"caches": "warm", **params}.items()
+        if name not in _OF_A_VERSION and not name.endswith("sha256") and not isinstance(value, dict)
+    }, sort_keys=True)
 
 
 def _case(point):
@@ -158,16 +162,21 @@ def _judged_gone(point, broken):
 
 
 def rows(comparisons):
-    """Return a row of COLUMNS for each; parameters of the baseline that differ come last."""
+    """Return for each its values by heading; parameters of the baseline that differ come last."""
     found = []
     for c in comparisons:
-        times = [n for t in c.times or () for n in (1e3 * t.median, 100 * t.relative)] or [None] * 4
+        now, before = c.times or (None, None)
         words = c.point.words
         was = [word for word in c.old.words if word not in words] if c.new and c.old else []
         words += [f"(was {' '.join(was)})"] if was else []
-        change = c.times and 100 * c.change
-        found.append((c.verdict, change, *times, c.point.sample, c.point.case, c.point.kernel,
-                      c.why, " ".join(words)))
+        found.append({
+            "Verdict": c.verdict, "Change of time, %": now and 100 * c.change,
+            "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
+            "Baseline, ms": before and 1e3 * before.median,
+            "Its spread, %": before and 100 * before.relative, "Sample": c.point.sample,
+            "Case": c.point.case, "Kernel": c.point.kernel, "Why": c.why,
+            "Parameters": " ".join(words),
+        })
     return found
 
 

@@ -105,7 +105,7 @@ class Gemm:
 def of_point(point):
     """Return the Gemm that a point is, or None."""
     size = parse_size(point.params.get("size"))
-    gflops = size and point.status == "passed" and point.typical("gflops")
+    gflops = size and point.status == "passed" and point.metric("gflops")
     return Gemm(point, size, gflops) if gflops else None
 
 

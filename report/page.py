@@ -44,7 +44,7 @@ def stream(points, records, notices, gemm, timelines, comparisons, baseline, arc
         notices=notices, most_notices=MOST_NOTICES,
         problems=problems, more_problems=count - len(problems),
         overview=overview.table(points), devices=devices,
-        comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
+        comparisons=comparisons and compare.rows(comparisons),
         baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),

@@ -8,12 +8,15 @@
   const $ = (id) => document.getElementById(id);
   const packed = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const { columns: all, rows } = await new Response(unpacked).json();
-  const columns = all
-    .map(([name, title, kind], at) => ({ name, title, at, isNumber: kind === "number" }))
+  const { columns: headings, rows } = await new Response(unpacked).json();
+  const columns = Object.entries(headings)
+    .map(([name, title], at) => ({ name, title, at }))
     .filter(({ at }) => rows.some((row) => row[at] !== null));
+  for (const column of columns) {
+    column.isNumber = rows.some((row) => typeof row[column.at] === "number");
+  }
   const byName = new Map(columns.map((column) => [column.name, column]));
-  const command = (row) => row[all.length];
+  const command = (row) => row.at(-1);
   const sorted = { column: null, sign: 1 };
   let lines = null; // the texts of each row, to search in
   let shown = rows;

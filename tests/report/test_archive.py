@@ -60,7 +60,7 @@ def test_authors_and_licences_are_chosen(packed, tmp_path, capsys):
     about = archive.unpack(path, tmp_path / "target")
     assert about["data"] == {"author": "A. Lab", "licence": "CC-BY-4.0"}
     assert about["kernels"] == {"author": None, "licence": "Apache-2.0"}
-    assert reading.collect([path], tmp_path / "unpacked").archives()[0].endswith(line)
+    assert reading.collect([path], tmp_path / "unpacked").archives[0].endswith(line)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -122,7 +122,7 @@ def test_an_archive_is_reported_beside_own_results(packed, tmp_path):
     own = make_run(tmp_path / "own", item("row4"), board="odroid")
     read = reading.collect([own, path], tmp_path / "unpacked")
     assert {p.board for p in read.points} == {"odroid", "odroid (run.zip)"}
-    (line,) = read.archives()
+    (line,) = read.archives
     assert "run.zip: SHA-256 " in line
     assert line.endswith(f"; {UNSET}")
 
