@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from functools import lru_cache
 from pathlib import Path
 
 from common import manifest
@@ -43,31 +42,24 @@ def arguments(sample, argv):
         return None
     if not manifest.NAME.fullmatch(sample) or argv[0].rpartition("/")[2] != _SCRIPT:
         return None
-    words = (_quoted(word, sample) for word in as_asked(argv[1:]))
-    return " ".join((f"samples/{sample}/{_SCRIPT}", *words))
-
-
-@lru_cache(100_000)
-def _quoted(word, sample):
-    return shlex.quote(inside_checkout(word, sample))
-
-
-def inside_checkout(word, sample):
-    """Return a path of a file of the sample as it is in any checkout; other words as they are."""
-    _, inside, rest = word.partition(f"/samples/{sample}/")
-    return inside[1:] + rest if inside and word.startswith("/") else word
-
-
-def plain_params(params, sample):
-    """Return parameters without the folder that the checkout was in."""
-    paths = {name: inside_checkout(value, sample) for name, value in params.items()
-             if isinstance(value, str) and value[:1] == "/"}
-    return params | paths
+    return shlex.join([f"samples/{sample}/{_SCRIPT}", *plain_argv(argv[1:], sample)])
 
 
 def plain_argv(argv, sample):
     """Return a command line as it was asked for, without the folder that the checkout was in."""
-    return [inside_checkout(str(word), sample) for word in as_asked(argv)]
+    return [_inside_checkout(str(word), sample) for word in as_asked(argv)]
+
+
+def plain_params(params, sample):
+    """Return parameters without the folder that the checkout was in."""
+    return {name: _inside_checkout(value, sample) if isinstance(value, str) else value
+            for name, value in params.items()}
+
+
+def _inside_checkout(word, sample):
+    """Return a path of a file of the sample as it is in any checkout; other words as they are."""
+    _, inside, rest = word.partition(f"/samples/{sample}/")
+    return inside[1:] + rest if inside and word.startswith("/") else word
 
 
 def _over_ssh(run, words):

@@ -19,12 +19,9 @@ def plots(points):
     devices = grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        groups = grouped(gemms, lambda g: (gemm.precision(g.point.params), g.batch, g.caches))
-        for (precision, batch, caches), same in _largest_first(groups):
+        for (precision, more), same in _largest_first(grouped(gemms, lambda g: g.kind)):
             peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
-            of = f", batches of {batch}" if batch else ""
-            of += "" if caches == "warm" else f", caches {caches}"
-            yield from _of_device(f"{board}: {device}, {precision} precision{of}", same, peaks)
+            yield from _of_device(f"{board}: {device}, {precision} precision{more}", same, peaks)
 
 
 def _of_device(where, gemms, peaks):
@@ -37,16 +34,14 @@ def _of_device(where, gemms, peaks):
             yield charts.over_size(where, of, series, shared)
         if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
             yield charts.kernels(where, of, steps)
-        kernels = grouped(own, lambda g: g.name)
         at_size = grouped(own, lambda g: f"{g.name} at {g.size_text}")
-        for title, names, cell, place, groups in (
-            ("local sizes", ("work-items in dimension 0", "in dimension 1"), "{0}x{1}",
-             lambda g: g.local, at_size),
-            ("orders and clocks", ("order n", "clock in MHz"), "{0:g} at {1} MHz",
-             lambda g: g.clock and (g.order, g.clock), kernels),
-        ):
-            for name, cells in _most(groups, partial(_area, place)):
-                yield charts.heat(where, of, f"{title} of {name}", names, cell, cells)
+        for name, cells in _most(at_size, partial(_area, lambda g: g.local)):
+            names = "work-items in dimension 0", "in dimension 1"
+            yield charts.heat(where, of, f"local sizes of {name}", names, "{}x{}", cells)
+        kernels = grouped(own, lambda g: g.name)
+        for name, cells in _most(kernels, partial(_area, lambda g: g.order_and_clock)):
+            names, cell = ("order n", "clock in MHz"), "{:g} at {} MHz"
+            yield charts.heat(where, of, f"orders and clocks of {name}", names, cell, cells)
         for name, tried in _most(at_size, _landscape):
             yield charts.landscape(where, of, f"tuning of {name}", tried)
     if peaks and gemms[0].intensity:
@@ -130,12 +125,8 @@ def _area(place, gemms):
 
 def _landscape(gemms):
     """Return the Gemms where many combinations of parameters were tried; else None."""
-    tried = set()
-    for each in gemms:
-        tried.add(frozenset(each.choices.items()))
-        if len(tried) == FEWEST_TRIED:  # of very many, that is soon known
-            return gemms
-    return None
+    tried = {frozenset(each.choices.items()) for each in gemms}
+    return gemms if len(tried) >= FEWEST_TRIED else None
 
 
 def _peaks(points):
