@@ -96,7 +96,7 @@ def _draw(path, boards, seen):
         lower.set(ylim=(0, 1.2 * max(memory)), ylabel="memory, MB", xlabel="seconds")
         return figure
 
-    draw.save(draw.Plot("", "", "", [], drawn), path.with_suffix(""))
+    draw.save(draw.Plot("", "", [], drawn), path.with_suffix(""))
     path.with_suffix(".png").unlink()
 
 

@@ -49,15 +49,15 @@ _STYLE = {
 class Plot:
     """A plot and its numbers as a table. `draw()` returns the Figure.
 
-    `where` says what it is of: plots of one board and device stand together. `rows` have a text or
-    a number by heading.
+    `rows` have a text or a number by heading. `where` says what it is of: plots of one board and
+    device stand together.
     """
 
-    where: str
     title: str
     note: str
     rows: list
     draw: Callable
+    where: str = ""
     wide: bool = False
 
     @property

@@ -109,7 +109,7 @@ def _timeline(run, cases):
         f", of which {1 - launches / wall:.1%} was set-up. The timed launches took "
         f"{launches:.3g} s. Right: the time of the launches, by the device's events."
     ) if stages else "; nothing was timed."
-    return Plot("", f"Timeline of {run.board}/{run.name}", note, cases, paint, wide=True)
+    return Plot(f"Timeline of {run.board}/{run.name}", note, cases, paint, wide=True)
 
 
 def _bar(axes, at, start, lengths, colours):
@@ -161,7 +161,7 @@ def _long_run(point, table):
     note = f"{point.board}, {point.device_name}: {figures(first)} {unit} at first, "
     note += f"{figures(last)} at the end. {verdict.capitalize()}: {why}. The rule: {rule}."
     title = f"{point.sample} {point.kernel} for {at[-1]:.0f} s"
-    return Plot("", title, note, rows, paint, wide=True)
+    return Plot(title, note, rows, paint, wide=True)
 
 
 def _numbers(values):
