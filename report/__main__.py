@@ -92,28 +92,25 @@ def make(args):
         raise UsageError("there are no results yet: `fab deploy run-all` makes some")
     output = args.output or ROOT / "results" / "report.html"
     with tempfile.TemporaryDirectory() as unpacked:
-        sides = [paths, [args.baseline]] if args.baseline else [paths]
-        read = [collect(side, Path(unpacked, str(number)), args.all_runs)
-                for number, side in enumerate(sides)]
-        points = read[0].points
-        comparisons = compare.compare(points, read[1].points) if args.baseline else None
-        notices = [line for each in read for line in each.notices]
+        read = collect(paths, Path(unpacked, "results"), args.all_runs)
+        comparisons, points = None, read.points
+        if args.baseline:
+            baseline = collect([args.baseline], Path(unpacked, "baseline"), args.all_runs)
+            comparisons = compare.compare(points, baseline.points)
+            read.notices += baseline.notices
+            read.archives |= baseline.archives
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
-        timelines = timeline.timelines(read[0].phases) + timeline.long_runs(read[0].sustained)
-        stream = page.stream(
-            points, read[0].records, notices, gemm, timelines, comparisons,
-            printable(str(args.baseline)),
-            dict.fromkeys(line for each in read for line in each.archives),
-        )
+        timelines = timeline.timelines(read.phases) + timeline.long_runs(read.sustained)
+        stream = page.stream(read, gemm, timelines, comparisons, printable(str(args.baseline)))
         stream.enable_buffering(100)
         with disk.whole(output) as unfinished, open(unfinished, "wb") as file:
             stream.dump(file, encoding="utf-8", errors="replace")
     if args.figures:
         write_figures(gemm + timelines, args.figures)
-    for line in notices[: page.MOST_NOTICES]:
+    for line in read.notices[: page.MOST_NOTICES]:
         say(f"report: not read: {line}", sys.stderr)
     boards, size = len({point.board for point in points}), output.stat().st_size / 1024**2
-    counts = f"{read[0].records} records, {len(points)} points, boards: {boards}"
+    counts = f"{read.records} records, {len(points)} points, boards: {boards}"
     say(f"{shown(output)}: {counts}, {size:.1f} MiB")
     return tell(comparisons, args) if args.baseline else PASSED
 

@@ -39,12 +39,13 @@ def collect(paths, unpack_into, all_runs=False):
 class Reader:
     """Reads Sources into Points.
 
-    `notices` gets a line for each thing that could not be read. `phases` holds the Phases of each
-    Source that is a case of a run, `sustained` the (Point, metrics.sustained) of long runs.
+    `notices` gets a line for each thing that could not be read, and `archives` one for each archive
+    (as keys). `phases` holds the Phases of each Source that is a case of a run, `sustained` the
+    (Point, metrics.sustained) of long runs.
     """
 
     def __init__(self):
-        self.notices, self.records, self.phases = [], 0, {}
+        self.notices, self.archives, self.phases, self.records = [], {}, {}, 0
         self.sustained = deque(maxlen=MOST_SUSTAINED)
         self._points = {}
         self._last, self._equal = {}, {}  # so that equal dictionaries become one
@@ -52,11 +53,6 @@ class Reader:
     @property
     def points(self):
         return list(self._points.values())
-
-    @property
-    def archives(self):
-        """A line for each archive that was read."""
-        return list(dict.fromkeys(s.run.origin for s in self.phases if s.run.origin))
 
     def read(self, source):
         """Read a file; a line that cannot be understood is passed over."""
@@ -106,6 +102,8 @@ class Reader:
         self.records += 1
         if run:
             self.phases.setdefault(source, Phases()).add(item)
+            if run.origin:
+                self.archives[run.origin] = None
 
     def _one(self, kind, value):
         """Return the dictionary, or the one that is equal to it and came first."""

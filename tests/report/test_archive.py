@@ -60,7 +60,8 @@ def test_authors_and_licences_are_chosen(packed, tmp_path, capsys):
     about = archive.unpack(path, tmp_path / "target")
     assert about["data"] == {"author": "A. Lab", "licence": "CC-BY-4.0"}
     assert about["kernels"] == {"author": None, "licence": "Apache-2.0"}
-    assert reading.collect([path], tmp_path / "unpacked").archives[0].endswith(line)
+    (told,) = reading.collect([path], tmp_path / "unpacked").archives
+    assert told.endswith(line)
 
 
 @pytest.mark.parametrize(("text", "message"), [
