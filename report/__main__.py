@@ -117,12 +117,12 @@ def make(args):
 
 def tell(comparisons, args):
     """Say how the results compare; return the exit status."""
-    counts = Counter(each.verdict for each in comparisons)
+    counts = Counter(row["Verdict"] for row in comparisons)
     said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
     say(f"compared with {args.baseline}: {said}")
-    for each in comparisons:
-        if each.verdict == "worse":
-            say(f"worse: {compare.line(each)}")
+    for row in comparisons:
+        if row["Verdict"] == "worse":
+            say(f"worse: {compare.line(row)}")
     return WRONG_RESULT if args.fail_on_regression and counts["worse"] else PASSED
 
 

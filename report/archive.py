@@ -64,16 +64,12 @@ def rights(path):
     Without a `path` all are None. Raises UsageError.
     """
     table = files.parsed(path, files.LARGEST_OBJECT, files.toml) if path else {}
-    unknown = [key for key in table if key not in OF]
-    for name in OF:
-        own = table.setdefault(name, {})
-        if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
-            raise UsageError(f"{path}: {name} must be a table of texts")
-        unknown += [f"{name}.{key}" for key in own if key not in _SAYS]
-    if unknown:
-        have = f"{' and '.join(OF)}, each with {' and '.join(_SAYS)}"
-        raise UsageError(f"{path}: unknown key {unknown[0]}: choose from {have}")
-    return {name: {key: table[name].get(key) for key in _SAYS} for name in OF}
+    for name, own in table.items():
+        known = name in OF and isinstance(own, dict) and own.keys() <= set(_SAYS)
+        if not known or not all(isinstance(text, str) for text in own.values()):
+            raise UsageError(f"{path}: {name}: there can be {' and '.join(OF)}, each a table "
+                             f"of the texts {' and '.join(_SAYS)}")
+    return {name: {key: table.get(name, {}).get(key) for key in _SAYS} for name in OF}
 
 
 def told(about):

@@ -8,14 +8,13 @@ several runs were pooled.
 
 import json
 from collections import Counter
-from typing import NamedTuple
 
 from common.errors import UsageError
 from common.manifest import as_asked
 from common.record import GOOD, LIBRARY, STATUSES
-from common.stats import FEWEST, LEAST, Spread, grouped, noise
+from common.stats import FEWEST, LEAST, grouped, noise
 from report import gemm
-from report.points import NO_KERNEL, Point
+from report.points import NO_KERNEL
 
 # Params of a kernel's code, of a library, and of how a process ended.
 _OF_A_VERSION = {"author", "licence", "generator", *LIBRARY, "exit_status"}
@@ -29,40 +28,22 @@ RULE = (
 )
 
 
-class Comparison(NamedTuple):
-    """A point beside the one of the baseline; None where one side has none.
-
-    `times` are the Spreads of both where the verdict is by these; `why` explains one that is not.
-    """
-
-    new: Point | None
-    old: Point | None
-    verdict: str
-    times: tuple[Spread, Spread] | None = None
-    why: str = ""
-
-    @property
-    def point(self):
-        return self.new or self.old
-
-    @property
-    def change(self):
-        """The ratio of the median times minus 1: +0.1 is a tenth slower. None without times."""
-        return self.times and self.times[0].median / self.times[1].median - 1
-
-
 def compare(points, baseline):
-    """Return the Comparisons of two lists of points, the worst first. Raises UsageError."""
+    """Return a row, values by heading, for each point of two lists of them, the worst first.
+
+    Raises UsageError.
+    """
     pairs, new, old = _paired(points, baseline, _boards(points, baseline))
     found = [_judged(*pair) for pair in pairs]
     # What ended early does not say which points are missing for it.
     broken = {_case(p): p for p in new if p.status not in GOOD}
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
     lost = [_judged_gone(point, broken) for point in old]
-    if not pairs and not any(each.verdict == "worse" for each in lost):
+    if not pairs and not any(row["Verdict"] == "worse" for row in lost):
         raise UsageError("nothing to compare: the baseline has no case in common with the results")
-    found += lost + [Comparison(point, None, "new") for point in new]
-    return sorted(found, key=lambda c: (VERDICTS.index(c.verdict), -abs(c.change or 0)))
+    found += lost + [_row("new", point, None) for point in new]
+    return sorted(found, key=lambda row: (
+        VERDICTS.index(row["Verdict"]), -abs(row["Change of time, %"] or 0)))
 
 
 def judge(new, old):
@@ -76,18 +57,54 @@ def judge(new, old):
 
 
 def _judged(new, old):
-    if new.status != "passed" or old.status != "passed":
-        before, now = (STATUSES.index(point.status) for point in (old, new))
-        if now > before:
-            return Comparison(new, old, "worse", why=f"{new.status}: {new.reason}")
-        if new.status == "passed":
-            return Comparison(new, old, "better", why=f"was {old.status}: {old.reason}")
+    before, now = (STATUSES.index(point.status) for point in (old, new))
+    if now > before:
+        return _row("worse", new, old, why=f"{new.status}: {new.reason}")
+    if new.status != "passed":
         was = "as before" if now == before else f"was {old.status}"
-        return Comparison(new, old, "same", why=f"{new.status}, {was}")
+        return _row("same", new, old, why=f"{new.status}, {was}")
+    if old.status != "passed":
+        return _row("better", new, old, why=f"was {old.status}: {old.reason}")
     times = new.spread, old.spread
     if None in times:
-        return Comparison(new, old, "unsure", why="no times")
-    return Comparison(new, old, judge(*times), times)
+        return _row("unsure", new, old, why="no times")
+    return _row(judge(*times), new, old, times)
+
+
+def _judged_gone(point, broken):
+    """Return the row of a point that only the baseline has."""
+    kernels = (_case(point), (point.sample, point.case, NO_KERNEL))
+    if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
+        return _row("worse", None, point, why=f"gone, {new.status}: {new.reason or ''}")
+    return _row("gone", None, point)
+
+
+def _row(verdict, new, old, times=(None, None), why=""):
+    """Return a row on two points, one of which may be None; with `times` if these are compared."""
+    point, (now, before) = new or old, times
+    words = point.words
+    was = [word for word in old.words if word not in words] if new and old else []
+    words += [f"(was {' '.join(was)})"] if was else []
+    return {
+        "Verdict": verdict, "Change of time, %": now and 100 * (now.median / before.median - 1),
+        "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
+        "Baseline, ms": before and 1e3 * before.median,
+        "Its spread, %": before and 100 * before.relative, "Board": point.board,
+        "Sample": point.sample, "Case": point.case, "Kernel": point.kernel, "Why": why,
+        "Parameters": " ".join(words),
+    }
+
+
+def line(row):
+    """Return a line for a terminal on a row."""
+    named = " ".join(filter(None, (row["Sample"], row["Case"], row["Kernel"])))
+    why, change = row["Why"], row["Change of time, %"]
+    if change is not None:
+        why = f"{row['Now, ms']:.4g} ms, was {row['Baseline, ms']:.4g} ms ({change:+.1f} %)"
+    return f"{row['Board']}: {named}: {why}"
+
+
+# Which points belong together.
 
 
 def _boards(points, baseline):
@@ -111,15 +128,16 @@ def _paired(points, baseline, boards):
     pairs, new, old = [], points, sorted(baseline, key=lambda p: p.started)
     keys = {id(p): _keys(p, boards.get(p.board, p.board)) for p in (*points, *baseline)}
     for level, by_options in enumerate((False, False, True, True)):
-        count = Counter((side is points, keys[id(p)][level])
-                        for side in (points, baseline) for p in side)
-        known = grouped(old, lambda p, level=level: keys[id(p)][level])
-        found = []
+
+        def key(point, level=level):
+            return keys[id(point)][level]
+
+        ours, theirs = Counter(map(key, points)), Counter(map(key, baseline))
+        known, found = grouped(old, key), []
         for point in new:
-            key = keys[id(point)][level]
-            alone = count[True, key] == count[False, key] == 1
-            if key and known.get(key) and (alone or not by_options):
-                found.append((point, known[key].pop()))  # of several the newest
+            of = key(point)
+            if of and known.get(of) and (ours[of] == theirs[of] == 1 or not by_options):
+                found.append((point, known[of].pop()))  # of several the newest
         if level == 3:  # by options alone only what broke off before its size was known
             found = [pair for pair in found if not all(p.params.get("size") for p in pair)]
         pairs += found
@@ -137,6 +155,10 @@ def _keys(point, board):
     return (*same, point.device_name), same, of_size, asked
 
 
+def _case(point):
+    return point.sample, point.case, point.kernel
+
+
 def _chosen(params):
     """Return parameters as a text, equal for the same case in another version.
 
@@ -147,45 +169,3 @@ def _chosen(params):
         name: value for name, value in {"caches": "warm", **params}.items()
         if name not in _OF_A_VERSION and not name.endswith("sha256") and not isinstance(value, dict)
     }, sort_keys=True)
-
-
-def _case(point):
-    return point.sample, point.case, point.kernel
-
-
-def _judged_gone(point, broken):
-    """Return the Comparison of a point that only the baseline has."""
-    kernels = (_case(point), (point.sample, point.case, NO_KERNEL))
-    if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
-        return Comparison(None, point, "worse", why=f"gone, {new.status}: {new.reason or ''}")
-    return Comparison(None, point, "gone")
-
-
-def rows(comparisons):
-    """Return for each its values by heading; parameters of the baseline that differ come last."""
-    found = []
-    for c in comparisons:
-        now, before = c.times or (None, None)
-        words = c.point.words
-        was = [word for word in c.old.words if word not in words] if c.new and c.old else []
-        words += [f"(was {' '.join(was)})"] if was else []
-        found.append({
-            "Verdict": c.verdict, "Change of time, %": now and 100 * c.change,
-            "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
-            "Baseline, ms": before and 1e3 * before.median,
-            "Its spread, %": before and 100 * before.relative, "Sample": c.point.sample,
-            "Case": c.point.case, "Kernel": c.point.kernel, "Why": c.why,
-            "Parameters": " ".join(words),
-        })
-    return found
-
-
-def line(comparison):
-    """Return a line for a terminal on a Comparison."""
-    point = comparison.point
-    named = filter(None, (point.sample, point.case, point.kernel))
-    what = f"{point.board}: {' '.join(named)}"
-    if comparison.times is None:
-        return f"{what}: {comparison.why}"
-    new, old = (times.median * 1e3 for times in comparison.times)
-    return f"{what}: {new:.4g} ms, was {old:.4g} ms ({100 * comparison.change:+.1f} %)"

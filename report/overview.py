@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections import Counter
+from functools import cache
 from operator import attrgetter
 
 from common import files, mesa
@@ -22,7 +23,9 @@ BUILT_NOTE = (
     "work-item's program, each loop counted once: they are not times, and do not hold for Arm's "
     "compiler. The busiest unit limits a kernel: green for arithmetic, yellow for memory."
 )
-_NAMED = ("instructions", "registers", "threads", "bytes")
+_BY_COMPILER = {f"compiler.{name}": name for name in (
+    "instructions", "registers", "threads", "bytes", "spills", "fills")}
+_BY_DRIVER = {"kernel.private": "bytes private", "kernel.local": "bytes local"}
 _MEMORY = ("load_store", "texture")
 _OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
 _LARGEST = 64 * 1024**2  # bytes of a file of the samples
@@ -126,24 +129,23 @@ def _differing(points):
 def _built_cell(point):
     if point.status != "built":
         return [(point.status, point.status)], None, point.reason
-    known = {name: point.metric(f"compiler.{name}") for name in (*mesa.UNITS, *_NAMED)}
-    told = [f"{known[name]:.0f} {name}" for name in _NAMED if known[name] is not None]
-    if spilled := sum(point.metric(f"compiler.{name}") or 0 for name in ("spills", "fills")):
-        told.append(f"{spilled:.0f} spills and fills")
-    if not told:
-        kernel = {name: point.metric(f"kernel.{name}") for name in ("private", "local")}
-        told = [f"{value:.0f} bytes {name}" for name, value in kernel.items() if value is not None]
     badge = "built", "built"
-    if unit := mesa.binds(known):
-        cycles = f"{known[unit]:.4g} cycles of {unit.replace('_', '/')}"
-        badge = "memory" if unit in _MEMORY else "arithmetic", cycles
-    return [badge], None, ", ".join(told)
+    cycles = {unit: point.metric(f"compiler.{unit}") for unit in mesa.UNITS}
+    if unit := mesa.binds(cycles):
+        shown = f"{cycles[unit]:.4g} cycles of {unit.replace('_', '/')}"
+        badge = "memory" if unit in _MEMORY else "arithmetic", shown
+    return [badge], None, _told(point, _BY_COMPILER) or _told(point, _BY_DRIVER)
+
+
+def _told(point, names):
+    values = {words: point.metric(name) for name, words in names.items()}
+    return ", ".join(f"{value:.0f} {words}" for words, value in values.items() if value is not None)
 
 
 def machines(points):
     """Return (board, device, [(name, text)]) for each device with its drivers."""
     # Of many points that share all of it one is enough.
-    found = {(p.board, id(p.device), id(p.settings), p.run): p for p in points if p.device}
+    found = {(p.board, id(p.device), id(p.settings), p.source.run): p for p in points if p.device}
     groups = grouped(found.values(), lambda p: (p.board, p.device_name, _driver(p.device)))
     return [(board, device, [*driver, *_machine(own)])
             for (board, device, driver), own in groups.items()]
@@ -156,12 +158,13 @@ def _driver(device):
 def _machine(points):
     about = {}
     for point in points:
-        for name, value in point.settings.items():
+        run = {"run": _run(point.source.run)} if point.source.run else {}
+        for name, value in (point.settings | run).items():
             about.setdefault(name, {})[value] = None
-    facts = [(name, ", ".join(values)) for name, values in about.items()]
-    return facts + [("run", _run(run)) for run in dict.fromkeys(p.run for p in points) if run]
+    return [(name, ", ".join(values)) for name, values in about.items()]
 
 
+@cache
 def _run(run):
     """Return what is known of a run: its name, its environment, and how its code differs."""
     env, deployed, said = run.plan.get("env"), run.plan.get("deployed"), text(run.name)

@@ -26,12 +26,12 @@ MOST_ROWS = 500  # of a plot's numbers, or of a comparison
 def stream(read, gemm, timelines, comparisons, baseline):
     """Return the page as a stream, which makes its text while it is read: it can be very long.
 
-    `read` is the Reader of the results, `gemm` and `timelines` are Plots, `comparisons` those with
-    the baseline of that name, or None.
+    `read` is the Reader of the results, `gemm` and `timelines` are Plots, `comparisons` the
+    rows of compare() with the baseline of that name, or None.
     """
     points, (style, script) = read.points, map(_source, ("style.css", "table.js"))
     problems, count = overview.problems(points)
-    verdicts = Counter(each.verdict for each in comparisons or ())
+    verdicts = Counter(row["Verdict"] for row in comparisons or ())
     devices = {board: dict.fromkeys(p.device_name for p in own if p.device)
                for board, own in grouped(points, lambda p: p.board).items()}
     tiles = _tiles(points, read.records, len(devices))
@@ -49,8 +49,8 @@ def stream(read, gemm, timelines, comparisons, baseline):
         notices=read.notices, most_notices=MOST_NOTICES,
         problems=problems, more_problems=count - len(problems),
         overview=overview.table(points), devices=devices,
-        comparisons=comparisons and compare.rows(comparisons),
-        baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
+        comparisons=comparisons, baseline=baseline, rule=compare.RULE, verdicts=verdicts,
+        most_rows=MOST_ROWS,
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),
         machines=overview.machines(points)[:MOST_MACHINES], archives=read.archives,

@@ -58,11 +58,6 @@ class Point:
         return max(self.counts, key=STATUSES.index)
 
     @property
-    def run(self):
-        """The Run of its newest record, or None."""
-        return self.source.run
-
-    @property
     def is_library(self):
         """Whether it is of a baseline library, not of a kernel."""
         return of_library(self.params)

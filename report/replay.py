@@ -17,7 +17,7 @@ def command(point):
 
     A run on a board of our own is repeated there, over ssh; all others in this checkout.
     """
-    run, own = point.run, point.params.get("point")
+    run, own = point.source.run, point.params.get("point")
     if run is None and isinstance(own, dict) and "options" in own:
         # A record of a journal has all that is needed to run it again, and to compare.
         where = f"{shown(point.source.path)}:{point.line}"

@@ -9,12 +9,10 @@
   const packed = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const { columns: headings, rows } = await new Response(unpacked).json();
+  const isNumber = (at) => rows.some((row) => typeof row[at] === "number");
   const columns = Object.entries(headings)
-    .map(([name, title], at) => ({ name, title, at }))
+    .map(([name, title], at) => ({ name, title, at, isNumber: isNumber(at) }))
     .filter(({ at }) => rows.some((row) => row[at] !== null));
-  for (const column of columns) {
-    column.isNumber = rows.some((row) => typeof row[column.at] === "number");
-  }
   const byName = new Map(columns.map((column) => [column.name, column]));
   const command = (row) => row.at(-1);
   const sorted = { column: null, sign: 1 };
@@ -44,18 +42,14 @@
     sort();
   }
 
-  function inOrder(at) {
-    return [...new Set(rows.map((row) => row[at]))].filter((v) => v !== null).sort(collator.compare);
-  }
-
   // Rows without a value come last, in either direction.
   function sort() {
     if (sorted.column) {
       const { at, isNumber } = sorted.column;
-      const ranks = isNumber || new Map(inOrder(at).map((value, rank) => [value, rank]));
-      const key = (row) => (isNumber ? row[at] : ranks.get(row[at])) ?? sorted.sign * Infinity;
-      const keys = new Map(shown.map((row) => [row, key(row)]));
-      shown = [...shown].sort((a, b) => sorted.sign * (keys.get(a) - keys.get(b)) || 0);
+      const compare = isNumber ? (a, b) => a - b : collator.compare;
+      const values = shown.filter((row) => row[at] !== null);
+      values.sort((a, b) => sorted.sign * compare(a[at], b[at]));
+      shown = [...values, ...shown.filter((row) => row[at] === null)];
     }
     draw(0);
   }
@@ -93,7 +87,8 @@
 
   function choices() {
     for (const { name, title, at } of columns.filter((column) => CHOICES.includes(column.name))) {
-      const values = inOrder(at);
+      const values = [...new Set(rows.map((row) => row[at]))].filter((value) => value !== null);
+      values.sort(collator.compare);
       if (values.length < 2 || values.length > 500) continue;
       const select = element("select", "", { name });
       select.append(element("option", "all", { value: "" }));
