@@ -23,7 +23,6 @@ if __name__ == "__main__":
 import gc
 import tempfile
 from collections import Counter
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -57,16 +56,12 @@ def options():
     return parser
 
 
-def main(argv=None, loaded=lambda: None):
-    """Return the exit status. `loaded()` is called when all that the options ask for is imported.
-
-    Matplotlib, which takes longest, is imported only where a page is made.
-    """
-    argv = sys.argv[1:] if argv is None else argv
-    return programs.run("report", partial(_carry_out, loaded), argv, STOPPED)
+def main(argv=None):
+    """Return the exit status."""
+    return programs.run("report", _carry_out, sys.argv[1:] if argv is None else argv, STOPPED)
 
 
-def _carry_out(loaded, argv):
+def _carry_out(argv):
     args = options().parse_args(argv)
     if args.fail_on_regression and not args.baseline:
         raise UsageError("--fail-on-regression needs --baseline DIR")
@@ -74,7 +69,8 @@ def _carry_out(loaded, argv):
         raise UsageError("--rights needs --export FILE")
     if not args.export:
         from report import page, timeline  # noqa: F401
-    loaded()
+    if __name__ == "__main__":  # all is imported, Matplotlib last
+        stopping.stop_in_order(f"report: error: {STOPPED}")
     return export(args) if args.export else make(args)
 
 
@@ -107,7 +103,7 @@ def make(args):
             stream.dump(file, encoding="utf-8", errors="replace")
     if args.figures:
         write_figures(gemm + timelines, args.figures)
-    for line in read.notices[: page.MOST_NOTICES]:
+    for line in read.notices[: page.MOST]:
         say(f"report: not read: {line}", sys.stderr)
     boards, size = len({point.board for point in points}), output.stat().st_size / 1024**2
     counts = f"{read.records} records, {len(points)} points, boards: {boards}"
@@ -156,6 +152,6 @@ def export(args):
 
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
-    status = main(loaded=lambda: stopping.stop_in_order(f"report: error: {STOPPED}"))
+    status = main()
     stopping.end_at_once(f"report: error: {STOPPED}")
     sys.exit(status)

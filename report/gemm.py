@@ -27,12 +27,10 @@ class Gemm:
 
     @property
     def rate(self):
-        """Spread of GFLOPS."""
         return self.point.rate("gflops")
 
     @property
     def unit(self):
-        """The unit of `gflops`."""
         return unit("gflops", self.point.params)
 
     @property

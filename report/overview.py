@@ -17,7 +17,6 @@ from report.values import leaves, text
 
 LOG_TAIL = 40  # lines
 _LOG_BYTES = 16 * 1024
-MOST_PROBLEMS = 100
 BUILT_NOTE = (
     "The compiler's figures for each kernel; no kernel ran. Cycles are Mesa's static model of a "
     "work-item's program, each loop counted once: they are not times, and do not hold for Arm's "
@@ -34,7 +33,7 @@ _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "Ope
 
 
 def problems(points):
-    """Return what did not pass, the worst first: (at most MOST_PROBLEMS, how many there are).
+    """Return what did not pass, the worst first.
 
     Each is (its first point, cases, [(reason, kernels)], the end of the log). It is of one case, or
     of all cases where a sample is not supported.
@@ -42,7 +41,7 @@ def problems(points):
     groups = grouped((p for p in points if p.status not in GOOD), lambda p: (
         p.board, p.sample, p.status, p.status == "unsupported" or p.case))
     worst = sorted(groups.values(), key=lambda own: -STATUSES.index(own[0].status))
-    return [_problem(own) for own in worst[:MOST_PROBLEMS]], len(worst)
+    return list(map(_problem, worst))
 
 
 def _problem(points):

@@ -17,9 +17,8 @@ from report import compare, draw, overview, rows
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-MOST_NOTICES = 50
+MOST = 100  # notices, problems, machines
 MOST_PLOTS = 60  # of matrix multiplication: then name a board
-MOST_MACHINES = 100
 MOST_ROWS = 500  # of a plot's numbers, or of a comparison
 
 
@@ -30,7 +29,6 @@ def stream(read, gemm, timelines, comparisons, baseline):
     rows of compare() with the baseline of that name, or None.
     """
     points, (style, script) = read.points, map(_source, ("style.css", "table.js"))
-    problems, count = overview.problems(points)
     verdicts = Counter(row["Verdict"] for row in comparisons or ())
     devices = {board: dict.fromkeys(p.device_name for p in own if p.device)
                for board, own in grouped(points, lambda p: p.board).items()}
@@ -46,14 +44,13 @@ def stream(read, gemm, timelines, comparisons, baseline):
     return environment.get_template("page.html").stream(
         subtitle=_subtitle(points, sorted(devices)), policy=_policy(script),
         style=Markup(style), script=Markup(script), tiles=tiles,
-        notices=read.notices, most_notices=MOST_NOTICES,
-        problems=problems, more_problems=count - len(problems),
+        notices=read.notices, problems=overview.problems(points),
         overview=overview.table(points), devices=devices,
         comparisons=comparisons, baseline=baseline, rule=compare.RULE, verdicts=verdicts,
-        most_rows=MOST_ROWS,
+        most=MOST, most_rows=MOST_ROWS,
         gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
         timelines=_drawn(timelines, MOST_PLOTS),
-        machines=overview.machines(points)[:MOST_MACHINES], archives=read.archives,
+        machines=overview.machines(points), archives=read.archives,
         builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
     )
 

@@ -49,7 +49,6 @@ class Point:
 
     @property
     def records(self):
-        """How many records it has."""
         return sum(self.counts.values())
 
     @property
