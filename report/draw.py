@@ -14,7 +14,7 @@ from textwrap import fill
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from common.text import figures, printable
 
@@ -121,13 +121,6 @@ def powers_of_2(axes, values):
             ticks.append(value)
     axes.set_xticks(ticks, map(figures, ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-def plain_numbers(axes):
-    """Write the numbers of logarithmic axes as they are: 0.1, 1, 10."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
 
 
 def svg_for_page(plot, number):

@@ -12,7 +12,7 @@ from common import stats
 from common.record import RATES, STATUSES, of_library
 from common.stats import number
 from report.inputs import Source
-from report.values import device_name, measured, parameters, text
+from report.values import measured, text, word
 
 NO_KERNEL = "-"  # of a record that broke off before there was one
 LONGEST_TIME = 1e9  # seconds; what is longer, or not finite, is none
@@ -63,12 +63,22 @@ class Point:
 
     @property
     def device_name(self):
-        return device_name(self.device)
+        """Its name and type: a run on the CPU must not pass for one on the GPU."""
+        if not self.device:
+            return "no device"
+        return f"{text(self.device['name'])} ({text(self.device['type'])})"
 
     @property
     def words(self):
-        """Its parameters as words: see values.parameters()."""
-        return parameters(self.params)
+        """Its parameters as words, the size first.
+
+        Left out are those that are null, and nested ones: these are how a sample names the point
+        to itself.
+        """
+        params = {"size": self.params.get("size")} | self.params
+        return [word(name, value if isinstance(value, str) else text(value, 120))
+                for name, value in params.items()
+                if value is not None and not isinstance(value, dict)]
 
     @property
     def spread(self):

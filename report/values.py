@@ -6,7 +6,6 @@ from functools import lru_cache
 from common.stats import number
 from common.text import printable
 
-LONGEST = 300  # characters of a text
 _DIGEST = 8  # characters of a SHA-256: enough to tell two from each other
 _STATES = ("before", "during", "after")  # of the machine, around what was timed
 
@@ -16,7 +15,7 @@ def _clean(value, most):
     return printable(value if len(value) <= most else value[: most - 1] + "…")
 
 
-def text(value, most=LONGEST):
+def text(value, most=300):
     """Return any value as a line."""
     if isinstance(value, list) and value and all(type(each) is int for each in value):
         value = "x".join(map(str, value))  # an NDRange
@@ -25,27 +24,9 @@ def text(value, most=LONGEST):
     return _clean(value, most)
 
 
-def device_name(device):
-    """Return the device of a record: a run on the CPU must not pass for one on the GPU."""
-    if not device:
-        return "no device"
-    return f"{text(device.get('name', 'unnamed'))} ({text(device.get('type', 'unknown'))})"
-
-
-def parameters(params):
-    """Return parameters as words such as size=512, the size first.
-
-    Left out are those that are null, and nested ones: these are how a sample names the point to
-    itself. A digest is truncated.
-    """
-    if "size" in params:
-        params = {"size": None} | params
-    return [_word(name, value if isinstance(value, str) else text(value, 120))
-            for name, value in params.items() if value is not None and not isinstance(value, dict)]
-
-
 @lru_cache(100_000)
-def _word(name, value):
+def word(name, value):
+    """Return a parameter, whose value is a text, as a word such as size=512; a digest truncated."""
     shown = text(value, 120)
     return f"{text(name, 80)}={shown[:_DIGEST] if name.endswith('sha256') else shown}"
 
