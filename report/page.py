@@ -28,7 +28,8 @@ def stream(read, gemm, timelines, comparisons, baseline):
     `read` is the Reader of the results, `gemm` and `timelines` are Plots, `comparisons` the
     rows of compare() with the baseline of that name, or None.
     """
-    points, (style, script) = read.points, map(_source, ("style.css", "table.js"))
+    points = read.points
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("style.css", "table.js"))
     verdicts = Counter(row["Verdict"] for row in comparisons or ())
     devices = {board: dict.fromkeys(p.device_name for p in own if p.device)
                for board, own in grouped(points, lambda p: p.board).items()}
@@ -53,10 +54,6 @@ def stream(read, gemm, timelines, comparisons, baseline):
         machines=overview.machines(points), archives=read.archives,
         builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
     )
-
-
-def _source(name):
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def cell(value):

@@ -66,12 +66,10 @@ def _over_ssh(run, words):
     """Return the line that runs python with these words on the board of a run, or None."""
     address, env = _BOARD.fullmatch(run.board), run.plan.get("env") or {}
     folder, python = run.plan.get("folder"), run.plan.get("python", "python3")
-    if not address or not folder or not isinstance(env, dict):
+    if not address or not isinstance(env, dict) or not all(map(_VARIABLE.fullmatch, env)):
         return None
     texts = [folder, python, *env.values()]
-    if not all(isinstance(text, str) and text.isprintable() for text in texts):
-        return None
-    if not all(map(_VARIABLE.fullmatch, env)):
+    if not folder or not all(isinstance(text, str) and text.isprintable() for text in texts):
         return None
     config = run.plan.get("ssh_config")
     way = ["-F", config] if isinstance(config, str) and config.isprintable() else []

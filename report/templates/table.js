@@ -14,7 +14,6 @@
     .map(([name, title], at) => ({ name, title, at, isNumber: isNumber(at) }))
     .filter(({ at }) => rows.some((row) => row[at] !== null));
   const byName = new Map(columns.map((column) => [column.name, column]));
-  const command = (row) => row.at(-1);
   const sorted = { column: null, sign: 1 };
   let lines = null; // the texts of each row, to search in
   let shown = rows;
@@ -65,62 +64,54 @@
     sort();
   }
 
-  function element(name, text, attributes = {}) {
+  function element(name, attributes, ...content) {
     const made = document.createElement(name);
-    made.textContent = text;
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...content);
+    return made;
+  }
+
+  function button(text, attributes, click) {
+    const made = element("button", { type: "button", ...attributes }, text);
+    made.addEventListener("click", () => click(made));
     return made;
   }
 
   function head() {
-    const row = $("table").tHead.rows[0];
-    row.append(element("th", "Replay", { scope: "col" }));
-    for (const column of columns) {
-      const cell = element("th", "", { scope: "col", "aria-sort": "none", "data-name": column.name });
-      if (column.isNumber) cell.className = "number";
-      const button = element("button", column.title, { type: "button" });
-      button.addEventListener("click", () => sortBy(column, cell));
-      cell.append(button);
-      row.append(cell);
-    }
+    const heads = columns.map((column) => {
+      const kind = { "data-name": column.name, class: column.isNumber ? "number" : "" };
+      const title = button(column.title, {}, (made) => sortBy(column, made.parentElement));
+      return element("th", { scope: "col", "aria-sort": "none", ...kind }, title);
+    });
+    $("table").tHead.rows[0].append(element("th", { scope: "col" }, "Replay"), ...heads);
   }
 
   function choices() {
     for (const { name, title, at } of columns.filter((column) => CHOICES.includes(column.name))) {
       const values = [...new Set(rows.map((row) => row[at]))].filter((value) => value !== null);
-      values.sort(collator.compare);
       if (values.length < 2 || values.length > 500) continue;
-      const select = element("select", "", { name });
-      select.append(element("option", "all", { value: "" }));
-      select.append(...values.map((value) => element("option", value, { value })));
+      const options = values.sort(collator.compare).map((value) => element("option", { value }, value));
+      const select = element("select", { name }, element("option", { value: "" }, "all"), ...options);
       select.addEventListener("change", filter);
-      const label = element("label", `${title} `);
-      label.append(select);
-      $("choices").append(label);
+      $("choices").append(element("label", {}, `${title} `, select));
     }
   }
 
   function line(row) {
-    const made = element("tr", "");
-    const again = element("td", "");
-    if (command(row)) {
-      const what = { title: command(row), "aria-label": `Copy the command: ${command(row)}` };
-      const button = element("button", "Copy", { type: "button", ...what });
-      button.addEventListener("click", () => copy(button, command(row)));
-      again.append(button);
+    const command = row.at(-1);
+    const about = { title: command, "aria-label": `Copy the command: ${command}` };
+    const again = command ? [button("Copy", about, (made) => copy(made, command))] : [];
+    const cells = columns.map((column) => cell(column, row[column.at] ?? ""));
+    return element("tr", {}, element("td", {}, ...again), ...cells);
+  }
+
+  function cell({ name, isNumber }, text) {
+    if (name === "kernel") return element("th", { scope: "row" }, text);
+    if (name === "status") {
+      return element("td", {}, element("span", { class: `badge ${text.split(" ")[0]}` }, text));
     }
-    made.append(again);
-    for (const { name, at, isNumber } of columns) {
-      const text = row[at] ?? "";
-      const cell = name === "kernel" ? element("th", text, { scope: "row" }) : element("td", text);
-      if (name === "status") {
-        cell.replaceChildren(element("span", text, { class: `badge ${text.split(" ")[0]}` }));
-      }
-      if (isNumber) cell.className = "number";
-      if (["params", "reason"].includes(name)) cell.className = "words";
-      made.append(cell);
-    }
-    return made;
+    const words = ["params", "reason"].includes(name) ? "words" : "";
+    return element("td", { class: isNumber ? "number" : words }, text);
   }
 
   function draw(number) {
