@@ -23,7 +23,6 @@ if __name__ == "__main__":
 import gc
 import tempfile
 from collections import Counter
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -57,16 +56,12 @@ def options():
     return parser
 
 
-def main(argv=None, loaded=lambda: None):
-    """Return the exit status. `loaded()` is called when all that the options ask for is imported.
-
-    Matplotlib, which takes longest, is imported only where a page is made.
-    """
-    argv = sys.argv[1:] if argv is None else argv
-    return programs.run("report", partial(_carry_out, loaded), argv, STOPPED)
+def main(argv=None):
+    """Return the exit status."""
+    return programs.run("report", _carry_out, sys.argv[1:] if argv is None else argv, STOPPED)
 
 
-def _carry_out(loaded, argv):
+def _carry_out(argv):
     args = options().parse_args(argv)
     if args.fail_on_regression and not args.baseline:
         raise UsageError("--fail-on-regression needs --baseline DIR")
@@ -74,7 +69,8 @@ def _carry_out(loaded, argv):
         raise UsageError("--rights needs --export FILE")
     if not args.export:
         from report import page, timeline  # noqa: F401
-    loaded()
+    if __name__ == "__main__":  # all is imported, Matplotlib last
+        stopping.stop_in_order(f"report: error: {STOPPED}")
     return export(args) if args.export else make(args)
 
 
@@ -92,41 +88,37 @@ def make(args):
         raise UsageError("there are no results yet: `fab deploy run-all` makes some")
     output = args.output or ROOT / "results" / "report.html"
     with tempfile.TemporaryDirectory() as unpacked:
-        sides = [paths, [args.baseline]] if args.baseline else [paths]
-        read = [collect(side, Path(unpacked, str(number)), args.all_runs)
-                for number, side in enumerate(sides)]
-        points = read[0].points
-        comparisons = compare.compare(points, read[1].points) if args.baseline else None
-        notices = [line for each in read for line in each.notices]
+        read = collect(paths, Path(unpacked, "results"), args.all_runs)
+        comparisons, points = None, read.points
+        if args.baseline:
+            baseline = collect([args.baseline], Path(unpacked, "baseline"), args.all_runs)
+            comparisons = compare.compare(points, baseline.points)
+            read.notices += baseline.notices
+            read.archives |= baseline.archives
         gemm = list(islice(selection.plots(points), page.MOST_PLOTS + 1))
-        timelines = [timeline.plot(*line) for line in timeline.timelines(read[0].phases)]
-        timelines += timeline.long_runs(read[0].sustained)
-        stream = page.stream(
-            points, read[0].records, notices, gemm, timelines, comparisons,
-            printable(str(args.baseline)),
-            dict.fromkeys(line for each in read for line in each.archives()),
-        )
+        timelines = timeline.timelines(read.phases) + timeline.long_runs(read.sustained)
+        stream = page.stream(read, gemm, timelines, comparisons, printable(str(args.baseline)))
         stream.enable_buffering(100)
         with disk.whole(output) as unfinished, open(unfinished, "wb") as file:
             stream.dump(file, encoding="utf-8", errors="replace")
     if args.figures:
         write_figures(gemm + timelines, args.figures)
-    for line in notices[: page.MOST_NOTICES]:
+    for line in read.notices[: page.MOST]:
         say(f"report: not read: {line}", sys.stderr)
     boards, size = len({point.board for point in points}), output.stat().st_size / 1024**2
-    counts = f"{read[0].records} records, {len(points)} points, boards: {boards}"
+    counts = f"{read.records} records, {len(points)} points, boards: {boards}"
     say(f"{shown(output)}: {counts}, {size:.1f} MiB")
     return tell(comparisons, args) if args.baseline else PASSED
 
 
 def tell(comparisons, args):
     """Say how the results compare; return the exit status."""
-    counts = Counter(each.verdict for each in comparisons)
+    counts = Counter(row["Verdict"] for row in comparisons)
     said = ", ".join(f"{counts[v]} {v}" for v in compare.VERDICTS if counts[v])
     say(f"compared with {args.baseline}: {said}")
-    for each in comparisons:
-        if each.verdict == "worse":
-            say(f"worse: {compare.line(each)}")
+    for row in comparisons:
+        if row["Verdict"] == "worse":
+            say(f"worse: {compare.line(row)}")
     return WRONG_RESULT if args.fail_on_regression and counts["worse"] else PASSED
 
 
@@ -160,6 +152,6 @@ def export(args):
 
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
-    status = main(loaded=lambda: stopping.stop_in_order(f"report: error: {STOPPED}"))
+    status = main()
     stopping.end_at_once(f"report: error: {STOPPED}")
     sys.exit(status)

@@ -33,7 +33,6 @@ _SAYS = ("author", "licence")
 LARGEST_FILE = 128 * 1024**2  # bytes of an archive
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 MOST_FILES = 10_000
-MOST_COMMANDS = 1000  # that it says to repeat; those of all others are in the records
 _NAME = r"[a-z0-9_][a-z0-9_-]*"
 _MEMBER = re.compile(
     rf"README\.txt|run/(plan|ended)\.json|run/{_NAME}/{_NAME}\.(jsonl|log|outcome\.json)"
@@ -60,21 +59,17 @@ Where a record has params.author, params.licence or params.generator, they are o
 
 
 def rights(path):
-    """Return whose the data and the kernels are, by OF: the `author` and `licence` of a TOML file.
+    """Return for each of OF the `author` and the `licence` that a TOML file gives, or None.
 
-    What it does not say is None, as all of it where `path` is None. Raises UsageError.
+    Without a `path` all are None. Raises UsageError.
     """
     table = files.parsed(path, files.LARGEST_OBJECT, files.toml) if path else {}
-    unknown = [key for key in table if key not in OF]
-    for name in OF:
-        own = table.setdefault(name, {})
-        if not isinstance(own, dict) or not all(isinstance(text, str) for text in own.values()):
-            raise UsageError(f"{path}: {name} must be a table of texts")
-        unknown += [f"{name}.{key}" for key in own if key not in _SAYS]
-    if unknown:
-        have = f"{' and '.join(OF)}, each with {' and '.join(_SAYS)}"
-        raise UsageError(f"{path}: unknown key {unknown[0]}: choose from {have}")
-    return {name: {key: table[name].get(key) for key in _SAYS} for name in OF}
+    for name, own in table.items():
+        known = name in OF and isinstance(own, dict) and own.keys() <= set(_SAYS)
+        if not known or not all(isinstance(text, str) for text in own.values()):
+            raise UsageError(f"{path}: {name}: there can be {' and '.join(OF)}, each a table "
+                             f"of the texts {' and '.join(_SAYS)}")
+    return {name: {key: table.get(name, {}).get(key) for key in _SAYS} for name in OF}
 
 
 def told(about):
@@ -94,74 +89,67 @@ def pack(folder, board, path, whose=None):
     plan = files.object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
         raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
+    about = {"format": FORMAT, "version": VERSION, "board": printable(board),
+             "run": printable(folder.name), **(whose or rights(None))}
     with whole(path) as unfinished:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            _Packing(archive).run(folder, printable(board), plan, whose or rights(None))
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            _write_run(archive, folder, plan, about)
         if (size := unfinished.stat().st_size) > LARGEST_FILE:
             raise UsageError(f"the run is too large to share: {size} bytes as an archive")
         with open(unfinished, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _Packing:
-    """An archive that is written: its files, and each command once."""
+def _write_run(archive, folder, plan, about):
+    """Write the files of a run, its README, and the manifest, which is `about` and all of them."""
+    own = {f"run/{path.relative_to(folder).as_posix()}": path
+           for path in sorted(folder.glob("*/*")) if path.is_file()}
+    own = {name: path for name, path in own.items() if _MEMBER.fullmatch(name)}
+    if sum(path.stat().st_size for path in own.values()) > LARGEST_RUN:
+        raise UsageError(f"the run is too large to share: more than {LARGEST_RUN >> 20} MiB")
+    commands = {}
+    contents = {
+        "run/plan.json": [_json({key: plan[key] for key in _PLAN if key in plan})],
+        "run/ended.json": [files.read_bytes(folder / "ended.json", LARGEST_RUN)],
+        **{name: _parts(path, commands) for name, path in own.items()},
+    }
+    listed = {name: _add(archive, name, parts) for name, parts in contents.items()}
+    readme = _README.format(**about, commands="\n".join(commands), rights=told(about))
+    listed["README.txt"] = _add(archive, "README.txt", [readme.encode(errors="replace")])
+    _add(archive, "manifest.json", [_json({**about, "files": listed})])
 
-    def __init__(self, archive):
-        self.archive, self.left = archive, LARGEST_RUN
-        self.files, self.commands = {}, {}
 
-    def run(self, folder, board, plan, whose):
-        """Write a run, then its README and the manifest."""
-        plan, name = {key: plan[key] for key in _PLAN if key in plan}, printable(folder.name)
-        self.add("run/plan.json", [_json(plan)])
-        self.add("run/ended.json", [files.read_bytes(folder / "ended.json", LARGEST_RUN)])
-        for file in sorted(folder.glob("*/*")):
-            member = f"run/{file.relative_to(folder).as_posix()}"
-            if _MEMBER.fullmatch(member) and file.is_file():
-                self.add(member, self._parts(file))
-        commands = "\n".join(f"    {line}" for line in self.commands)
-        readme = _README.format(board=board, run=name, commands=commands, rights=told(whose))
-        self.add("README.txt", [readme.encode(errors="replace")])
-        self.add("manifest.json", [_json({
-            "format": FORMAT, "version": VERSION, "board": board, "run": name, **whose,
-            "files": self.files,
-        })])
+def _add(archive, name, parts):
+    """Write a file, part by part; return its size and its SHA-256."""
+    info = zipfile.ZipInfo(name)  # of 1980: the same run gives the same archive
+    info.compress_type = zipfile.ZIP_DEFLATED
+    size, digest = 0, hashlib.sha256()
+    with archive.open(info, "w") as file:
+        for part in parts:
+            file.write(part)
+            digest.update(part)
+            size += len(part)
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
-    def add(self, name, parts):
-        """Write a file, part by part. Raises UsageError where the run becomes too large."""
-        # A fixed date: the same run gives the same archive.
-        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-        info.compress_type = zipfile.ZIP_DEFLATED
-        size, digest = 0, hashlib.sha256()
-        with self.archive.open(info, "w") as file:
-            for part in parts:
-                size += len(part)
-                if size > self.left:
-                    most = f"more than {LARGEST_RUN >> 20} MiB"
-                    raise UsageError(f"the run is too large to share: {most}")
-                digest.update(part)
-                file.write(part)
-        self.left -= size
-        self.files[name] = {"bytes": size, "sha256": digest.hexdigest()}
 
-    def _parts(self, file):
-        """Yield the parts of a file, without the folders of whoever ran it."""
-        if file.suffix == ".jsonl":
-            for item in scan(file):
-                if not isinstance(item, str):
-                    item.argv = plain_argv(item.argv, item.sample)
-                    item.params = plain_params(item.params, item.sample)
-                    words = arguments(item.sample, item.argv)
-                    if words is not None and len(self.commands) < MOST_COMMANDS:
-                        self.commands[f"python {words}"] = None
-                    yield item.to_line().encode() + b"\n"
-        elif file.name.endswith(".outcome.json"):
-            outcome = files.object_in(file)
-            argv = outcome.get("argv")
-            argv = plain_argv(argv, file.parent.name) if isinstance(argv, list) else []
-            yield _json(outcome | {"argv": argv})
-        else:
-            yield files.read_bytes(file, LARGEST_RUN)
+def _parts(path, commands):
+    """Yield a file without the folders of whoever ran it; add what it ran to `commands`."""
+    sample = path.parent.name
+    if path.suffix == ".jsonl":
+        for item in scan(path):
+            if not isinstance(item, str):
+                item.argv = plain_argv(item.argv, item.sample)
+                item.params = plain_params(item.params, item.sample)
+                yield item.to_line().encode() + b"\n"
+    elif path.name.endswith(".outcome.json"):
+        outcome = files.object_in(path)
+        argv = outcome.get("argv")
+        argv = plain_argv(argv, sample) if isinstance(argv, list) else []
+        if words := arguments(sample, argv):
+            commands[f"    python {words}"] = None
+        yield _json(outcome | {"argv": argv})
+    else:
+        yield files.read_bytes(path, LARGEST_RUN)
 
 
 def is_one(path):
@@ -197,55 +185,45 @@ def _checked(archive):
     """Return the manifest of an open archive, all of which is as it says."""
     infos = archive.infolist()
     names = {info.filename for info in infos}
-    if len(infos) > MOST_FILES or sum(info.file_size for info in infos) > LARGEST_RUN:
-        raise UsageError("it holds more files or bytes than a run can have")
-    if len(names) < len(infos):
-        raise UsageError("it holds two files of the same name")
+    _require(len(infos) <= MOST_FILES and sum(info.file_size for info in infos) <= LARGEST_RUN,
+             "it holds more files or bytes than a run can have")
+    _require(len(names) == len(infos), "it holds two files of the same name")
     for info in infos:
-        _require_plain(info)
-    if "manifest.json" not in names:
-        raise UsageError("it has no manifest.json: it is not an archive of `fab export`")
+        name = info.filename
+        _require(name == "manifest.json" or _MEMBER.fullmatch(name),
+                 f"{name!r} is not the name of a file in a run")
+        _require(info.external_attr >> 16 & 0o170000 in (0, 0o100000),
+                 f"{name} is not a plain file")
+        _require(info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
+                 f"{name} has an unsupported compression")
+    _require("manifest.json" in names, "it has no manifest.json, so `fab export` did not make it")
     size = archive.getinfo("manifest.json").file_size
-    if size > files.LARGEST_OBJECT:
-        raise UsageError("its manifest.json is too large")
+    _require(size <= files.LARGEST_OBJECT, "its manifest.json is too large")
     with archive.open("manifest.json") as member:
         about = _manifest(member.read(size))  # read() alone would inflate all that is there
-    if names != {"manifest.json", *about["files"]}:
-        raise UsageError("its files differ from its manifest")
+    _require(names == {"manifest.json", *about["files"]}, "its files differ from its manifest")
     for name, expected in about["files"].items():
         with archive.open(name) as member:
             digest = hashlib.file_digest(member, "sha256").hexdigest()
-        if digest != expected["sha256"]:
-            raise UsageError(f"the SHA-256 of {name} differs from that in the manifest")
+        _require(digest == expected, f"the SHA-256 of {name} differs from that in the manifest")
     return about
 
 
-def _require_plain(info):
-    """Refuse a member that is a link, or has a name that is none of ours."""
-    if info.external_attr >> 16 & 0o170000 not in (0, 0o100000):
-        raise UsageError(f"{info.filename} is not a plain file")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise UsageError(f"{info.filename} has an unsupported compression")
-    if info.filename != "manifest.json" and not _MEMBER.fullmatch(info.filename):
-        raise UsageError(f"{info.filename!r} is not the name of a file in a run")
-
-
 def _manifest(data):
+    """Return what a manifest says, with the SHA-256 of each of its `files`."""
     about = json.loads(data)
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise UsageError("it is not an archive of `fab export`")
-    if about.get("version") not in range(OLDEST, VERSION + 1):
-        known = f"{OLDEST} to {VERSION}"
-        raise UsageError(f"its version is {about.get('version')!r}, this reader knows {known}")
-    listed = about.get("files")
-    if not isinstance(listed, dict) or not {"README.txt", "run/plan.json"} <= listed.keys() or any(
-        not isinstance(each, dict) or "sha256" not in each for each in listed.values()
-    ):
-        raise UsageError("its manifest lists no files of a run")
+    _require(isinstance(about, dict) and about.get("format") == FORMAT,
+             "it is not an archive of `fab export`")
+    _require(about.get("version") in range(OLDEST, VERSION + 1), f"its version is "
+             f"{about.get('version')!r}, this reader knows {OLDEST} to {VERSION}")
     for key in ("board", "run"):
-        if not isinstance(about.get(key), str):
-            raise UsageError(f"its manifest has no {key}")
+        _require(isinstance(about.get(key), str), f"its manifest has no {key}")
         about[key] = printable(about[key])[:80]
+    listed = about.get("files")
+    listed = listed.items() if isinstance(listed, dict) else ()
+    about["files"] = {name: each.get("sha256") for name, each in listed if isinstance(each, dict)}
+    _require({"README.txt", "run/plan.json"} <= about["files"].keys(),
+             "its manifest lists no files of a run")
     if about["version"] == OLDEST:
         about["data"] = {"licence": about.get("licence")}
     for name in OF:
@@ -253,6 +231,11 @@ def _manifest(data):
         texts = {key: own.get(key) for key in _SAYS}
         about[name] = {k: v[:80] if isinstance(v, str) else None for k, v in texts.items()}
     return about
+
+
+def _require(is_so, why):
+    if not is_so:
+        raise UsageError(why)
 
 
 def _json(value):

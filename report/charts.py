@@ -2,35 +2,31 @@
 
 from statistics import median
 
+from common.stats import grouped
 from common.text import figures
 from report import draw
 from report.draw import FADED, INK, LONGEST_NAME, MUTED, PAPER, Plot, label
 
-_KERNEL, _SIZE, _PARAMETERS = ("kernel", ""), ("size", "M, N, K"), ("parameters", "")
 _BARS = "Medians; bars from the 10th to the 90th percentile of the launches."
 _SHOWN_PARAMETERS = 6  # of a landscape
 _SHOWN_RATES = 60  # of each value of a parameter: a plot of all of them would be a blot
 
 
-def _columns(unit):
-    return (unit, ""), ("10th percentile", unit), ("90th percentile", unit), ("launches", "")
+def _row(gemm, **more):
+    """Return the row of a table on a Gemm: `more`, its rates, and its parameters."""
+    rate, unit = gemm.rate, gemm.unit
+    return {**more, unit: rate.median, f"10th percentile, {unit}": rate.low,
+            f"90th percentile, {unit}": rate.high, "launches": rate.count,
+            "parameters": " ".join(gemm.point.words)}
 
 
-def _rates(gemm):
-    rate = gemm.rate
-    return rate.median, rate.low, rate.high, rate.count
+def _reach(gemms, scales):
+    """Return how far an error bar reaches below and above each median, times its scale."""
+    return [[scale * (g.rate.median - g.rate.low) for g, scale in zip(gemms, scales)],
+            [scale * (g.rate.high - g.rate.median) for g, scale in zip(gemms, scales)]]
 
 
-def _words(gemm):
-    return " ".join(gemm.point.words)
-
-
-def _plot(where, of, title, *more):
-    title = f"{of}{title}" if of else title[0].upper() + title[1:]
-    return Plot(where, title, *more)
-
-
-def over_size(where, of, series, shared):
+def over_size(series, shared):
     """GFLOPS over the order. `series` is [(name, Gemms by size)]: a line for each.
 
     `shared` are the parameters, as words, of every kernel that has several sets of them.
@@ -42,27 +38,25 @@ def over_size(where, of, series, shared):
         figure, axes = draw.canvas(height=2.9)
         for number, (name, gemms) in enumerate(series):
             colour, marker = draw.colour(number)
-            rates = [g.rate for g in gemms]
-            bars = [[r.median - r.low for r in rates], [r.high - r.median for r in rates]]
-            axes.errorbar([g.order for g in gemms], [r.median for r in rates], bars, color=colour,
-                          marker=marker, capsize=2.5, elinewidth=1, label=label(name, LONGEST_NAME),
+            axes.errorbar([g.order for g in gemms], [g.gflops for g in gemms],
+                          _reach(gemms, [1] * len(gemms)), color=colour, marker=marker,
+                          capsize=2.5, elinewidth=1, label=label(name, LONGEST_NAME),
                           zorder=1 if colour == FADED else 3)
-        draw.powers_of_2(axes.xaxis, [g.order for _, g in every])
+        draw.powers_of_2(axes, [g.order for _, g in every])
         axes.set(xlabel="order n", ylabel=unit, ylim=(0, None))
         draw.legend(axes)
         return figure
 
-    rows = [(name, g.size_text, *_rates(g), _words(g)) for name, g in every]
+    rows = [_row(g, kernel=name, size=g.size_text) for name, g in every]
     note = f"{_BARS} A line has one set of parameters, except those that follow the size."
     if shared:
         note += f" Of kernels with several sets it has {' '.join(shared)}."
     if any(len(set(g.size)) > 1 for _, g in every):
         note += " M x N x K is drawn at the order of the square product with as many operations."
-    columns = (_KERNEL, _SIZE, *_columns(unit), _PARAMETERS)
-    return _plot(where, of, f"{unit} over size", note, columns, rows, paint)
+    return Plot(f"{unit} over size", note, rows, paint)
 
 
-def kernels(where, of, steps):
+def kernels(steps):
     """Each kernel at one size as a bar. `steps` are Gemms, the baseline libraries last.
 
     With a library, a bar is the interleaved ratio to it, by the host's clock. GFLOPS of a kernel
@@ -85,27 +79,23 @@ def kernels(where, of, steps):
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))
         scales = [(share or 0) / gemm.gflops for share, gemm in zip(shares, steps)]
-        low, middle, high = ([scale * getattr(g.rate, name) for scale, g in zip(scales, steps)]
-                             for name in ("low", "median", "high"))
-        reach = [[m - each for m, each in zip(middle, low)],
-                 [each - m for m, each in zip(middle, high)]]
+        reach = _reach(steps, scales)
         colours = [draw.SERIES[1 if gemm.point.is_library else 0] for gemm in steps]
-        axes.barh(range(len(steps)), middle, xerr=reach, height=0.66, color=colours,
-                  error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})
-        for at, (gemm, share, end) in enumerate(zip(steps, shares, high)):
-            percent = "not in its rounds" if share is None else f"{share:.0f}%"
-            text = f"{figures(gemm.gflops)} \u00b7 {percent}"
-            axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center",
-                          fontsize=9.5)
+        bars = axes.barh(range(len(steps)), [share or 0 for share in shares], xerr=reach,
+                         height=0.66, color=colours,
+                         error_kw={"ecolor": INK, "capsize": 2, "elinewidth": 1})
+        percent = ["not in its rounds" if share is None else f"{share:.0f}%" for share in shares]
+        texts = [f"{figures(g.gflops)} \u00b7 {text}" for g, text in zip(steps, percent)]
+        axes.bar_label(bars, texts, padding=6, fontsize=9.5)
         draw.rows(axes, [gemm.name for gemm in steps])
         axes.set(xlabel=f"percent of {label(best.name)} at {size}; labels: {unit}",
-                 xlim=(0, 1.35 * max(high)))
+                 xlim=(0, 1.35 * max((share or 0) + up for share, up in zip(shares, reach[1]))))
         return figure
 
-    rows = [(gemm.name, *_rates(gemm), share, _words(gemm)) for gemm, share in zip(steps, shares)]
-    columns = (_KERNEL, *_columns(unit), (f"of {best.name}", "%"), _PARAMETERS)
+    rows = [_row(gemm, **{"kernel": gemm.name, f"% of {best.name}": share})
+            for gemm, share in zip(steps, shares)]
     note = f"{_BARS} Each kernel has its fastest parameters. Percent of {best.name}{how}"
-    return _plot(where, of, f"kernels at {size}", note, columns, rows, paint)
+    return Plot(f"Kernels at {size}", note, rows, paint)
 
 
 def _ratio(gemm, best):
@@ -116,13 +106,13 @@ def _ratio(gemm, best):
     return measured and 100 * measured
 
 
-def roofline(where, series, peak_gflops, peak_gbytes):
+def roofline(series, peak_gflops, peak_gbytes):
     """The roof that was measured, and every kernel and size as a point under it.
 
     A record's own ceiling is of that size, whose matrices a cache may hold: it goes before the
     roof, which is that of main memory.
     """
-    every = [(name, g, _ceiling(g)) for name, gemms in series for g in gemms]
+    every = [(name, g, g.point.metric("ceiling_gflops")) for name, gemms in series for g in gemms]
     own = sorted({(g.intensity, ceiling) for _, g, ceiling in every if ceiling})
     ridge = peak_gflops / peak_gbytes
 
@@ -140,14 +130,19 @@ def roofline(where, series, peak_gflops, peak_gbytes):
                       marker=marker, linewidth=0.8, label=label(name, LONGEST_NAME))
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
                  xlabel="operations per byte that must be moved")
-        draw.plain_numbers(axes)
+        for axis in (axes.xaxis, axes.yaxis):  # numbers as they are: 0.1, 1, 10
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
         draw.legend(axes, 2 if own else 1)
         return figure
 
     rows = []
     for name, g, ceiling in every:
         roof = ceiling or min(peak_gflops, g.intensity * peak_gbytes)
-        rows.append((name, g.size_text, g.intensity, g.gflops, roof, 100 * g.gflops / roof))
+        rows.append({
+            "kernel": name, "size": g.size_text, "operations per byte": g.intensity,
+            "GFLOPS": g.gflops, "roof, GFLOPS": roof, "% of the roof": 100 * g.gflops / roof,
+        })
     last = ("a dash is the ceiling of a size by the memory or the cache that holds it." if own
             else "points above it had their matrices in a cache.")
     note = (
@@ -155,23 +150,10 @@ def roofline(where, series, peak_gflops, peak_gbytes):
         "Operations per byte count A and B read once, C read and written once: the least "
         f"possible. The slope is that of main memory: {last}"
     )
-    columns = (_KERNEL, _SIZE, ("operations per byte", ""), ("GFLOPS", ""), ("roof", "GFLOPS"),
-               ("of the roof", "%"))
-    return _plot(where, "", "roofline", note, columns, rows, paint)
+    return Plot("Roofline", note, rows, paint)
 
 
-def _ceiling(gemm):
-    """Return the GFLOPS that its own record gives as the most for this size, or None.
-
-    It is the peak, or what the fastest memory that holds the matrices gives.
-    """
-    if ceiling := gemm.point.metric("ceiling_gflops"):
-        return ceiling
-    peak, near = map(gemm.point.metric, ("peak_gflops", "near_gbytes_per_s"))
-    return min(peak, gemm.intensity * near) if peak and near else None
-
-
-def heat(where, of, title, names, cell, cells):
+def heat(title, names, cell, cells):
     """A heat map of Gemms by (x, y); `cell` is the format of a cell's name in the table."""
     across, down = (sorted({place[side] for place in cells}) for side in (0, 1))
     ranked = sorted(cells.items(), key=lambda item: -item[1].gflops)
@@ -193,13 +175,13 @@ def heat(where, of, title, names, cell, cells):
         axes.set(xlabel=names[0], ylabel=names[1])
         return figure
 
-    rows = [(cell.format(*place), *_rates(g), _words(g)) for place, g in ranked]
+    rows = [_row(g, cell=cell.format(*place)) for place, g in ranked]
     unit = ranked[0][1].unit
     note = f"The best {unit} of each; brighter is faster. An empty cell was not run, or failed."
-    return _plot(where, of, title, note, (("", ""), *_columns(unit), _PARAMETERS), rows, paint)
+    return Plot(title, note, rows, paint)
 
 
-def landscape(where, of, title, gemms):
+def landscape(title, gemms):
     """GFLOPS over each parameter that was varied: what was tried, and the best of each value."""
     found, unit = _by_effect(gemms), gemms[0].unit
     names = list(found)
@@ -223,7 +205,8 @@ def landscape(where, of, title, gemms):
             axes.set_ylabel(unit)
         return figure
 
-    rows = [(name, value, len(rates), max(rates), median(rates), min(rates))
+    rows = [{"parameter": name, "value": value, "tried": len(rates), f"best, {unit}": max(rates),
+             f"median, {unit}": median(rates), f"worst, {unit}": min(rates)}
             for name in names for value, rates in found[name].items()]
     fastest = max(gemms, key=lambda g: g.gflops)
     chosen = " ".join(f"{name}={fastest.choices.get(name)}" for name in names)
@@ -231,9 +214,7 @@ def landscape(where, of, title, gemms):
         f"{len(gemms)} combinations, each a dash; the line connects the best of each value. "
         f"Fastest: {chosen}, {figures(fastest.gflops)} {unit}."
     )
-    columns = (("parameter", ""), ("value", ""), ("tried", ""), ("best", unit), ("median", unit),
-               ("worst", unit))
-    return _plot(where, of, title, note, columns, rows, paint)
+    return Plot(title, note, rows, paint)
 
 
 def _by_effect(gemms):
@@ -242,17 +223,15 @@ def _by_effect(gemms):
     First come those on which the rate depends most.
     """
     tried = [(g.choices, g.gflops) for g in gemms]
-    found, effects = {}, {}
+    effects = {}
     for name in sorted({name for choices, _ in tried for name in choices}):
-        rates = {}
-        for choices, rate in tried:
-            rates.setdefault(choices.get(name, "-"), []).append(rate)
+        rates = grouped(tried, lambda each, name=name: each[0].get(name, "-"))
+        rates = {value: [rate for _, rate in rates[value]] for value in sorted(rates, key=_natural)}
         best = list(map(max, rates.values()))
         if len(best) > 1:
-            found[name] = dict(sorted(rates.items(), key=lambda item: _natural(item[0])))
-            effects[name] = max(best) - min(best)
-    ranked = sorted(effects, key=effects.get, reverse=True)
-    return {name: found[name] for name in ranked[:_SHOWN_PARAMETERS]}
+            effects[name] = max(best) - min(best), rates
+    ranked = sorted(effects.items(), key=lambda item: -item[1][0])
+    return {name: rates for name, (_, rates) in ranked[:_SHOWN_PARAMETERS]}
 
 
 def _natural(value):

@@ -6,20 +6,18 @@ belong together by their options. Noise from one run to the next shows in a spre
 several runs were pooled.
 """
 
+import json
 from collections import Counter
-from typing import NamedTuple
 
 from common.errors import UsageError
 from common.manifest import as_asked
-from common.record import GOOD, STATUSES
-from common.stats import FEWEST, LEAST, Spread, grouped, noise
+from common.record import GOOD, LIBRARY, STATUSES
+from common.stats import FEWEST, LEAST, grouped, noise
 from report import gemm
-from report.points import NO_KERNEL, Point
-from report.values import case_of
+from report.points import NO_KERNEL
 
-COLUMNS = (("Verdict", ""), ("Change of time", "%"), ("Now", "ms"), ("Spread", "%"),
-           ("Baseline", "ms"), ("Spread", "%"), ("Sample", ""), ("Case", ""), ("Kernel", ""),
-           ("Why", ""), ("Parameters", ""))
+# Params of a kernel's code, of a library, and of how a process ended.
+_OF_A_VERSION = {"author", "licence", "generator", *LIBRARY, "exit_status"}
 VERDICTS = ("worse", "better", "same", "unsure", "new", "gone")
 RULE = (
     "Worse (better): the median time is longer (shorter) by more than the sum of both spreads, and "
@@ -30,40 +28,22 @@ RULE = (
 )
 
 
-class Comparison(NamedTuple):
-    """A point beside the one of the baseline; None where one side has none.
-
-    `times` are the Spreads of both where the verdict is by these; `why` explains one that is not.
-    """
-
-    new: Point | None
-    old: Point | None
-    verdict: str
-    times: tuple[Spread, Spread] | None = None
-    why: str = ""
-
-    @property
-    def point(self):
-        return self.new or self.old
-
-    @property
-    def change(self):
-        """The ratio of the median times minus 1: +0.1 is a tenth slower. None without times."""
-        return self.times and self.times[0].median / self.times[1].median - 1
-
-
 def compare(points, baseline):
-    """Return the Comparisons of two lists of points, the worst first. Raises UsageError."""
+    """Return a row, values by heading, for each point of two lists of them, the worst first.
+
+    Raises UsageError.
+    """
     pairs, new, old = _paired(points, baseline, _boards(points, baseline))
     found = [_judged(*pair) for pair in pairs]
     # What ended early does not say which points are missing for it.
     broken = {_case(p): p for p in new if p.status not in GOOD}
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
     lost = [_judged_gone(point, broken) for point in old]
-    if not pairs and not any(each.verdict == "worse" for each in lost):
+    if not pairs and not any(row["Verdict"] == "worse" for row in lost):
         raise UsageError("nothing to compare: the baseline has no case in common with the results")
-    found += lost + [Comparison(point, None, "new") for point in new]
-    return sorted(found, key=lambda c: (VERDICTS.index(c.verdict), -abs(c.change or 0)))
+    found += lost + [_row("new", point, None) for point in new]
+    return sorted(found, key=lambda row: (
+        VERDICTS.index(row["Verdict"]), -abs(row["Change of time, %"] or 0)))
 
 
 def judge(new, old):
@@ -77,18 +57,54 @@ def judge(new, old):
 
 
 def _judged(new, old):
-    if new.status != "passed" or old.status != "passed":
-        before, now = (STATUSES.index(point.status) for point in (old, new))
-        if now > before:
-            return Comparison(new, old, "worse", why=f"{new.status}: {new.reason}")
-        if new.status == "passed":
-            return Comparison(new, old, "better", why=f"was {old.status}: {old.reason}")
+    before, now = (STATUSES.index(point.status) for point in (old, new))
+    if now > before:
+        return _row("worse", new, old, why=f"{new.status}: {new.reason}")
+    if new.status != "passed":
         was = "as before" if now == before else f"was {old.status}"
-        return Comparison(new, old, "same", why=f"{new.status}, {was}")
+        return _row("same", new, old, why=f"{new.status}, {was}")
+    if old.status != "passed":
+        return _row("better", new, old, why=f"was {old.status}: {old.reason}")
     times = new.spread, old.spread
     if None in times:
-        return Comparison(new, old, "unsure", why="no times")
-    return Comparison(new, old, judge(*times), times)
+        return _row("unsure", new, old, why="no times")
+    return _row(judge(*times), new, old, times)
+
+
+def _judged_gone(point, broken):
+    """Return the row of a point that only the baseline has."""
+    kernels = (_case(point), (point.sample, point.case, NO_KERNEL))
+    if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
+        return _row("worse", None, point, why=f"gone, {new.status}: {new.reason or ''}")
+    return _row("gone", None, point)
+
+
+def _row(verdict, new, old, times=(None, None), why=""):
+    """Return a row on two points, one of which may be None; with `times` if these are compared."""
+    point, (now, before) = new or old, times
+    words = point.words
+    was = [word for word in old.words if word not in words] if new and old else []
+    words += [f"(was {' '.join(was)})"] if was else []
+    return {
+        "Verdict": verdict, "Change of time, %": now and 100 * (now.median / before.median - 1),
+        "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
+        "Baseline, ms": before and 1e3 * before.median,
+        "Its spread, %": before and 100 * before.relative, "Board": point.board,
+        "Sample": point.sample, "Case": point.case, "Kernel": point.kernel, "Why": why,
+        "Parameters": " ".join(words),
+    }
+
+
+def line(row):
+    """Return a line for a terminal on a row."""
+    named = " ".join(filter(None, (row["Sample"], row["Case"], row["Kernel"])))
+    why, change = row["Why"], row["Change of time, %"]
+    if change is not None:
+        why = f"{row['Now, ms']:.4g} ms, was {row['Baseline, ms']:.4g} ms ({change:+.1f} %)"
+    return f"{row['Board']}: {named}: {why}"
+
+
+# Which points belong together.
 
 
 def _boards(points, baseline):
@@ -105,78 +121,51 @@ def _boards(points, baseline):
 
 
 def _paired(points, baseline, boards):
-    """Return [(point, that of the baseline)], and the points of either side that are left."""
-    names = {id(p): boards[p.board] for p in baseline}
-    pairs, left = [], [list(points), list(baseline)]
+    """Return [(point, that of the baseline)], and the points of either side that are left.
 
-    def kernel(point):
-        return names.get(id(point), point.board), *_case(point)
+    By options, and not by parameters, belong together only points that are alone with theirs.
+    """
+    pairs, new, old = [], points, sorted(baseline, key=lambda p: p.started)
+    keys = {id(p): _keys(p, boards.get(p.board, p.board)) for p in (*points, *baseline)}
+    for level, by_options in enumerate((False, False, True, True)):
 
-    def take(key):
-        """Pair points of an equal key that is not None; of several in the baseline the newest."""
-        known = grouped(sorted(left[1], key=lambda p: p.started), key)
-        found = [(p, same.pop()) for p in left[0] if (of := key(p)) and (same := known.get(of))]
-        pairs.extend(found)
+        def key(point, level=level):
+            return keys[id(point)][level]
+
+        ours, theirs = Counter(map(key, points)), Counter(map(key, baseline))
+        known, found = grouped(old, key), []
+        for point in new:
+            of = key(point)
+            if of and known.get(of) and (ours[of] == theirs[of] == 1 or not by_options):
+                found.append((point, known[of].pop()))  # of several the newest
+        if level == 3:  # by options alone only what broke off before its size was known
+            found = [pair for pair in found if not all(p.params.get("size") for p in pair)]
+        pairs += found
         used = {id(point) for pair in found for point in pair}
-        left[:] = [[p for p in side if id(p) not in used] for side in left]
+        new, old = ([p for p in side if id(p) not in used] for side in (new, old))
+    return pairs, new, old
 
-    def alone(key):
-        """Return the key where only one point of each side has it, else None."""
-        counts = [Counter(map(key, side)) for side in (points, baseline)]
-        return lambda point: key(point) if all(c[key(point)] == 1 for c in counts) else None
 
-    def asked(point):
-        return *kernel(point), *map(str, as_asked(point.argv[1:]))
-
-    def of_size(point):
-        size, precision = point.params.get("size"), gemm.precision(point.params)
-        return size and (*asked(point), str(size), precision)
-
-    # Equal parameters first: of several that of the same device, else the newest.
-    take(lambda p: (*kernel(p), case_of(p.params), p.device_name))
-    take(lambda p: (*kernel(p), case_of(p.params)))
-    # Then equal options, where one point has them.
-    take(alone(of_size))
-    # Last the records of crashes, which have not even a size.
-    single = alone(asked)
-    for side in (points, baseline):
-        sized = {id(p) for p in side if p.params.get("size")}
-        take(lambda p, sized=sized: None if id(p) in sized else single(p))
-    return pairs, *left
+def _keys(point, board):
+    """Return the keys by which points belong together, the most exact first; one may be None."""
+    same = board, *_case(point), _chosen(point.params)
+    asked = board, *_case(point), *map(str, as_asked(point.argv[1:]))
+    size = point.params.get("size")
+    of_size = (*asked, str(size), gemm.precision(point.params)) if size else None
+    return (*same, point.device_name), same, of_size, asked
 
 
 def _case(point):
     return point.sample, point.case, point.kernel
 
 
-def _judged_gone(point, broken):
-    """Return the Comparison of a point that only the baseline has."""
-    kernels = (_case(point), (point.sample, point.case, NO_KERNEL))
-    if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
-        return Comparison(None, point, "worse", why=f"gone, {new.status}: {new.reason or ''}")
-    return Comparison(None, point, "gone")
+def _chosen(params):
+    """Return parameters as a text, equal for the same case in another version.
 
-
-def rows(comparisons):
-    """Return a row of COLUMNS for each; parameters of the baseline that differ come last."""
-    found = []
-    for c in comparisons:
-        times = [n for t in c.times or () for n in (1e3 * t.median, 100 * t.relative)] or [None] * 4
-        words = c.point.words
-        was = [word for word in c.old.words if word not in words] if c.new and c.old else []
-        words += [f"(was {' '.join(was)})"] if was else []
-        change = c.times and 100 * c.change
-        found.append((c.verdict, change, *times, c.point.sample, c.point.case, c.point.kernel,
-                      c.why, " ".join(words)))
-    return found
-
-
-def line(comparison):
-    """Return a line for a terminal on a Comparison."""
-    point = comparison.point
-    named = filter(None, (point.sample, point.case, point.kernel))
-    what = f"{point.board}: {' '.join(named)}"
-    if comparison.times is None:
-        return f"{what}: {comparison.why}"
-    new, old = (times.median * 1e3 for times in comparison.times)
-    return f"{what}: {new:.4g} ms, was {old:.4g} ms ({100 * comparison.change:+.1f} %)"
+    Left out are nested ones, and those of a version or an outcome. The caches of older records were
+    warm.
+    """
+    return json.dumps({
+        name: value for name, value in {"caches": "warm", **params}.items()
+        if name not in _OF_A_VERSION and not name.endswith("sha256") and not isinstance(value, dict)
+    }, sort_keys=True)

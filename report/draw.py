@@ -9,13 +9,12 @@ import logging
 import re
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import fill
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from common.text import figures, printable
 
@@ -50,30 +49,21 @@ _STYLE = {
 class Plot:
     """A plot and its numbers as a table. `draw()` returns the Figure.
 
-    `where` says what it is of: plots of one board and device stand together.
-    `columns` are (heading, unit or "") and `rows` have a text or a number for each.
+    `rows` have a text or a number by heading. `where` says what it is of: plots of one board and
+    device stand together.
     """
 
-    where: str
     title: str
     note: str
-    columns: tuple
     rows: list
     draw: Callable
+    where: str = ""
     wide: bool = False
 
     @property
     def name(self):
         """The name of its file: small letters, digits and dashes."""
         return re.sub("[^a-z0-9]+", "-", f"{self.title} {self.where}".lower()).strip("-")[:100]
-
-
-@contextmanager
-def _styled():
-    """Draw in our style, and without a word on letters that its font does not have."""
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def canvas(width=5.6, height=3.5, rows=1, columns=1, **more):
@@ -122,30 +112,21 @@ def legend(axes, others=0):
     figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)
 
 
-def powers_of_2(axis, values):
-    """Make an axis logarithmic, with ticks at the values, as far as they have room."""
-    getattr(axis.axes, f"set_{axis.axis_name}scale")("log", base=2)
+def powers_of_2(axes, values):
+    """Make the x axis logarithmic, with ticks at the values, as far as they have room."""
+    axes.set_xscale("log", base=2)
     ticks = []
     for value in sorted(set(values), reverse=True):
         if not ticks or value < ticks[-1] / 1.35:
             ticks.append(value)
-    axis.set_ticks(ticks)
-    axis.set_major_formatter(lambda value, _: figures(value))
-    axis.set_minor_locator(NullLocator())
-
-
-def plain_numbers(axes):
-    """Write the numbers of logarithmic axes as they are: 0.1, 1, 10."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+    axes.set_xticks(ticks, map(figures, ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def svg_for_page(plot, number):
     """Return a Plot as an <svg> element for an HTML page, its names unique by `number`."""
     file = io.StringIO()
-    with _styled():
-        plot.draw().savefig(file, format="svg", metadata={"Date": None})
+    _write(plot, file, format="svg")
     text = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>", "", file.getvalue(), flags=re.S)
     for value, variable in _VARIABLES.items():
         text = text.replace(value, f"var({variable})")
@@ -158,7 +139,14 @@ def svg_for_page(plot, number):
 
 def save(plot, base):
     """Write a Plot as BASE.svg and BASE.png: for a README, on white."""
-    with _styled():
-        figure = plot.draw()
-        figure.savefig(f"{base}.svg", facecolor="white", metadata={"Date": None})
-        figure.savefig(f"{base}.png", facecolor="white", dpi=144)
+    _write(plot, f"{base}.svg", facecolor="white")
+    _write(plot, f"{base}.png", facecolor="white", dpi=144)
+
+
+def _write(plot, file, **more):
+    """Draw in our style, and without a word on letters that its font does not have."""
+    # Without its date the same plot gives the same file.
+    metadata = None if str(file).endswith(".png") else {"Date": None}
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plot.draw().savefig(file, metadata=metadata, **more)

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from common.manifest import as_asked
 from common.record import LIBRARY, RATES
@@ -12,10 +11,9 @@ from report.values import text
 
 BYTES = {"half": 2, "single": 4, "double": 8}  # of an element
 _ALIKE = {"float": "single", "float32": "single", "float64": "double", "float16": "half"}
-_PRECISIONS = ("precision", "arithmetic")
 _LAYER = re.compile("^@|=@")  # a size by its name
 _NO_CHOICE = {  # by no tuner
-    "seed", "local", "size", *LIBRARY, "exit_status", "caches", *_PRECISIONS,
+    "seed", "local", "size", *LIBRARY, "exit_status", "caches", "precision", "arithmetic",
 }
 
 
@@ -29,13 +27,15 @@ class Gemm:
 
     @property
     def rate(self):
-        """Spread of GFLOPS."""
         return self.point.rate("gflops")
 
     @property
     def unit(self):
-        """The unit of `gflops`."""
         return unit("gflops", self.point.params)
+
+    @property
+    def name(self):
+        return self.point.kernel
 
     @property
     def order(self):
@@ -48,42 +48,35 @@ class Gemm:
         return str(self.size.M) if len(set(self.size)) == 1 else str(self.size)
 
     @property
-    def name(self):
-        return self.point.kernel
-
-    @property
     def intensity(self):
         """Operations per byte, if A and B are read once, C written once, and read if beta is not 0.
 
         None where the bytes of an element are not known.
         """
         params = self.point.params
-        if precision(params) not in BYTES:
-            return None
-        moved = BYTES[precision(params)] * self.size.moved(params.get("beta") != 0)
-        return self.size.flop() / moved
+        size = BYTES.get(precision(params))
+        return size and self.size.flop() / (size * self.size.moved(params.get("beta") != 0))
+
+    @property
+    def kind(self):
+        """Its precision, and as words what else separates plots: products of a launch, caches."""
+        params = self.point.params
+        batch, caches = text(params.get("batch", ""), 20), text(params.get("caches", "warm"), 80)
+        more = f", batches of {batch}" if batch else ""
+        more += f", caches {caches}" if caches != "warm" else ""  # older records do not tell
+        return precision(params), more
 
     @property
     def local(self):
         """The work-group as (x, y), or None."""
-        numbers = _numbers(self.point.params.get("local"), r"\d+([x,]\d+){0,2}")
-        return numbers and (*numbers, 1)[:2]
+        numbers = _numbers(self.point.params.get("local"))
+        return (*numbers, 1)[:2] if numbers else None
 
     @property
-    def batch(self):
-        """How many products a launch makes, as a text; empty if it is one."""
-        return text(self.point.params.get("batch", ""), 20)
-
-    @property
-    def clock(self):
-        """The clock in MHz at which the device was held, or None."""
-        numbers = _numbers(self.point.params.get("pin"), r"\d+")
-        return numbers and numbers[0]
-
-    @property
-    def caches(self):
-        """Their state before each timed launch; older records, all of warm ones, do not tell."""
-        return text(self.point.params.get("caches", "warm"), 80)
+    def order_and_clock(self):
+        """The order, and the clock in MHz at which the device was held, or None."""
+        clock = _numbers(self.point.params.get("pin"))
+        return (self.order, clock[0]) if clock else None
 
     @property
     def choices(self):
@@ -105,15 +98,14 @@ class Gemm:
 def of_point(point):
     """Return the Gemm that a point is, or None."""
     size = parse_size(point.params.get("size"))
-    gflops = size and point.status == "passed" and point.typical("gflops")
+    gflops = size and point.status == "passed" and point.metric("gflops")
     return Gemm(point, size, gflops) if gflops else None
 
 
 def precision(params):
     """Return half, single or double, or what the parameters call it; single if they do not."""
-    named = (params.get(name) for name in _PRECISIONS)
-    found = next((text(value, 40) for value in named if value), "single")
-    return _ALIKE.get(found, found)
+    named = text(params.get("precision") or params.get("arithmetic") or "single", 40)
+    return _ALIKE.get(named, named)
 
 
 def unit(metric, params):
@@ -123,18 +115,14 @@ def unit(metric, params):
 
 def parse_size(value):
     """Return the Size that is n or MxNxK, a text or a number or a list; None of anything else."""
-    numbers = _numbers(value, r"\d+(x\d+x\d+)?")
-    return numbers and Size(*(numbers * 3)[:3])
+    numbers = _numbers(value)
+    return Size(*(numbers * 3)[:3]) if len(numbers) in (1, 3) else None
 
 
-def _numbers(value, pattern):
-    """Return the positive numbers of 4, "16x4" or [16, 4], if they have the pattern; else None."""
-    return _parsed("x".join(map(str, value)) if isinstance(value, list) else str(value), pattern)
-
-
-@lru_cache(10_000)
-def _parsed(text, pattern):
-    if len(text) > 30 or not text.isascii() or not re.fullmatch(pattern, text):
-        return None
-    numbers = tuple(map(int, re.split("[x,]", text)))
-    return numbers if min(numbers) > 0 else None
+def _numbers(value):
+    """Return the positive numbers of 4, "16x4" or [16, 4], at most three; else none."""
+    words = "x".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not re.fullmatch(r"\d{1,9}([x,]\d{1,9}){0,2}", words, re.ASCII):
+        return ()
+    numbers = tuple(map(int, re.split("[x,]", words)))
+    return numbers if min(numbers) > 0 else ()

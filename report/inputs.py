@@ -18,7 +18,6 @@ from common.manifest import ROOT
 from common.text import printable
 from report import archive
 
-NO_CASE = ""
 RESULTS = ROOT / "results"
 REFERENCE = "reference"  # in it: runs that came with the samples
 
@@ -33,42 +32,27 @@ class Run:
     plan: dict
     origin: str | None = None
 
-    @property
-    def label(self):
-        return printable(f"{self.board}/{self.name}")
-
-    def sources(self):
-        """Return the files of records."""
-        return [Source(path, path.stem, self, path.parent.name)
-                for path in sorted(self.folder.glob("*/*.jsonl"))]
-
 
 @dataclass(frozen=True, eq=False)
 class Source:
     """One file of records; `run` and `sample` are None for one that lies outside a run."""
 
     path: Path
-    case: str = NO_CASE
+    case: str = ""
     run: Run | None = None
     sample: str | None = None
 
     @property
-    def log(self):
-        """The path of what the case printed; None outside a run."""
-        return self.path.with_suffix(".log") if self.run else None
-
-    @property
-    def of(self):
-        """The case of a board that it is of."""
-        return self.run.board, self.sample, self.case
+    def outcome(self):
+        """What `fab` wrote about the case, an empty object where there is nothing."""
+        return object_in(self.path.with_suffix(".outcome.json")) if self.run else {}
 
     @property
     def rank(self):
         """Orders the runs of a case: last comes the newest that was not given up."""
         # A person stopped the run before this case was through: it says nothing then.
         stopped = object_in(self.run.folder / "ended.json").get("stopped")
-        outcome = stopped and object_in(self.path.with_suffix(".outcome.json"))
-        given_up = stopped and (not outcome or outcome.get("reason") == "stopped")
+        given_up = stopped and self.outcome.get("reason", "stopped") == "stopped"
         return not given_up, self.run.name
 
 
@@ -81,23 +65,25 @@ def find(paths, unpack_into, notices, all_runs=False):
     """
     named, others = {}, {}
     for number, path in enumerate(map(Path, paths)):
-        if path.is_dir():
-            of_a_run = (path / "plan.json").is_file()
-            found = _below(path, notices)
-        elif not path.exists():
+        if not path.exists():
             raise UsageError(f"{path} does not exist")
+        if path.is_dir():
+            found = _below(path, notices)
+        elif archive.is_one(path):
+            found = _of_archive(path, Path(unpack_into, str(number)), notices)
         else:
-            of_a_run = True
             found = [Source(path)]
-            if archive.is_one(path):
-                found = _of_archive(path, Path(unpack_into, str(number)), notices)
+        is_results = path.is_dir() and not (path / "plan.json").is_file()
         for source in found:
-            named_here = named if of_a_run or source.run is None else others
-            named_here.setdefault(source.path.resolve(), source)
+            kept = others if is_results and source.run else named
+            kept.setdefault(source.path.resolve(), source)
     rest = [source for path, source in others.items() if path not in named]
-    newest = {source.of: source.run.name for source in sorted(rest, key=lambda s: s.rank)}
-    kept = (source for source in rest if all_runs or source.run.name == newest[source.of])
-    return [*named.values(), *kept]
+    newest = {_case(source): source.run.name for source in sorted(rest, key=lambda s: s.rank)}
+    return [*named.values(), *(s for s in rest if all_runs or s.run.name == newest[_case(s)])]
+
+
+def _case(source):
+    return source.run.board, source.sample, source.case
 
 
 def _below(top, notices):
@@ -108,8 +94,7 @@ def _below(top, notices):
         if "plan.json" in names:
             folders[:] = []
             where = folder.resolve()
-            plan = _plan(folder, notices)
-            yield from Run(printable(where.parent.name), where.name, folder, plan).sources()
+            yield from _of_run(where.parent.name, where.name, folder, notices)
             continue
         for name in sorted(names):
             if name.endswith(".jsonl") and not name.startswith("."):
@@ -119,16 +104,17 @@ def _below(top, notices):
 
 
 def _of_archive(path, folder, notices):
-    about = archive.unpack(path, folder)
-    name = printable(path.name)
+    about, name = archive.unpack(path, folder), printable(path.name)
     origin = f"{name}: SHA-256 {about['sha256']}; {archive.told(about)}"
-    plan = _plan(folder, notices)
-    return Run(f"{about['board']} ({name})", about["run"], folder, plan, origin).sources()
+    return _of_run(f"{about['board']} ({name})", about["run"], folder, notices, origin)
 
 
-def _plan(folder, notices):
+def _of_run(board, name, folder, notices, origin=None):
     try:
-        return json_object(folder / "plan.json")
+        plan = json_object(folder / "plan.json")
     except UsageError as error:
         notices.append(str(error))
-        return {}
+        plan = {}
+    run = Run(printable(board), printable(name), folder, plan, origin)
+    return [Source(path, path.stem, run, path.parent.name)
+            for path in sorted(folder.glob("*/*.jsonl"))]

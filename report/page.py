@@ -17,53 +17,43 @@ from report import compare, draw, overview, rows
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-MOST_NOTICES = 50
+MOST = 100  # notices, problems, machines
 MOST_PLOTS = 60  # of matrix multiplication: then name a board
-MOST_MACHINES = 100
 MOST_ROWS = 500  # of a plot's numbers, or of a comparison
 
 
-def stream(points, records, notices, gemm, timelines, comparisons, baseline, archives):
+def stream(read, gemm, timelines, comparisons, baseline):
     """Return the page as a stream, which makes its text while it is read: it can be very long.
 
-    `gemm` and `timelines` are Plots, `comparisons` those with the baseline of that name (or None),
-    `archives` lines on the archives that were read.
+    `read` is the Reader of the results, `gemm` and `timelines` are Plots, `comparisons` the
+    rows of compare() with the baseline of that name, or None.
     """
-    style, script = map(_source, ("style.css", "table.js"))
-    problems, count = overview.problems(points)
-    verdicts = Counter(each.verdict for each in comparisons or ())
+    points = read.points
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("style.css", "table.js"))
+    verdicts = Counter(row["Verdict"] for row in comparisons or ())
     devices = {board: dict.fromkeys(p.device_name for p in own if p.device)
                for board, own in grouped(points, lambda p: p.board).items()}
-    tiles = _tiles(points, records, len(devices))
+    tiles = _tiles(points, read.records, len(devices))
     if comparisons is not None:
         worse = verdicts["worse"]
         tiles.append(("worse than the baseline", worse, "bad" if worse else "good"))
-    return _environment().get_template("page.html").stream(
-        subtitle=_subtitle(points, sorted(devices)), policy=_policy(script),
-        style=Markup(style), script=Markup(script), tiles=tiles,
-        notices=notices, most_notices=MOST_NOTICES,
-        problems=problems, more_problems=count - len(problems),
-        overview=overview.table(points), devices=devices,
-        comparisons=comparisons and compare.rows(comparisons), comparison_columns=compare.COLUMNS,
-        baseline=baseline, rule=compare.RULE, verdicts=verdicts, most_rows=MOST_ROWS,
-        gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
-        timelines=_drawn(timelines, MOST_PLOTS),
-        machines=overview.machines(points)[:MOST_MACHINES], archives=archives,
-        builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
-    )
-
-
-def _source(name):
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _environment():
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )
     environment.filters["cell"] = cell
-    return environment
+    return environment.get_template("page.html").stream(
+        subtitle=_subtitle(points, sorted(devices)), policy=_policy(script),
+        style=Markup(style), script=Markup(script), tiles=tiles,
+        notices=read.notices, problems=overview.problems(points),
+        overview=overview.table(points), devices=devices,
+        comparisons=comparisons, baseline=baseline, rule=compare.RULE, verdicts=verdicts,
+        most=MOST, most_rows=MOST_ROWS,
+        gemm=_drawn(gemm[:MOST_PLOTS], 0), gemm_full=len(gemm) > MOST_PLOTS,
+        timelines=_drawn(timelines, MOST_PLOTS),
+        machines=overview.machines(points), archives=read.archives,
+        builds=overview.built(points), builds_note=overview.BUILT_NOTE, data=rows.packed(points),
+    )
 
 
 def cell(value):

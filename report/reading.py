@@ -15,9 +15,9 @@ from common.stats import number
 from common.text import printable
 from report import inputs
 from report.disk import scan
-from report.points import LONGEST_TIME, NO_KERNEL, Point, settings
+from report.points import LONGEST_TIME, NO_KERNEL, Point, interned
 from report.replay import plain_params
-from report.values import interned, text, unmeasured
+from report.values import machine, text
 
 MOST_SUSTAINED = 24  # long runs: those that were read last
 _encoded = json.JSONEncoder(sort_keys=True).encode
@@ -39,23 +39,20 @@ def collect(paths, unpack_into, all_runs=False):
 class Reader:
     """Reads Sources into Points.
 
-    `notices` gets a line for each thing that could not be read. `phases` holds the Phases of each
-    Source that is a case of a run.
+    `notices` gets a line for each thing that could not be read, and `archives` one for each archive
+    (as keys). `phases` holds the Phases of each Source that is a case of a run, `sustained` the
+    (Point, metrics.sustained) of long runs.
     """
 
     def __init__(self):
-        self.notices, self.records, self.phases = [], 0, {}
-        self.sustained = deque(maxlen=MOST_SUSTAINED)  # (Point, metrics.sustained)
+        self.notices, self.archives, self.phases, self.records = [], {}, {}, 0
+        self.sustained = deque(maxlen=MOST_SUSTAINED)
         self._points = {}
         self._last, self._equal = {}, {}  # so that equal dictionaries become one
 
     @property
     def points(self):
         return list(self._points.values())
-
-    def archives(self):
-        """Return a line for each archive that was read."""
-        return list(dict.fromkeys(s.run.origin for s in self.phases if s.run.origin))
 
     def read(self, source):
         """Read a file; a line that cannot be understood is passed over."""
@@ -83,26 +80,30 @@ class Reader:
 
     def _add(self, source, item, line):
         run, device = source.run, self._one("device", item.device)
-        about = self._one("environment", unmeasured(settings(item.environment)))
-        board = run.board if run else text(item.environment.get("host") or "")
+        settings, numbers = machine(item.environment)
+        settings = self._one("settings", settings)
+        board = run.board if run else settings.get("host", "")
         params = plain_params(item.params, item.sample)
         if isinstance(params.get("local"), (int, list)):  # of older records
             params["local"] = text(params["local"])
         code = item.code or (run and run.name)  # older records do not tell their code
-        same = [board, source.case, item.sample, item.variant, id(device), id(about), code]
-        key = blake2b(_encoded([*same, asked(params)]).encode(), digest_size=16).digest()
+        same = [board, source.case, item.sample, item.variant, id(device), id(settings), code]
+        key = blake2b(_encoded([*same, _asked(params)]).encode(), digest_size=16).digest()
         if key not in self._points:
             params = {interned(name): interned(value) for name, value in params.items()}
             self._points[key] = Point(
                 board, text(item.sample), text(source.case), text(item.variant or NO_KERNEL),
-                params, device, about, source,
+                params, device, settings, source,
             )
-        self._points[key].add(item, source, line)
-        if isinstance(table := item.metrics.get("sustained"), dict) and table:
-            self.sustained.append((self._points[key], table))
+        point = self._points[key]
+        point.add(item, numbers, source, line)
+        if table := item.metrics.get("sustained"):
+            self.sustained.append((point, table))
         self.records += 1
         if run:
             self.phases.setdefault(source, Phases()).add(item)
+            if run.origin:
+                self.archives[run.origin] = None
 
     def _one(self, kind, value):
         """Return the dictionary, or the one that is equal to it and came first."""
@@ -111,7 +112,7 @@ class Reader:
         return self._last[kind]
 
 
-def asked(params):
+def _asked(params):
     """Return parameters without what a journal adds of a single run of a point."""
     point = params.get("point")
     if not isinstance(point, dict) or "options" not in point:

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from functools import lru_cache
 from pathlib import Path
 
 from common import manifest
@@ -18,7 +17,7 @@ def command(point):
 
     A run on a board of our own is repeated there, over ssh; all others in this checkout.
     """
-    run, own = point.run, point.params.get("point")
+    run, own = point.source.run, point.params.get("point")
     if run is None and isinstance(own, dict) and "options" in own:
         # A record of a journal has all that is needed to run it again, and to compare.
         where = f"{shown(point.source.path)}:{point.line}"
@@ -43,43 +42,34 @@ def arguments(sample, argv):
         return None
     if not manifest.NAME.fullmatch(sample) or argv[0].rpartition("/")[2] != _SCRIPT:
         return None
-    words = (_quoted(word, sample) for word in as_asked(argv[1:]))
-    return " ".join((f"samples/{sample}/{_SCRIPT}", *words))
-
-
-@lru_cache(100_000)
-def _quoted(word, sample):
-    return shlex.quote(inside_checkout(word, sample))
-
-
-def inside_checkout(word, sample):
-    """Return a path of a file of the sample as it is in any checkout; other words as they are."""
-    _, inside, rest = word.partition(f"/samples/{sample}/")
-    return inside[1:] + rest if inside and word.startswith("/") else word
-
-
-def plain_params(params, sample):
-    """Return parameters without the folder that the checkout was in."""
-    paths = {name: inside_checkout(value, sample) for name, value in params.items()
-             if isinstance(value, str) and value[:1] == "/"}
-    return params | paths
+    return shlex.join([f"samples/{sample}/{_SCRIPT}", *plain_argv(argv[1:], sample)])
 
 
 def plain_argv(argv, sample):
     """Return a command line as it was asked for, without the folder that the checkout was in."""
-    return [inside_checkout(str(word), sample) for word in as_asked(argv)]
+    return [_inside_checkout(str(word), sample) for word in as_asked(argv)]
+
+
+def plain_params(params, sample):
+    """Return parameters without the folder that the checkout was in."""
+    return {name: _inside_checkout(value, sample) if isinstance(value, str) else value
+            for name, value in params.items()}
+
+
+def _inside_checkout(word, sample):
+    """Return a path of a file of the sample as it is in any checkout; other words as they are."""
+    _, inside, rest = word.partition(f"/samples/{sample}/")
+    return inside[1:] + rest if inside and word.startswith("/") else word
 
 
 def _over_ssh(run, words):
     """Return the line that runs python with these words on the board of a run, or None."""
     address, env = _BOARD.fullmatch(run.board), run.plan.get("env") or {}
     folder, python = run.plan.get("folder"), run.plan.get("python", "python3")
-    if not address or not folder or not isinstance(env, dict):
+    if not address or not isinstance(env, dict) or not all(map(_VARIABLE.fullmatch, env)):
         return None
     texts = [folder, python, *env.values()]
-    if not all(isinstance(text, str) and text.isprintable() for text in texts):
-        return None
-    if not all(map(_VARIABLE.fullmatch, env)):
+    if not folder or not all(isinstance(text, str) and text.isprintable() for text in texts):
         return None
     config = run.plan.get("ssh_config")
     way = ["-F", config] if isinstance(config, str) and config.isprintable() else []

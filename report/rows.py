@@ -5,24 +5,18 @@ import gzip
 import io
 import json
 
-from common.record import STATUSES
 from common.stats import number
 from report.replay import command
-from report.values import flat, text
+from report.values import text
 
-# name, heading, kind: the script sorts texts as texts, and numbers as numbers.
-COLUMNS = (
-    ("board", "Board", "text"), ("sample", "Sample", "text"), ("case", "Case", "text"),
-    ("kernel", "Kernel", "text"), ("status", "Status", "text"), ("gflops", "GFLOPS", "number"),
-    ("gbytes_per_s", "GB/s", "number"), ("median_ms", "Median ms", "number"),
-    ("spread", "Spread %", "number"), ("params", "Parameters", "text"),
-    ("min_ms", "Min ms", "number"), ("mean_ms", "Mean ms", "number"),
-    ("max_ms", "Max ms", "number"), ("launches", "Launches", "number"),
-    ("records", "Records", "number"), ("error", "Error / bound", "number"),
-    ("energy", "Energy of a launch", "text"), ("state", "Machine state", "text"),
-    ("device", "Device", "text"), ("started", "Started", "text"), ("reason", "Reason", "text"),
-    ("others", "Other parameters", "text"),
-)
+COLUMNS = {  # name: heading
+    "board": "Board", "sample": "Sample", "case": "Case", "kernel": "Kernel", "status": "Status",
+    "gflops": "GFLOPS", "gbytes_per_s": "GB/s", "median_ms": "Median ms", "spread": "Spread %",
+    "params": "Parameters", "min_ms": "Min ms", "mean_ms": "Mean ms", "max_ms": "Max ms",
+    "launches": "Launches", "records": "Records", "error": "Error / bound",
+    "energy": "Energy of a launch", "state": "Machine state", "device": "Device",
+    "started": "Started", "reason": "Reason", "others": "Other parameters",
+}
 # No state of it.
 MACHINE = ("host", "machine", "kernel", "python", "cpus", "numpy", "pyopencl", "board")
 
@@ -55,9 +49,9 @@ def _varying(points):
 
 
 def _row(point, varying):
-    params, others = [], []
+    words = {True: [], False: []}  # whether they tell points apart
     for word in point.words:
-        (params if word.partition("=")[0] in varying else others).append(word)
+        words[word.partition("=")[0] in varying].append(word)
     times = point.spread
     median, least, mean, most, spread = (
         (1e3 * times.median, 1e3 * times.least, 1e3 * times.mean, 1e3 * times.most,
@@ -65,11 +59,11 @@ def _row(point, varying):
     )
     return [
         point.board, point.sample, point.case or None, point.kernel, _status(point),
-        _figure(point.typical("gflops")), _figure(point.typical("gbytes_per_s")),
-        _figure(median), _figure(spread), _joined(params), _figure(least), _figure(mean),
+        _figure(point.metric("gflops")), _figure(point.metric("gbytes_per_s")),
+        _figure(median), _figure(spread), _joined(words[True]), _figure(least), _figure(mean),
         _figure(most), len(point.times), point.records, _figure(point.error_over_bound),
         _joined(_energy(point)), _joined(_state(point)), point.device_name,
-        text(point.started) or None, point.reason, _joined(others), command(point),
+        text(point.started) or None, point.reason, _joined(words[False]), command(point),
     ]
 
 
@@ -83,7 +77,7 @@ def _joined(words):
 
 
 def _status(point):
-    count = point.counts[STATUSES.index(point.status)]
+    count = point.counts[point.status]
     return point.status if point.records == count else f"{point.status} {count} of {point.records}"
 
 
@@ -95,8 +89,8 @@ def _energy(point):
 
 def _state(point):
     """Return the state of the machine as words: governors, clocks, temperatures."""
-    told = {name: value for name, value in point.environment.items() if name not in MACHINE}
-    settings = [f"{name}={value}" for name, value in flat(told) if value not in ("", "null")]
+    settings = [f"{name}={value}" for name, value in point.settings.items()
+                if value and name.partition(".")[0] not in MACHINE]
     numbers = [_range(name, *span) for name, span in point.state.items() if name not in MACHINE]
     return [*settings, *numbers, *point.throttled[:3]]
 

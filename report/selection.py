@@ -3,6 +3,8 @@
 Nothing here knows a sample by name: docs/report.md says which values each plot needs.
 """
 
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -19,38 +21,39 @@ def plots(points):
     devices = grouped(points, lambda p: (p.board, p.device_name))
     for (board, device), own in _largest_first(devices):
         gemms = [g for g in map(gemm.of_point, own) if g]
-        groups = grouped(gemms, lambda g: (gemm.precision(g.point.params), g.batch, g.caches))
-        for (precision, batch, caches), same in _largest_first(groups):
-            peaks = _peaks(p for p in own if gemm.precision(p.params) == precision)
-            of = f", batches of {batch}" if batch else ""
-            of += "" if caches == "warm" else f", caches {caches}"
-            yield from _of_device(f"{board}: {device}, {precision} precision{of}", same, peaks)
+        for (precision, more), same in _largest_first(grouped(gemms, lambda g: g.kind)):
+            peaks = _peaks([p for p in own if gemm.precision(p.params) == precision])
+            where = f"{board}: {device}, {precision} precision{more}"
+            yield from (replace(plot, where=where) for plot in _of_device(same, peaks))
 
 
-def _of_device(where, gemms, peaks):
+def _of_device(gemms, peaks):
     samples, lines = grouped(gemms, lambda g: g.point.sample), []
     for sample, own in _largest_first(samples):
         of = f"{sample}: " if len(samples) > 1 else ""
         series, shared = _series(own)
         lines += [(f"{of}{name}", same) for name, same in series]
-        if any(len(same) > 1 for _, same in series):
-            yield charts.over_size(where, of, series, shared)
-        if len(steps := _steps(_fastest(own, lambda g: (g.name, g.size)))) >= FEWEST_STEPS:
-            yield charts.kernels(where, of, steps)
-        kernels = grouped(own, lambda g: g.name)
-        at_size = grouped(own, lambda g: f"{g.name} at {g.size_text}")
-        for title, names, cell, place, groups in (
-            ("local sizes", ("work-items in dimension 0", "in dimension 1"), "{0}x{1}",
-             lambda g: g.local, at_size),
-            ("orders and clocks", ("order n", "clock in MHz"), "{0:g} at {1} MHz",
-             lambda g: g.clock and (g.order, g.clock), kernels),
-        ):
-            for name, cells in _most(groups, partial(_area, place)):
-                yield charts.heat(where, of, f"{title} of {name}", names, cell, cells)
-        for name, tried in _most(at_size, _landscape):
-            yield charts.landscape(where, of, f"tuning of {name}", tried)
+        found = _of_sample(own, series, shared)
+        yield from (replace(plot, title=f"{of}{plot.title}") for plot in found)
     if peaks and gemms[0].intensity:
-        yield charts.roofline(where, _ranked(lines), *peaks)
+        yield charts.roofline(_ranked(lines), *peaks)
+
+
+def _of_sample(gemms, series, shared):
+    if any(len(same) > 1 for _, same in series):
+        yield charts.over_size(series, shared)
+    if len(steps := _steps(gemms)) >= FEWEST_STEPS:
+        yield charts.kernels(steps)
+    at_size = grouped(gemms, lambda g: f"{g.name} at {g.size_text}")
+    for name, cells in _most(at_size, partial(_area, lambda g: g.local)):
+        names = "work-items in dimension 0", "in dimension 1"
+        yield charts.heat(f"Local sizes of {name}", names, "{}x{}", cells)
+    kernels = grouped(gemms, lambda g: g.name)
+    for name, cells in _most(kernels, partial(_area, lambda g: g.order_and_clock)):
+        names = "order n", "clock in MHz"
+        yield charts.heat(f"Orders and clocks of {name}", names, "{:g} at {} MHz", cells)
+    for name, tried in _most(at_size, _landscape):
+        yield charts.landscape(f"Tuning of {name}", tried)
 
 
 def _series(gemms):
@@ -63,7 +66,7 @@ def _series(gemms):
     found, several = [], []
     for name, own in grouped(gemms, lambda g: g.name).items():
         sets = grouped(own, _set_of(own))
-        by_size = {key: _fastest(same, lambda g: g.size) for key, same in sets.items()}
+        by_size = {key: _fastest(same, lambda g: g.size).values() for key, same in sets.items()}
         best, same = max(by_size.items(), key=lambda item: (len(item[1]), _most_gflops(item[1])))
         apart = best - frozenset.intersection(*sets)
         several += [apart] if len(sets) > 1 else []
@@ -103,55 +106,46 @@ def _set_of(gemms):
     return lambda each: frozenset(kv for kv in params(each).items() if kv[0] not in follow)
 
 
-def _steps(best):
-    """Return the kernels at the size that most have, by name, then the libraries."""
-    sizes = grouped([g for g in best if not g.point.is_library], lambda g: g.size)
-    size, steps = max(sizes.items(), key=lambda kv: (len(kv[1]), kv[0]), default=(None, []))
-    libraries = [g for g in best if g.point.is_library and g.size == size]
-    return [*sorted(steps, key=lambda g: g.name), *sorted(libraries, key=lambda g: g.name)]
+def _steps(gemms):
+    """Return the fastest of each kernel at the size that most have, by name, then the libraries."""
+    best = _fastest(gemms, lambda g: (g.size, g.point.is_library, g.name))
+    sizes = Counter(size for size, is_library, _ in best if not is_library)
+    chosen = max(sizes, key=lambda size: (sizes[size], size), default=None)
+    return [best[key] for key in sorted(best) if key[0] == chosen]
 
 
 def _most(groups, pick):
     """Return (name, what `pick` makes of the group): of each kernel the largest, then fastest."""
-    picked = [(len(found), _most_gflops(same), name, same[0].name, found)
-              for name, same in groups.items() if (found := pick(same))]
+    picked = [(name, found, same) for name, same in groups.items() if (found := pick(same))]
+    picked.sort(key=lambda each: (len(each[1]), _most_gflops(each[2])), reverse=True)
     kernels = {}
-    for *_, name, kernel, found in sorted(picked, key=lambda each: each[:2], reverse=True):
-        kernels.setdefault(kernel, (name, found))
+    for name, found, same in picked:
+        kernels.setdefault(same[0].name, (name, found))
     return islice(kernels.values(), MOST_OF_A_KIND)
 
 
 def _area(place, gemms):
     """Return the fastest Gemm by place, where these make an area; else None."""
-    fastest = {at: g for g in sorted(gemms, key=lambda g: g.gflops) if (at := place(g))}
+    fastest = _fastest(filter(place, gemms), place)
     across, down = ({each[side] for each in fastest} for side in (0, 1))
     return fastest if len(across) > 1 and len(down) > 1 else None
 
 
 def _landscape(gemms):
     """Return the Gemms where many combinations of parameters were tried; else None."""
-    tried = set()
-    for each in gemms:
-        tried.add(frozenset(each.choices.items()))
-        if len(tried) == FEWEST_TRIED:  # of very many, that is soon known
-            return gemms
-    return None
+    tried = {frozenset(each.choices.items()) for each in gemms}
+    return gemms if len(tried) >= FEWEST_TRIED else None
 
 
 def _peaks(points):
     """Return the highest measured (GFLOPS, GB/s) of a device, or None."""
-    found = [[p.metric(name) or 0.0 for name in ("peak_gflops", "peak_gbytes_per_s")]
-             for p in points]
-    peaks = [max(each) for each in zip(*found)]
-    return peaks if peaks and min(peaks) > 0 else None
+    peaks = [max([p.metric(name) or 0.0 for p in points], default=0.0)
+             for name in ("peak_gflops", "peak_gbytes_per_s")]
+    return peaks if min(peaks) > 0 else None
 
 
 def _fastest(gemms, key):
-    found = {}
-    for each in gemms:
-        if key(each) not in found or each.gflops > found[key(each)].gflops:
-            found[key(each)] = each
-    return list(found.values())
+    return {key(each): each for each in sorted(gemms, key=lambda g: g.gflops)}
 
 
 def _largest_first(groups):

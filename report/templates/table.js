@@ -8,12 +8,12 @@
   const $ = (id) => document.getElementById(id);
   const packed = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const { columns: all, rows } = await new Response(unpacked).json();
-  const columns = all
-    .map(([name, title, kind], at) => ({ name, title, at, isNumber: kind === "number" }))
+  const { columns: headings, rows } = await new Response(unpacked).json();
+  const isNumber = (at) => rows.some((row) => typeof row[at] === "number");
+  const columns = Object.entries(headings)
+    .map(([name, title], at) => ({ name, title, at, isNumber: isNumber(at) }))
     .filter(({ at }) => rows.some((row) => row[at] !== null));
   const byName = new Map(columns.map((column) => [column.name, column]));
-  const command = (row) => row[all.length];
   const sorted = { column: null, sign: 1 };
   let lines = null; // the texts of each row, to search in
   let shown = rows;
@@ -41,18 +41,14 @@
     sort();
   }
 
-  function inOrder(at) {
-    return [...new Set(rows.map((row) => row[at]))].filter((v) => v !== null).sort(collator.compare);
-  }
-
   // Rows without a value come last, in either direction.
   function sort() {
     if (sorted.column) {
       const { at, isNumber } = sorted.column;
-      const ranks = isNumber || new Map(inOrder(at).map((value, rank) => [value, rank]));
-      const key = (row) => (isNumber ? row[at] : ranks.get(row[at])) ?? sorted.sign * Infinity;
-      const keys = new Map(shown.map((row) => [row, key(row)]));
-      shown = [...shown].sort((a, b) => sorted.sign * (keys.get(a) - keys.get(b)) || 0);
+      const compare = isNumber ? (a, b) => a - b : collator.compare;
+      const values = shown.filter((row) => row[at] !== null);
+      values.sort((a, b) => sorted.sign * compare(a[at], b[at]));
+      shown = [...values, ...shown.filter((row) => row[at] === null)];
     }
     draw(0);
   }
@@ -68,61 +64,54 @@
     sort();
   }
 
-  function element(name, text, attributes = {}) {
+  function element(name, attributes, ...content) {
     const made = document.createElement(name);
-    made.textContent = text;
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...content);
+    return made;
+  }
+
+  function button(text, attributes, click) {
+    const made = element("button", { type: "button", ...attributes }, text);
+    made.addEventListener("click", () => click(made));
     return made;
   }
 
   function head() {
-    const row = $("table").tHead.rows[0];
-    row.append(element("th", "Replay", { scope: "col" }));
-    for (const column of columns) {
-      const cell = element("th", "", { scope: "col", "aria-sort": "none", "data-name": column.name });
-      if (column.isNumber) cell.className = "number";
-      const button = element("button", column.title, { type: "button" });
-      button.addEventListener("click", () => sortBy(column, cell));
-      cell.append(button);
-      row.append(cell);
-    }
+    const heads = columns.map((column) => {
+      const kind = { "data-name": column.name, class: column.isNumber ? "number" : "" };
+      const title = button(column.title, {}, (made) => sortBy(column, made.parentElement));
+      return element("th", { scope: "col", "aria-sort": "none", ...kind }, title);
+    });
+    $("table").tHead.rows[0].append(element("th", { scope: "col" }, "Replay"), ...heads);
   }
 
   function choices() {
     for (const { name, title, at } of columns.filter((column) => CHOICES.includes(column.name))) {
-      const values = inOrder(at);
+      const values = [...new Set(rows.map((row) => row[at]))].filter((value) => value !== null);
       if (values.length < 2 || values.length > 500) continue;
-      const select = element("select", "", { name });
-      select.append(element("option", "all", { value: "" }));
-      select.append(...values.map((value) => element("option", value, { value })));
+      const options = values.sort(collator.compare).map((value) => element("option", { value }, value));
+      const select = element("select", { name }, element("option", { value: "" }, "all"), ...options);
       select.addEventListener("change", filter);
-      const label = element("label", `${title} `);
-      label.append(select);
-      $("choices").append(label);
+      $("choices").append(element("label", {}, `${title} `, select));
     }
   }
 
   function line(row) {
-    const made = element("tr", "");
-    const again = element("td", "");
-    if (command(row)) {
-      const what = { title: command(row), "aria-label": `Copy the command: ${command(row)}` };
-      const button = element("button", "Copy", { type: "button", ...what });
-      button.addEventListener("click", () => copy(button, command(row)));
-      again.append(button);
+    const command = row.at(-1);
+    const about = { title: command, "aria-label": `Copy the command: ${command}` };
+    const again = command ? [button("Copy", about, (made) => copy(made, command))] : [];
+    const cells = columns.map((column) => cell(column, row[column.at] ?? ""));
+    return element("tr", {}, element("td", {}, ...again), ...cells);
+  }
+
+  function cell({ name, isNumber }, text) {
+    if (name === "kernel") return element("th", { scope: "row" }, text);
+    if (name === "status") {
+      return element("td", {}, element("span", { class: `badge ${text.split(" ")[0]}` }, text));
     }
-    made.append(again);
-    for (const { name, at, isNumber } of columns) {
-      const text = row[at] ?? "";
-      const cell = name === "kernel" ? element("th", text, { scope: "row" }) : element("td", text);
-      if (name === "status") {
-        cell.replaceChildren(element("span", text, { class: `badge ${text.split(" ")[0]}` }));
-      }
-      if (isNumber) cell.className = "number";
-      if (["params", "reason"].includes(name)) cell.className = "words";
-      made.append(cell);
-    }
-    return made;
+    const words = ["params", "reason"].includes(name) ? "words" : "";
+    return element("td", { class: isNumber ? "number" : words }, text);
   }
 
   function draw(number) {

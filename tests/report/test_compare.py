@@ -11,7 +11,7 @@ from report import compare, reading
 
 
 def compared(tmp_path, old, new):
-    """Return the Comparisons of lists of records."""
+    """Return the rows on lists of records."""
     for name, items in (("old", old), ("new", new)):
         (tmp_path / name / "r.jsonl").unlink(missing_ok=True)
         write(tmp_path / name / "r.jsonl", *items)
@@ -21,7 +21,7 @@ def compared(tmp_path, old, new):
 
 def verdicts(tmp_path, old, new):
     """Return the verdict on each kernel, of lists of records."""
-    return {each.point.kernel: each.verdict for each in compared(tmp_path, old, new)}
+    return {row["Kernel"]: row["Verdict"] for row in compared(tmp_path, old, new)}
 
 
 def times(draw, scale=1.0, count=5, noise=0.02):
@@ -126,16 +126,16 @@ def test_a_kernel_that_cannot_be_built_any_more_is_worse(tmp_path, capsys, old, 
     assert done.returncode == 1
     assert "1 worse, 1 same\nworse: odroid: sgemm speed dot4: error: it is broken" in done.stdout
     mended = reading.collect([before], "/"), reading.collect([after], "/")
-    assert compare.compare(*(read.points for read in mended))[0].verdict == "better"
+    assert compare.compare(*(read.points for read in mended))[0]["Verdict"] == "better"
 
 
 def test_of_several_sizes_that_of_the_broken_one_is_worse(tmp_path):
     old = [item(params=MYGEMM | BUILT | {"size": size}) for size in ("64", "128")]
     new = [item("dot4", "error", (), params=MYGEMM | {"size": "64"}), old[1]]
     found = compared(tmp_path, old, new)
-    assert [(c.verdict, c.point.params["size"]) for c in found] == [
-        ("worse", "64"),
-        ("same", "128"),
+    assert [(row["Verdict"], row["Parameters"].split()[0]) for row in found] == [
+        ("worse", "size=64"),
+        ("same", "size=128"),
     ]
 
 
@@ -147,23 +147,23 @@ def test_another_choice_is_the_same_case(tmp_path):
 def test_other_points_of_a_search_are_no_pairs(tmp_path):
     search = {TS: item(params=MYGEMM | BUILT | {"TS": TS}, times=(TS, TS, TS)) for TS in (4, 8, 16)}
     found = compared(tmp_path, [search[4], search[8]], [search[4], search[16]])
-    assert [each.verdict for each in found] == ["same", "new", "gone"]
+    assert [row["Verdict"] for row in found] == ["same", "new", "gone"]
 
 
 @pytest.mark.parametrize("kernel", ["dot4", None])
 def test_what_is_gone_while_its_kernel_or_case_broke_off_is_worse(tmp_path, kernel):
     old = [item(params=MYGEMM | BUILT | {"TS": TS}) for TS in (8, 16)]
     found = compared(tmp_path, old, [item(kernel, "error", (), params={})])
-    assert [each.verdict for each in found][:2] == ["worse", "worse"]
+    assert [row["Verdict"] for row in found][:2] == ["worse", "worse"]
     # What was as broken before is no reason.
     broken = item(kernel, "error", (), params={})
     found = compared(tmp_path, [*old, broken], [broken])
-    assert [each.verdict for each in found] == ["same", "gone", "gone"]
+    assert [row["Verdict"] for row in found] == ["same", "gone", "gone"]
 
 
 def test_no_point_of_the_baseline_is_dropped(tmp_path):
     old = [item(), item(device={**item().device, "driver": "0.9"})]
-    assert [c.verdict for c in compared(tmp_path, old, [item()])] == ["same", "gone"]
+    assert [row["Verdict"] for row in compared(tmp_path, old, [item()])] == ["same", "gone"]
 
 
 def test_boards_that_do_not_correspond(tmp_path):
@@ -175,7 +175,7 @@ def test_boards_that_do_not_correspond(tmp_path):
         compare.compare(new, old)
     # One board on each side is compared, whatever it is called.
     one = [[p for p in side if p.board in "ac"] for side in (new, old)]
-    assert [each.verdict for each in compare.compare(*one)] == ["same"]
+    assert [row["Verdict"] for row in compare.compare(*one)] == ["same"]
 
 
 def test_the_exit_status_tells_of_a_regression(tmp_path, capsys):
