@@ -99,8 +99,8 @@ def main(args):
         # Run once and check both sums; a wrong kernel is not timed.
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
-        found = sums.Sums(image.size, *map(int, result.read().sum(axis=0)))
-        reason = found.check(expected)
+        found = result.read().sum(axis=0)
+        reason, values = sums.check(found, expected, image)
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
@@ -110,10 +110,10 @@ def main(args):
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
-        print("\n".join(found.lines()))
+        print("\n".join(sums.lines(found, image.size)))
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
-            measured, found.values(expected, image), found.array()))
+            measured, values, found))
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

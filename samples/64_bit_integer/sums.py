@@ -1,7 +1,9 @@
-"""The two sums on the host: exact, timed, and compared with a kernel's."""
+"""The two sums on the host: exact, timed, and compared with a kernel's.
+
+They are an array of uint64: the sum of the squares of the pixels, and the sum of the pixels.
+"""
 
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,48 +16,37 @@ _PART = 2**20  # pixels at a time, so that numpy's copies stay in the caches
 _EXACT_IN_32_BITS = 65536
 
 
-class Sums(NamedTuple):
-    """The sum of the squares of `count` pixels and the sum of the pixels: Python integers."""
+def lines(sums, count):
+    """Return the two lines of the SDK's sample, and the mean and the variance of `count` pixels."""
+    squares, pixels = map(int, sums)
+    # E[p^2] - E[p]^2 is subtracted in whole numbers: in floats most digits would cancel.
+    variance = (count * squares - pixels**2) / count**2
+    return [
+        f"Square of the pixel values = {squares}",
+        f"Sum of the pixel values = {pixels}",
+        f"Mean of the pixel values = {pixels / count:.3f}",
+        f"Variance of the pixel values = {variance:.3f}",
+    ]
 
-    count: int
-    squares: int
-    pixels: int
 
-    def lines(self):
-        """Return the two lines of the SDK's sample, and the mean and the variance."""
-        # E[p^2] - E[p]^2 is subtracted in whole numbers: in floats most digits would cancel.
-        variance = (self.count * self.squares - self.pixels**2) / self.count**2
-        return [
-            f"Square of the pixel values = {self.squares}",
-            f"Sum of the pixel values = {self.pixels}",
-            f"Mean of the pixel values = {self.pixels / self.count:.3f}",
-            f"Variance of the pixel values = {variance:.3f}",
-        ]
+def check(sums, expected, image):
+    """Return what is wrong with the sums, or None, and the `check` of a record.
 
-    def check(self, expected):
-        """Return what is wrong with these sums, or None: they are exact, so they must be equal."""
-        if self == expected:
-            return None
-        return (f"squares {self.squares} instead of {expected.squares}, "
-                f"sum {self.pixels} instead of {expected.pixels}")
-
-    def values(self, expected, image):
-        """Return the `check` of a record: the largest difference, and the digests."""
-        error = max(abs(mine - right) for mine, right in zip(self, expected))
-        return {
-            "max_abs_error": error,
-            "error_over_bound": float("inf") if error else 0.0,
-            "inputs_sha256": digest(image),
-            "output_sha256": digest(self.array()),
-        }
-
-    def array(self):
-        """Return the two sums as uint64, the squares first."""
-        return np.array([self.squares, self.pixels], np.uint64)
+    They are exact, so they must be equal.
+    """
+    error = max(abs(int(mine) - int(right)) for mine, right in zip(sums, expected))
+    reason = (f"squares {sums[0]} instead of {expected[0]}, sum {sums[1]} instead of {expected[1]}"
+              if error else None)
+    return reason, {
+        "max_abs_error": error,
+        "error_over_bound": float("inf") if error else 0.0,
+        "inputs_sha256": digest(image),
+        "output_sha256": digest(sums),
+    }
 
 
 def exact(image):
-    """Return the Sums of a uint8 image by counting how often each value occurs.
+    """Return the sums of a uint8 image by counting how often each value occurs.
 
     No sum is formed before the counts are Python integers, so nothing can overflow.
     """
@@ -63,13 +54,13 @@ def exact(image):
     counts = np.zeros(256, np.int64)
     for start in range(0, flat.size, _PART):
         counts += np.bincount(flat[start : start + _PART], minlength=256)
-    counts = counts.tolist()
-    squares = sum(value * value * n for value, n in enumerate(counts))
-    return Sums(flat.size, squares, sum(value * n for value, n in enumerate(counts)))
+    pairs = list(enumerate(counts.tolist()))
+    squares, pixels = (sum(value**power * n for value, n in pairs) for power in (2, 1))
+    return np.array([squares, pixels], np.uint64)
 
 
 def by_numpy(image):
-    """Return the Sums as array code computes them fast: part by part, in the narrowest integers."""
+    """Return the sums as array code computes them fast: part by part, in the narrowest integers."""
     flat = image.reshape(-1)
     squares = pixels = 0
     for start in range(0, flat.size, _EXACT_IN_32_BITS):
@@ -78,7 +69,7 @@ def by_numpy(image):
         square *= square
         squares += int(square.sum(dtype=np.uint32))
         pixels += int(part.sum(dtype=np.uint32))
-    return Sums(flat.size, squares, pixels)
+    return np.array([squares, pixels], np.uint64)
 
 
 def side_by_side(passes, image, repeat, warmup):

@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import re
-from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -247,14 +246,12 @@ def local_size(meta, total, asked, kernel, limits):
         if not right:
             raise UsageError(f"-lws {local[0]},{local[1]}: {problem}")
 
-    for side, (n, whole, most) in enumerate(zip(local, total, limits.max_work_item_sizes)):
-        fits = max(d for d in range(1, min(n, whole) + 1) if whole % d == 0)
-        require(whole % n == 0, f"{n} does not divide the {whole} work-items of dimension {side} "
-                f"({meta.name}); {fits} does")
-        require(n <= most, f"the device takes at most {most} in dimension {side}")
-    count, most = prod(local), min(limits.max_work_group_size, info("WORK_GROUP_SIZE"))
-    require(count <= most,
-            f"{count} work-items, but a work-group of {meta.name} has at most {most} here")
+    for side, (n, whole) in enumerate(zip(local, total)):
+        divisor = max(d for d in range(1, min(n, whole) + 1) if whole % d == 0)
+        require(n == divisor, f"{n} does not divide the {whole} work-items of dimension {side} "
+                f"({meta.name}); {divisor} does")
+    fits = limits.fit(local, info("WORK_GROUP_SIZE"))
+    require(local == fits, f"too large for {meta.name} on this device; {fits[0]},{fits[1]} fits")
     require(local == compiled or not all(compiled),
             f"{meta.name} is compiled for work-groups of {compiled[0]}x{compiled[1]} only")
     return local
