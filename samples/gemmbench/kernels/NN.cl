@@ -16,8 +16,8 @@
  * over.
  *
  * The lanes of a sum are WIDTH columns of C. A vector of A holds WIDTH neighbours in k; each of its
- * elements is multiplied by a vector of B, so no lanes need adding at the end. Two products are added
- * before the sum is: it waits for half as many additions.
+ * elements is multiplied by a vector of B, so no lanes need adding at the end. Products are
+ * added in pairs before they go to the sum, so it waits for half as many additions.
  *
  * ROWS     with 2, a vector of B serves two rows of A: at WIDTH 4, 8 products of vectors for 6 loads,
  *          where one row has 4 for 5.
