@@ -1,14 +1,9 @@
 """A kernel's .json file: it describes the .cl file and determines the launch.
 
-    {"name": "SGEMM_NT_4x1", "file": "SGEMM_NT_4x1.cl", "type": "S",
+    {"name": "SGEMM_NT_4x1", "file": "NT.cl", "type": "S",
      "transA": "N", "transB": "T", "dj": 4, "di": 1}
 
-`type` is S, D, H, C or Z, `transA` and `transB` N or T, upper or lower case. A work-item computes
-`di` rows by `dj` columns of C. `opts` are build options. With `"shape": "n"`, the default, the
-kernel is gemm(A, B, C, alpha, beta, n), with `"mnk"` gemm(A, B, C, alpha, beta, M, N, K, lda, ldb,
-ldc). Kernels of type H are expected to sum in float; one that sums in half says so with
-`"arithmetic": "H"`, and its bound is wider. `author`, `licence` and `generator` (the program that
-wrote the kernel) are shown and recorded.
+README.md explains the keys.
 """
 
 from __future__ import annotations
@@ -29,13 +24,9 @@ from common import files, gemm, program
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.text import printable
 
-TYPES = {
-    "S": np.dtype(np.float32),
-    "D": np.dtype(np.float64),
-    "H": np.dtype(np.float16),
-    "C": np.dtype(np.complex64),
-    "Z": np.dtype(np.complex128),
-}
+TYPES = {letter: np.dtype(name) for letter, name in (
+    ("S", "float32"), ("D", "float64"), ("H", "float16"), ("C", "complex64"), ("Z", "complex128"),
+)}
 KERNELS = Path(__file__).with_name("kernels")
 LARGEST_SIDE = 64  # of a work-item's tile
 _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N, K, lda, ldb, ldc"}
@@ -59,7 +50,7 @@ class Metadata(NamedTuple):
     di: int
     opts: str = ""
     shape: str = "n"
-    arithmetic: str | None = None
+    arithmetic: str | None = None  # of type H: H if the kernel sums halves, not floats
     author: str | None = None
     licence: str | None = None
     generator: str | None = None

@@ -118,9 +118,11 @@ def main(args):
     print(_LEGEND)
 
     # Say which causes the table shows, and record it.
-    unexplained = [row for row in rows if not row.explained()]
-    print("\n" + "\n".join(findings(rows, unexplained)))
+    print_causes(rows)
+    unexplained = [f"{row.kernel} {row.order}" for row in rows if not row.explained()]
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
+    print(f"NOT EXPLAINED by that: {', '.join(unexplained)}" if reason
+          else "The two causes explain every row.")
     params = {"seed": args.seed, "eps": EPS, "orders": [size.M for size in args.orders],
               "rows": [row._asdict() for row in rows]}
     cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
@@ -178,21 +180,16 @@ def run(queue, meta, size, drawn):
     return results
 
 
-def findings(rows, unexplained):
-    """Return what the table shows, in words: which orders fail, and why."""
+def print_causes(rows):
+    """Print what the table shows, in words: which orders fail, and why."""
     low, high = min(r.by_reference for r in rows), max(r.by_reference for r in rows)
     most = max(row.beta_times_c for row in rows)
-    lines = [
-        f"Cause 1, the reference: it leaves out beta * C, at most {most:.4f}. So even a right",
-        f"kernel is off by {low:.4f} to {high:.4f} at every order: a tolerance of {EPS:g} lets",
-        "that pass, and with a much smaller one nothing would.",
-        "Cause 2, the kernels: they take whole steps of k, and read beyond the rows.",
-    ]
+    print(f"""
+Cause 1, the reference: it leaves out beta * C, at most {most:.4f}. So even a right
+kernel is off by {low:.4f} to {high:.4f} at every order: a tolerance of {EPS:g} lets
+that pass, and with a much smaller one nothing would pass.
+Cause 2, the kernels: they take whole steps of k, and read beyond the rows.""")
     for kernel, unit in {row.kernel: row.unit for row in rows}.items():
         bad = [str(row.order) for row in rows if row.kernel == kernel and row.kernel_fails]
         which = f"fails at {', '.join(bad)}: no multiples" if bad else "is right: all are multiples"
-        lines.append(f"  {kernel} {which} of {unit}")
-    named = ", ".join(f"{row.kernel} {row.order}" for row in unexplained)
-    lines.append(
-        f"NOT EXPLAINED by that: {named}" if named else "The two causes explain every row.")
-    return lines
+        print(f"  {kernel} {which} of {unit}")
