@@ -42,14 +42,6 @@ KERNELS = {
 }
 
 
-def _space(work_group):
-    """Return the Space of the kernels with a parameter: each work-item keeps 16 bytes of sums."""
-    return constraints.Space(
-        {"work_group": work_group}, {"work_group": WORK_GROUPS}, local=("work_group",),
-        local_bytes="16 * work_group",
-    )
-
-
 class Shape(NamedTuple):
     """An NDRange of one dimension, and the access pattern."""
 
@@ -68,13 +60,6 @@ class Shape(NamedTuple):
     def ndrange(self):
         """Return the global size and the local size."""
         return (self.groups * self.local,), (self.local,)
-
-    def fit(self, most):
-        """Return the same work-items in work-groups halved until they have `most` at most."""
-        groups, local = self.groups, self.local
-        while local > most:
-            groups, local = 2 * groups, local // 2
-        return Shape(groups, local, self.contiguous)
 
 
 def why_no_atomics(queue, limits):
@@ -98,45 +83,6 @@ def why_no_atomics(queue, limits):
     return None if right else f"the device has {_ATOMICS}, but the probe kernel's sum is wrong"
 
 
-def has_dp4a(device):
-    """Return whether a device is an NVIDIA GPU that adds up four products of bytes at once."""
-    if _NVIDIA not in device.extensions.split():
-        return False
-    return (device.compute_capability_major_nv, device.compute_capability_minor_nv) >= (6, 1)
-
-
-def _instructions(chosen):
-    """Return the defines for what only some devices have."""
-    if device.type_of(chosen) == "cpu":
-        return {"CPU": 1}
-    return {"DP4A": 1} if has_dp4a(chosen) else {}
-
-
-def built(queue, name, shape):
-    """Return the kernel of that name, and the Shape in which it can be launched.
-
-    The size of a small work-group is stated: a compiler that knows it may give a work-item more
-    registers. Then the Shape stays, or the kernel is built without.
-    """
-    info, chosen = cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device
-    defines = {"WORK_GROUP": shape.local, **_instructions(chosen)}
-    stated = {"GROUP_X": shape.local} if 1 < shape.local <= _STATED else {}
-    kernel = cl.Kernel(build(queue.context, KERNELS[name].file, {**defines, **stated}), name)
-    if stated and kernel.get_work_group_info(info, chosen) < shape.local:
-        kernel = cl.Kernel(build(queue.context, KERNELS[name].file, defines), name)
-    return kernel, shape.fit(kernel.get_work_group_info(info, chosen))
-
-
-def _usual(chosen):
-    """Return how many work-items a work-group has where nobody says.
-
-    A CPU runs the work-items of a core one after the other, so one is enough.
-    """
-    if device.type_of(chosen) == "cpu":
-        return 1
-    return _ON_MALI if "mali" in chosen.name.lower() else 128
-
-
 def kernels(chosen):
     """Return what --describe says of the kernels on a device."""
     space, flags = asdict(_space(_usual(chosen))), {"work_group": "--work-group"}
@@ -147,12 +93,30 @@ def kernels(chosen):
     ]
 
 
+def _space(work_group):
+    """Return the Space of the kernels with a parameter: each work-item keeps 16 bytes of sums."""
+    return constraints.Space(
+        {"work_group": work_group}, {"work_group": WORK_GROUPS}, local=("work_group",),
+        local_bytes="16 * work_group",
+    )
+
+
+def _usual(chosen):
+    """Return how many work-items a work-group has by default.
+
+    A CPU runs the work-items of a core one after the other, so one is enough.
+    """
+    if device.type_of(chosen) == "cpu":
+        return 1
+    return _ON_MALI if "mali" in chosen.name.lower() else 128
+
+
 def choose(name, chosen, limits, count, local=None, access=None):
     """Return the Shape of a kernel for `count` pixels; `local` and `access` overrule its choice.
 
     A work-group larger than the device allows becomes the largest that it allows. A CPU has a few
-    groups per core, each with a stretch of memory of its own. A GPU runs work-items side by side:
-    neighbours must read neighbours, and many groups hide the time that memory takes.
+    groups per core, each with its own range of memory. A GPU runs work-items side by side:
+    neighbours must read neighbours, and many groups hide the latency of memory.
     """
     if pixels := KERNELS[name].pixels:
         local = limits.fit((64,), chosen.max_work_group_size)[0]
@@ -165,6 +129,36 @@ def choose(name, chosen, limits, count, local=None, access=None):
     return Shape(groups, local, on_cpu if access is None else access == "contiguous")
 
 
+def built(queue, name, shape):
+    """Return the kernel of that name, and the Shape in which it can be launched.
+
+    The size of a small work-group is stated: a compiler that knows it may give a work-item more
+    registers. A kernel that does not allow it has twice as many groups, of half the size.
+    """
+    defines = {"WORK_GROUP": shape.local, **instructions(queue.device)}
+    if 1 < shape.local <= _STATED:
+        defines["GROUP_X"] = shape.local
+    kernel = cl.Kernel(build(queue.context, KERNELS[name].file, defines), name)
+    info = cl.kernel_work_group_info.WORK_GROUP_SIZE
+    if shape.local > kernel.get_work_group_info(info, queue.device):
+        half = shape._replace(groups=2 * shape.groups, local=shape.local // 2)
+        return built(queue, name, half)
+    return kernel, shape
+
+
+def instructions(chosen):
+    """Return the defines for what only some devices have.
+
+    DP4A: from compute capability 6.1 on, NVIDIA's GPUs add up four products of bytes at once.
+    """
+    if device.type_of(chosen) == "cpu":
+        return {"CPU": 1}
+    if _NVIDIA not in chosen.extensions.split():
+        return {}
+    version = chosen.compute_capability_major_nv, chosen.compute_capability_minor_nv
+    return {"DP4A": 1} if version >= (6, 1) else {}
+
+
 def shares_memory(chosen):
     """Return whether the host can read what a kernel wrote, without a command: fine-grained SVM."""
     with suppress(cl.Error):  # before OpenCL 2.0 there is no such question
@@ -173,7 +167,7 @@ def shares_memory(chosen):
 
 
 def whole_pass(queue, kernel, shape, result, reset=False):
-    """Return a function that makes the sums, up to the host's addition of the rows.
+    """Return a function that computes the sums, up to the host's addition of the rows.
 
     A `reset` goes before, for a kernel that adds to what is there. The queue takes no times, and
     where host and device share memory nothing is copied: for a small image that would take longer
@@ -203,10 +197,7 @@ def whole_pass(queue, kernel, shape, result, reset=False):
 def plain_read(queue, shape, pixels, count):
     """Return whole_pass() of a kernel that reads all pixels and does next to nothing with them."""
     program = build(queue.context, _FOLDER / "read_all.cl", {"WORK_GROUP": shape.local})
-    kernel, result = (
-        cl.Kernel(program, "read_all"),
-        GuardedBuffer(queue, (shape.groups, 4), np.uint32),
-    )
-    numbers = np.uint32(count), np.uint32(bool(shape.contiguous))
-    kernel.set_args(pixels.device, *numbers, result.device)
+    result = GuardedBuffer(queue, (shape.groups, 4), np.uint32)
+    contiguous, kernel = np.uint32(bool(shape.contiguous)), cl.Kernel(program, "read_all")
+    kernel.set_args(pixels.device, np.uint32(count), contiguous, result.device)
     return whole_pass(queue, kernel, shape, result)

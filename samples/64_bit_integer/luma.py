@@ -1,6 +1,7 @@
 """Images for the kernels: one byte of luma per pixel, uint8 of height x width."""
 
 import argparse
+import re
 import warnings
 from pathlib import Path
 
@@ -18,15 +19,12 @@ _DRAWS = 65537  # pixels of noise before it starts again; odd, so that no two ro
 
 
 def parse_size(text):
-    """Return (width, height) in pixels that `text`, such as `641x479`, names."""
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not a size: give width x height such as 640x480"
-        )
-    width, height = map(int, parts)
+    """Return (width, height) in pixels that `text`, such as `641x479`, names: an argparse type."""
+    match = re.fullmatch(r"(\d{1,10})x(\d{1,10})", text.lower(), re.ASCII)
+    width, height = map(int, match.groups()) if match else (0, 0)
     if not 0 < width * height <= MOST_PIXELS:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size: 1 to {MOST_PIXELS} pixels")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: give width x height such as "
+                                         f"640x480, of 1 to {MOST_PIXELS} pixels")
     return width, height
 
 
@@ -77,22 +75,16 @@ def read(path):
                 return truncated(np.asarray(image.convert("RGB")))
     except (UsageError, MemoryError):
         raise
-    except Image.DecompressionBombError as error:
-        raise UsageError(f"{path} is too large when decompressed: {error}") from error
-    except Image.UnidentifiedImageError as error:
-        raise UsageError(f"{path} is not in an image format that Pillow supports") from error
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # a broken file can raise almost anything in a decoder
-        raise UsageError(f"cannot read {path}: the file is broken ({error})") from error
+        raise UsageError(f"cannot read {path} as an image: {error}") from error
 
 
 def truncated(rgb):
     """Return 0.2126 R + 0.7152 G + 0.0722 B of a uint8 array (height, width, 3), truncated.
 
-    In float32, each product and each sum rounded, in this order: so the SDK computes it, and only
-    so an image gives the SDK's sums. For 299 of all colours, 23 greys among them, the result ends
-    just below a whole number, and truncation makes it one less than exact arithmetic would.
+    It is computed in float32 as in the SDK's sample: each product and each sum is rounded, in this
+    order. Only then an image gives the SDK's sums. For 299 of all colours, 23 greys among them, the
+    result is just below a whole number, and truncation makes it one less than exact arithmetic.
     """
     flat = rgb.reshape(-1, 3)
     luma = np.empty(len(flat), np.uint8)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-try:
+from common.start import importing
+
+with importing():
     import launch
     import luma
     import numpy as np
@@ -23,12 +25,6 @@ try:
     from common.errors import UNSUPPORTED, worst
     from common.record import Record
     from common.room import require_room
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
@@ -103,8 +99,8 @@ def main(args):
         # Run once and check both sums; a wrong kernel is not timed.
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
-        found = sums.Sums(image.size, *map(int, result.read().sum(axis=0)))
-        reason = found.check(expected)
+        found = result.read().sum(axis=0)
+        reason, values = sums.check(found, expected, image)
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
@@ -114,10 +110,10 @@ def main(args):
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
-        print("\n".join(found.lines()))
+        print("\n".join(sums.lines(found, image.size)))
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
-            measured, found.values(expected, image), found.array()))
+            measured, values, found))
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

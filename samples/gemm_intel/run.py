@@ -6,48 +6,42 @@ python samples/gemm_intel/run.py -a double --kernel nt    B row-major, in double
 python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group of one: no vectors
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-try:
+from common.start import importing
+
+with importing():
     import numpy as np
     import operands
     import pyopencl as cl
-    import texts
     import tiling
 
-    from common import cli, device, flush, gemm, measuring, timing
+    from common import cli, constraints, device, flush, gemm, measuring
     from common.errors import Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
+SOURCE = Path(__file__).with_name("gemm.cl")
 TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-DEFAULTS = tiling.Tiles(size_m=1, group_m=16, size_n=128, group_n=1, size_k=8)
 
 
 def options():
     parser = cli.parser("gemm_intel", __doc__)
     add = parser.add_argument
-    add("-s", "--size", type=tiling.order, default=3968, help="order (default %(default)s)")
+    add("-s", "--size", type=cli.count(1, gemm.LARGEST_ORDER), default=3968, metavar="N",
+        help="order of the matrices (default %(default)s)")
     add("-i", "--iterations", dest="repeat", type=cli.count(0, cli.MOST_RUNS), metavar="N",
         help="the same as --repeat; 0 runs none")
     parser.set_defaults(repeat=10)
     add("-a", "--arithmetic", choices=TYPES, default="float", help="(default %(default)s)")
     add("--kernel", choices=["nn", "nt"], default="nn", help="nt: B is row-major")
-    add("--validation", action="store_true", default=True, help=argparse.SUPPRESS)
     add("--no-validation", dest="validation", action="store_false",
         help="do not compare the result with a float64 reference")
-    for name, option in tiling.OPTIONS.items():
-        add(option, dest=name, type=cli.count(1), metavar="N", default=getattr(DEFAULTS, name),
+    for name, usual in tiling.Tiles()._asdict().items():
+        add(tiling.OPTIONS[name], dest=name, type=cli.count(1), metavar="N", default=usual,
             help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="lower the tile options to what is legal")
@@ -59,109 +53,115 @@ def main(args):
     # Open the device.
     chosen, limits, about = cli.choose(args)
     if args.describe:
-        return cli.describe(args, about, tiling.kernels(DEFAULTS))
-    print("\n".join(texts.choices(chosen, args.type, args.verbose and about)))
+        return cli.describe(args, about, tiling.kernels())
+    cli.show(args, about)
     if args.arithmetic == "double" and "cl_khr_fp64" not in limits.extensions:
         raise Unsupported("--arithmetic double needs cl_khr_fp64, which this device does not have")
     queue = device.open_queue(chosen)
-    cli.pin(args, about, [args.kernel])
-    dtype, order, nn = TYPES[args.arithmetic], args.size, args.kernel == "nn"
-    name = f"gemm_{args.kernel}"
-    size = gemm.Size(order, order, order)
-
-    # Choose the tiles.
-    wish = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
-    rules = tiling.Rules(chosen, limits, order, dtype, args.strict)
+    name, nn = f"gemm_{args.kernel}", args.kernel == "nn"
+    cli.pin(args, about, [name])
     args.progress.single()
-    tiles = rules.choose(wish if nn else wish._replace(size_k=1), args.auto)
 
-    # Draw the inputs as lines that are contiguous in memory: the columns of A, B and C; for nt, the
-    # rows of B.
-    alpha, beta, *lines = operands.draw(order, dtype, args.seed, args.data, nn)
+    # Choose the tiles, and pad the matrices to whole blocks of them.
+    n, dtype = args.size, TYPES[args.arithmetic]
+    size = gemm.Size(n, n, n)
+    tiles = tiling.Tiles(*(getattr(args, name) for name in tiling.OPTIONS))
+    tiles = tiles if nn else tiles._replace(size_k=1)
+    known = {**constraints.facts(limits, dtype.itemsize), "order": n}
+    tiles = tiling.choose(tiles, known, args.strict, args.auto)
+    gemm.require_fit(gemm.padded(size, tiles.block()), dtype, limits)
 
-    # Build the kernel for the tiles. Its own limit is known only then.
+    # Draw the inputs, by row and column.
+    alpha, beta, *inputs = operands.draw(n, dtype, args.seed, args.data, nn)
+
+    # Build the kernel for the tiles. Only then its own limit is known, which may need other tiles.
     args.progress.at(name, "building")
     kernel, most = build_kernel(queue, args, tiles)
-    if tiles != (fits := rules.choose(tiles, args.auto, most)):
+    known["max_work_group_size"] = min(most, known["max_work_group_size"])
+    if tiles != (fits := tiling.choose(tiles, known, args.strict, args.auto)):
         tiles, (kernel, _) = fits, build_kernel(queue, args, fits)
     names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
     params = {**cli.parameters(args, *names), **tiles._asdict()}
     if args.build_only:
         return cli.built(args, about, params, {name: kernel})
 
-    # Copy the inputs in, padded to whole tiles.
-    padded, stride = rules.layout(tiles)
-    print("\n".join(texts.heading(args.kernel, order, padded, stride * dtype.itemsize)), flush=True)
+    # Copy the inputs in. They are column-major, so the columns are the lines in memory; for nt the
+    # lines of B are its rows. Each line starts where a sub-buffer could: that boundary is in bits.
+    M, N, K = padded = gemm.padded(size, tiles.block())
+    unit = max(chosen.mem_base_addr_align // 8 // dtype.itemsize, 1)
+    stride = -(-max(padded) // unit) * unit
+    print(f"Running {name} kernel with matrix size: {n}x{n}\n"
+          f"Memory row stride to ensure necessary alignment: {stride * dtype.itemsize} bytes")
+    if max(padded) > n:
+        print(f"Padded to M = {M}, N = {N}, K = {K}")
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)
     params.update(alpha=float(alpha), beta=float(beta))
-    stored = operands.padded(lines, padded, nn)
-    A, B, C = matrices = [Matrix(queue, *values.shape, dtype, stride) for values in stored]
-    for matrix, values in zip(matrices, stored):
-        matrix.write(values)
-
-    # Compute the reference result on the host.
-    inputs = operands.transposed(lines, nn)
-    runs = args.repeat or args.check_only
-    validation = runs and (args.validation or args.check_only or args.duration)
-    if validation:
-        print("Making the float64 result on the host", flush=True)
-        expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
-        bound *= args.data != "integer"
+    A, B, C = map(operands.padded, inputs, (M, K, M), (K, N, N))
+    lines = A.T, B.T if nn else B, C.T
+    matrices = [Matrix(queue, *each.shape, dtype, stride) for each in lines]
+    for matrix, each in zip(matrices, lines):
+        matrix.write(each)
 
     # Set the arguments, and the NDRange: a work-item per tile of C.
-    M, N, K = padded
+    a, b, c = (matrix.device for matrix in matrices)
     ld = np.uint64(stride)
-    kernel.set_args(np.int32(K), alpha, A.device, ld, B.device, ld, beta, C.device, ld)
+    kernel.set_args(np.int32(K), alpha, a, ld, b, ld, beta, c, ld)
     total, local = (M // tiles.size_m, N // tiles.size_n), (tiles.group_m, tiles.group_n)
 
     def enqueue():
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
+    def restore():
+        matrices[2].write(lines[2])
+
     # Run once. Check every element, and that all writes were to the buffers.
+    if not (args.repeat or args.check_only):
+        print("No iterations, so nothing was run or checked")
+        return cli.save_result(args, about, name, None, params, measuring.Measured(), {})
     args.progress.at(name, "running")
-    check = reason = last = None
-    if runs:
-        enqueue().wait()
-        first = last = C.read()
-        if validation:
-            check = gemm.check(first[:order, :order].T, expected, bound)
-            print("\n".join(texts.verdict(check, first.T, expected)), flush=True)
-            reason = check.reason
-        if not all(matrix.intact() for matrix in matrices):
-            reason = "the kernel wrote outside of its buffers"
+    enqueue().wait()
+    written = matrices[2].read()
+    result, values, reason = written[:n, :n].T, {}, None
+    if args.validation or args.check_only or args.duration:
+        print("Making the float64 result on the host", flush=True)
+        expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
+        bound *= args.data != "integer"
+        check = gemm.check(result, expected, bound)
+        print(f"Validate output... {check.line()}", flush=True)
+        values, reason = check.values(inputs, result), check.reason
+    else:
+        print("Nothing was checked: omit --no-validation to compare with float64")
+    if not all(matrix.intact() for matrix in matrices):
+        reason = "the kernel wrote outside of its buffers"
 
     # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
-    gflop, found = size.flop() / 1e9, measuring.Measured(timing.Timing([], [], [], [], 0))
-    if args.repeat and not (reason or args.check_only):
+    found = measuring.Measured()
+    if not (reason or args.check_only):
         print(measuring.plan(args), flush=True)
-        flusher = flush.flusher(queue, args.caches)
+        flusher, gflop = flush.flusher(queue, args.caches), size.flop() / 1e9
         found = measuring.measure(args, about, enqueue, "gflops", gflop,
-                                  lambda: (C.write(stored[2]), flusher()),
+                                  lambda: (restore(), flusher()),
                                   flop_convention=gemm.FLOP_CONVENTION)
+        for seconds in [] if args.duration else found.times.host_s:
+            print(f"Host time: {seconds:.6g} sec.\nHost perf: {gflop / seconds:.6g} GFLOPS")
+        print(*found.lines(args.verbose), sep="\n")
         if not args.ended:
-            C.write(stored[2])
+            restore()
             enqueue().wait()
-            last = C.read()
-        if first.tobytes() != last.tobytes():
-            reason = "a launch after the last iteration gave another result than the first"
-
-    # Summarise and record the results.
-    if found.metrics or not runs:
-        print("\n".join(texts.summary(args, found, gflop)))
-    if reason or (runs and not check):
-        print(f"FAILED: {reason}" if reason else texts.UNCHECKED)
-    result = None if last is None else last[:order, :order].T
-    values = check.values(inputs, result) if check else {}
+            if matrices[2].read().tobytes() != written.tobytes():
+                reason = "a launch after the last iteration gave another result than the first"
+    if reason:
+        print(f"FAILED: {reason}")
     return cli.save_result(args, about, name, reason, params, found, values, result)
 
 
 def build_kernel(queue, args, tiles):
     """Return the kernel, and how many work-items a work-group of it may have."""
-    defines = tiles.defines(args.arithmetic, args.kernel)
+    defines = {"T": args.arithmetic, **tiles.defines(args.kernel)}
     if args.auto:
-        print(f"Using {tiles.text(*tiling.OPTIONS)}")
+        print(f"Using {tiling.options(tiles._asdict())}")
     print(f'Build program options: "{" ".join(flags(defines))}"', flush=True)
-    kernel = cl.Kernel(build(queue.context, Path(__file__).with_name("gemm.cl"), defines), "gemm")
+    kernel = cl.Kernel(build(queue.context, SOURCE, defines), "gemm")
     info = cl.kernel_work_group_info.WORK_GROUP_SIZE
     return kernel, kernel.get_work_group_info(info, queue.device)
 

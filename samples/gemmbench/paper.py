@@ -3,9 +3,9 @@
 python samples/gemmbench/run.py paper
 python samples/gemmbench/run.py paper --orders 64,96,128
 
-The paper leaves open why some orders failed. Here each order is run with a right kernel and with
-kernels that are wrong on purpose, and each result is compared with the right reference and with one
-that is wrong as the original's was: its C was never filled before it was multiplied by beta.
+The paper does not explain why some orders failed. Here a right kernel and kernels that are wrong on
+purpose run at each order. Each result is compared with the right reference, and with one that is
+wrong as the original's was: its C was never filled before it was multiplied by beta.
 """
 
 from typing import NamedTuple
@@ -30,16 +30,15 @@ PAIRS = (
 )
 # The paper's orders, and 100, which is no multiple of 8.
 ORDERS = "64,96,100,128,192,256,384,512,640,768,896,1024"
-_COLUMNS = (
-    ("order", 5), ("kernel without a tail", 28), ("past row", 8), ("past end", 8),
-    ("cause 1", 8), ("cause 2", 8), ("both", 8), ("verdict", 7),
-)
+_LINE = "{:<5}  {:<28}  {:<8}  {:<8}  {:<8.3}  {:<8.3}  {:<8.3}  {}"
+_HEAD = ("order  kernel without a tail         past row  past end  "
+         "cause 1   cause 2   both      verdict")
 _LEGEND = f"""
 cause 1     largest error of a right kernel against the wrong reference: the reference alone
 cause 2     largest error of this kernel against the right reference: the kernel alone
 both        largest error of this kernel against the wrong reference: what the paper saw
-past row    products too many in each sum, made of what lies past the row
-past end    elements of C that took something from past the end of A or B
+past row    excess products in each sum, computed from what lies past the row
+past end    elements of C that depend on memory past the end of A or B
 verdict     of the paper, for "both": at most {EPS:g} is a match"""
 
 
@@ -62,17 +61,16 @@ class Row(NamedTuple):
         return not self.both <= EPS
 
     def explained(self):
-        """Tell whether the two causes, and nothing else, make this row."""
+        """Tell whether the two causes, and nothing else, explain this row."""
         by_reference = abs(self.by_reference - self.beta_times_c) <= 1e-4
         by_kernel = {self.kernel_fails, self.beyond_the_end > 0, self.fails()}
         return by_reference and self.by_reference <= EPS and by_kernel == {self.too_many > 0}
 
     def line(self):
         """Return the line of the table."""
-        errors = (f"{error:.3g}" for error in (self.by_reference, self.by_kernel, self.both))
-        verdict = "FAILS" if self.fails() else "match"
-        cells = (self.order, self.kernel, self.too_many, self.beyond_the_end, *errors, verdict)
-        return "  ".join(f"{c!s:<{width}}" for c, (_, width) in zip(cells, _COLUMNS)).rstrip()
+        return _LINE.format(
+            self.order, self.kernel, self.too_many, self.beyond_the_end, self.by_reference,
+            self.by_kernel, self.both, "FAILS" if self.fails() else "match")
 
 
 def parser():
@@ -98,38 +96,38 @@ def main(args):
             raise UsageError(f"--orders {size}: {text}")
         gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)
-    pairs = list(supported(limits))
+    pairs = {wrong.name: (wrong, right, unit) for wrong, right, unit in supported(limits)}
     if args.build_only:
-        return build_only(args, queue, about, [wrong for wrong, *_ in pairs])
-    print("\n" + "  ".join(f"{name:<{width}}" for name, width in _COLUMNS), flush=True)
+        for name in args.progress.each(pairs):
+            args.progress.at(name, "building")
+            kernel = metadata.build(queue.context, pairs[name][0])
+            cli.built(args, about, {"seed": args.seed}, {name: kernel})
+        return PASSED
+
+    # Compare each pair of kernels at each order.
+    print(f"\n{_HEAD}", flush=True)
     rows, inputs = [], []
     for size in args.orders:
-        for wrong, right, unit in pairs:
-            drawn = matrices.draw(size, wrong.dtype, wrong.scalar, args.seed, False)
+        for wrong, right, unit in pairs.values():
+            drawn = matrices.draw(size, wrong, args.seed, "drawn")
             row, result = compare(queue, size, wrong, right, unit, drawn)
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
             cli.keep(args, row.kernel, result)
             print(row.line(), flush=True)
     print(_LEGEND)
-    unexplained = [row for row in rows if not row.explained()]
-    print("\n" + "\n".join(findings(rows, unexplained)))
+
+    # Say which causes the table shows, and record it.
+    print_causes(rows)
+    unexplained = [f"{row.kernel} {row.order}" for row in rows if not row.explained()]
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
-    params = {"seed": args.seed, "eps": EPS, "orders": [row.M for row in args.orders],
+    print(f"NOT EXPLAINED by that: {', '.join(unexplained)}" if reason
+          else "The two causes explain every row.")
+    params = {"seed": args.seed, "eps": EPS, "orders": [size.M for size in args.orders],
               "rows": [row._asdict() for row in rows]}
     cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
-        about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))
+                          about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))
     return WRONG_RESULT if reason else PASSED
-
-
-def build_only(args, queue, about, kernels):
-    """Build the wrong kernels, and record what the driver made of each; return the exit status."""
-    by_name = {meta.name: meta for meta in kernels}
-    for name in args.progress.each(by_name):
-        args.progress.at(name, "building")
-        kernel = metadata.build(queue.context, by_name[name])
-        cli.built(args, about, {"seed": args.seed}, {name: kernel})
-    return PASSED
 
 
 def supported(limits):
@@ -146,7 +144,7 @@ def supported(limits):
 
 def compare(queue, size, wrong, right, unit, drawn):
     """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
-    expected, bound = matrices.result_and_bound(drawn, wrong, size, "drawn", None)
+    expected, bound, _ = matrices.reference(drawn, wrong, "drawn")
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
     by_original = expected - addend
@@ -154,25 +152,25 @@ def compare(queue, size, wrong, right, unit, drawn):
     of_right, _ = run(queue, right, size, drawn)
     row = Row(
         order=size.M, kernel=wrong.name, unit=unit, too_many=-size.K % unit,
-        by_reference=largest(of_right, by_original), by_kernel=largest(amid_zeros, expected),
-        both=largest(amid_zeros, by_original),
+        by_reference=largest(of_right - by_original), by_kernel=largest(amid_zeros - expected),
+        both=largest(amid_zeros - by_original),
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
-        beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend, 0),
+        beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend),
     )
     return row, amid_zeros
 
 
-def largest(result, reference):
-    """Return the largest absolute error."""
-    return float(np.abs(result - reference).max())
+def largest(errors):
+    """Return the largest absolute value."""
+    return float(np.abs(errors).max())
 
 
 def run(queue, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
     kernel = metadata.build(queue.context, meta)
-    operands = matrices.Operands(queue, meta, size, drawn)
+    operands = matrices.Operands(queue, meta, drawn)
     A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
-    metadata.set_arguments(kernel, meta, A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
+    kernel.set_args(A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
     results = []
     for around in (0.0, None):
         operands.fill(dict.fromkeys("ABC", around))
@@ -182,23 +180,16 @@ def run(queue, meta, size, drawn):
     return results
 
 
-def findings(rows, unexplained):
-    """Return what the table shows, in words: which orders fail, and why."""
+def print_causes(rows):
+    """Print what the table shows, in words: which orders fail, and why."""
     low, high = min(r.by_reference for r in rows), max(r.by_reference for r in rows)
     most = max(row.beta_times_c for row in rows)
-    lines = [
-        f"Cause 1, the reference: it leaves out beta * C, at most {most:.4f}. So even a right",
-        f"kernel is off by {low:.4f} to {high:.4f} at every order: a tolerance of {EPS:g} lets",
-        "that pass, and with a much smaller one nothing would.",
-        "Cause 2, the kernels: they take whole steps of k, and read beyond the rows.",
-    ]
-    for kernel in dict.fromkeys(row.kernel for row in rows):
-        mine = [row for row in rows if row.kernel == kernel]
-        bad = [str(row.order) for row in mine if row.kernel_fails]
+    print(f"""
+Cause 1, the reference: it leaves out beta * C, at most {most:.4f}. So even a right
+kernel is off by {low:.4f} to {high:.4f} at every order: a tolerance of {EPS:g} lets
+that pass, and with a much smaller one nothing would pass.
+Cause 2, the kernels: they take whole steps of k, and read beyond the rows.""")
+    for kernel, unit in {row.kernel: row.unit for row in rows}.items():
+        bad = [str(row.order) for row in rows if row.kernel == kernel and row.kernel_fails]
         which = f"fails at {', '.join(bad)}: no multiples" if bad else "is right: all are multiples"
-        lines.append(f"  {kernel} {which} of {mine[0].unit}")
-    named = ", ".join(f"{row.kernel} {row.order}" for row in unexplained)
-    lines.append(
-        f"NOT EXPLAINED by that: {named}" if named else "The two causes explain every row."
-    )
-    return lines
+        print(f"  {kernel} {which} of {unit}")

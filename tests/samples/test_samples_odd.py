@@ -76,7 +76,7 @@ def test_sizes(run_here, sample, value):
     options = sample_module(sample, "run").options()
     code, _, said = run_here(lambda _: 0, f"--size={value}", options=options)
     assert code == 2
-    assert "is not a size" in said or "is not an order" in said
+    assert "is not a size" in said or "is not a whole number from 1" in said
     assert "invalid" not in said
     assert said.count("\n") == 1
 

@@ -1,4 +1,4 @@
-/* The sum of an image's pixels and the sum of their squares, as the SDK's sample makes them.
+/* The sum of an image's pixels and the sum of their squares, as the SDK's sample computes them.
  *
  *   pixels   | p0 p1 .. p7 | p8 .. p15 | ...      one byte each, row after row, `count` of them
  *            work-item 0    work-item 1  ...      8 pixels each, the last one fewer
@@ -12,7 +12,7 @@
  *
  * The idea: vectors of 128 bits, the width of a Mali-T600's registers, and integers of 64 bits.
  * 255 * 255 = 65025 fits 16 bits, so eight squares fit one ushort8. The cost: two atomic additions
- * per 8 pixels, all to the same 16 bytes, so the work-items wait for each other. */
+ * per 8 pixels, all on the same 16 bytes, so the work-items wait for each other. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 __kernel void long_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,

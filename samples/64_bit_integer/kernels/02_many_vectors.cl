@@ -2,8 +2,8 @@
  * work-group its work-items.
  *
  *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     64 pixels each, row after row
- *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
- *                                                          read neighbours at the same time
+ *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs, which combine
+ *                                                          the reads of neighbouring work-items
  *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core reads its own range,
  *                                                          which suits its prefetcher
  *
@@ -13,8 +13,8 @@
  * must begin at a multiple of 64 bytes. `sums` (squares, pixels) must be 0 before.
  *
  *   many_vectors   An addition in a register is cheap, an atomic addition accesses memory. So a
- *                  work-item first adds up all of its vectors, in 16-bit lanes as long as they can
- *                  hold the sums, then in 64-bit integers. The cost is two atomic additions per
+ *                  work-item first adds up all of its vectors: a stretch of them in lanes of 16 and
+ *                  32 bits, the stretches in 64-bit integers. The cost is two atomic additions per
  *                  work-item, and a GPU needs thousands of work-items.
  *   work_group     Local memory is fast, and the work-items of a group can wait for each other. They
  *                  add up their sums there, as a tree, which leaves one pair of atomic additions
@@ -46,10 +46,10 @@ uint sum_of_lanes(uint16 v)
 }
 
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, STRETCH of them
- * at most. A lane holds four pixels. They are added up as two halves of 16 bits at once, and squared
- * one by one: so a compiler knows that the factors are small, and can use a fast instruction of x86.
- * The vectors are read through a pointer and not by vload16 of uchar, which some compilers split into
- * 16 loads of a byte. */
+ * at most. A lane holds four pixels. They are added two at a time, as halves of 16 bits, and squared
+ * one by one: the masks show the compiler that the factors are small, so on x86 it can use a fast
+ * instruction. The vectors are read through a pointer: some compilers split vload16 of uchar into 16
+ * loads of a byte. */
 uint2 sum_stretch(__global const uint16 *vectors, uint at, uint step, uint end)
 {
     const uint stop = min(end, at + STRETCH * step);
@@ -112,7 +112,7 @@ __kernel void work_group(__global const uchar *restrict pixels, uint count, uint
     const uint local_item = get_local_id(0);
     scratch[local_item] = sum_of_work_item(pixels, count, contiguous);
     for (uint half_size = get_local_size(0) / 2; half_size > 0; half_size /= 2) {
-        /* Values read below were written by another work-item. */
+        /* What is read below was written by another work-item. */
         barrier(CLK_LOCAL_MEM_FENCE);
         if (local_item < half_size)
             scratch[local_item] += scratch[local_item + half_size];

@@ -2,36 +2,36 @@
  *
  *   vectors     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | rest     16 pixels each, row after row; 64 if a
  *                                                          CPU reads contiguously
- *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs: neighbours
- *                                                          read neighbours at the same time
- *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core has a stretch of its
- *                                                          own, which its prefetcher can follow
+ *   interleaved   a   b   c   a   b   c   a   b   a        work-items a, b, c; for GPUs, which combine
+ *                                                          the reads of neighbouring work-items
+ *   contiguous    a   a   a   b   b   b   c   c   a        for CPUs: each core reads its own range,
+ *                                                          which suits its prefetcher
  *
  *   stage 1, here        work-group 0 -> sums[0]   work-group 1 -> sums[1]   ...
  *   stage 2, the host    adds up the rows of `sums`
  *
  * NDRange: one dimension, any number of work-items in work-groups of 1, 2, 4, ... WORK_GROUP.
  * `contiguous` (0 or 1) chooses the access pattern. `count` may be any number of pixels from 1 to
- * 2^32 - 1; the first work-item adds up the rest, which is no whole vector.
- * `pixels` must lie on a multiple of 64 bytes. `sums` has a row per work-group: the low and the high
- * word of the sum of the squares, then of the sum of the pixels. Nothing has to be 0 before.
+ * 2^32 - 1; the first work-item adds up the rest, which is less than a vector. `pixels` must begin at
+ * a multiple of 64 bytes. `sums` has a row per work-group: the low and the high word of the sum of the
+ * squares, then of the sum of the pixels. It need not be 0 before.
  *
- * The idea: a work-group that writes to a place of its own needs no atomics. It leaves its sums in a
- * row of `sums`, and the host adds up the rows: a few hundred numbers at most, less work than a second
+ * The idea: a work-group that writes to its own place needs no atomics. It leaves its sums in a row of
+ * `sums`, and the host adds up the rows: a few hundred numbers at most, less work than a second
  * launch. An embedded profile may lack 64-bit integers altogether, so a sum is a pair of 32-bit
  * words and the carry is added by hand.
  *
- * The sums of a stretch are single words, short-lived enough not to overflow. A vector of sums would
+ * The sums of a stretch are single words: it is too short for them to overflow. A vector of sums would
  * take a register for each of its elements on a GPU that has no vector registers, such as Mali since
- * Bifrost, and a work-item has 64 there, or 32 if as many as possible shall run. */
+ * Bifrost. A work-item has 64 of them there, or 32 if as many work-items as possible are to run. */
 
 #ifndef WORK_GROUP
 #define WORK_GROUP 256 /* work-items in a work-group, at most */
 #endif
 
-/* GROUP_X, if defined, is the size of the work-groups in which the kernel will be launched. A compiler
- * that knows it may give a work-item more registers: a Mali-T860 has 16 in groups of 64, but 8 where
- * a group may be larger. */
+/* GROUP_X, if defined, is the size of the work-groups of each launch. A compiler that knows it may give
+ * a work-item more registers: a Mali-T860 has 16 for each in groups of 64, but 8 if a group may be
+ * larger. */
 #ifdef GROUP_X
 #define GROUP __attribute__((reqd_work_group_size(GROUP_X, 1, 1)))
 #else
@@ -58,9 +58,9 @@ uint4 plus(uint4 a, uint4 b)
 #define APART 32
 
 /* Add four pixels to `pairs`, two sums in halves of 16 bits, and their squares to `squares`. They are
- * squared one by one: then a compiler knows that the factors are small. DP4A is defined for GPUs by
- * NVIDIA that multiply four bytes, and add the products, in one instruction. Then `pairs` is a single
- * sum: else the arithmetic takes longer than the memory. */
+ * squared one by one: the masks show the compiler that the factors are small. DP4A is defined for
+ * NVIDIA's GPUs that multiply four pairs of bytes, and add the products, in one instruction. There
+ * `pairs` is a single sum. Without it the arithmetic takes longer than the memory accesses. */
 #ifdef DP4A
 #define SUM_OF(pairs) (pairs)
 void add_four(uint four, uint *pairs, uint *squares)
@@ -93,8 +93,8 @@ void add_vector(uint4 sixteen, uint *pairs, uint *squares)
 
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, APART of them at
  * most. They are read through a pointer, 16 bytes at a time: vload4 promises no alignment, and some
- * compilers make four loads of it. With DP4A four vectors are on their way at a time; a Mali would lack
- * the registers for as many work-items. */
+ * compilers split it into four loads. With DP4A four loads are in flight at a time. On a Mali these
+ * registers would limit the number of work-items. */
 uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
 {
     const uint stop = end - at > APART * step ? at + APART * step : end;
@@ -114,9 +114,9 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
     return (uint2)(squares, SUM_OF(pairs));
 }
 
-/* CPU is defined for CPUs: they have vector registers, and can be asked to fill their caches. The
- * drivers for CPUs are made of Clang, whose vectors may be longer than OpenCL's; so is its prefetch,
- * since OpenCL's own does nothing with PoCL. */
+/* CPU is defined for CPUs, which have vector registers and can prefetch. Their drivers use Clang,
+ * whose vectors may be longer than OpenCL's. The prefetch is Clang's as well: OpenCL's does nothing
+ * with PoCL. */
 #if defined(CPU) && defined(__clang__)
 #define VECTOR_REGISTERS
 typedef ushort ushort32 __attribute__((ext_vector_type(32)));
@@ -139,10 +139,10 @@ uint total(uint16 v)
 
 /* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most: each
  * is 64 bytes, a line of most caches. A square of 255 has 16 bits, so a register holds twice as many
- * of them as there would be words: otherwise the arithmetic takes longer than the memory. They are
- * added up as `words` of two, modulo 2^32, and their upper halves once more: a word w = 65536 * high +
- * low stands for high + low = w - 65535 * high.
- * While a core adds up, few loads are on their way, and its own prefetcher stops at the end of a page,
+ * squares as words of 32 bits: with words the arithmetic takes longer than the memory accesses. They
+ * are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`: a word
+ * w = 65536 * high + low counts as high + low = w - 65535 * high.
+ * While a core adds up, few loads are in flight, and its own prefetcher stops at the end of a page,
  * every 4096 bytes. So the second cache, which can wait for more lines than the first, is asked for
  * what follows two pages later. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
@@ -169,7 +169,7 @@ uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 }
 #endif
 
-/* Return the same two sums of the pixels from `at` on: the rest, fewer than a vector. */
+/* Return the same two sums of the last pixels, from `at` on. */
 uint2 sum_rest(__global const uchar *pixels, uint at, uint count)
 {
     uint2 sums = 0;

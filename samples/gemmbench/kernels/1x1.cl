@@ -11,7 +11,7 @@
  *      +-----------+ +-----------+        +-----------+ +-----------+
  *
  * The sum over k runs along a row of A, where neighbours are neighbours in memory. In NN it runs
- * down a column of B, whose elements lie n apart; in NT along row j of B, which makes column j of C.
+ * down a column of B, whose elements lie n apart; in NT along row j of B, which gives column j of C.
  *
  * NDRange: n x n; dimension 0 goes over the columns. Any order from 1 up. Neighbours in dimension 0
  * read the same element of A. In NN they read neighbouring elements of B: on a GPU, one memory

@@ -1,7 +1,7 @@
 /* Wrong on purpose: the mistake of the kernels whose validation failed in the GEMMbench paper.
  *
  * C = alpha * A * B^T + beta * C, row-major, B stored transposed ("NT"). NDRange: (n / WIDTH) x n; a
- * work-item makes 1 row by WIDTH columns of C, and WIDTH must divide n.
+ * work-item computes 1 row by WIDTH columns of C, and WIDTH must divide n.
  *
  * The loop over k runs in whole chunks of DK vectors and does not stop at n. If the chunk does not
  * divide n, the last one continues beyond the row: into the next row of A and of B, and after the
@@ -10,8 +10,8 @@
  *     row i of A      |<------- n ------->|<- the next row ->
  *     chunks          |<------ whole chunks ------->|         n = 96: 32 products too many
  *
- * With DK = 2, as in the unrolled kernels, the chunk is 8 floats. All orders of the paper are
- * multiples of 8, so the mistake did not show.
+ * With DK = 2, as in the unrolled kernels, a chunk is 8 floats. All orders of the paper are multiples
+ * of 8, so there the mistake did not show.
  */
 
 #ifdef cl_khr_fp64

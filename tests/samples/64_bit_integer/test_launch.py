@@ -29,24 +29,40 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
     result = GuardedBuffer(queue, (4 if name == "two_stages" else 1, 2), np.uint64)
     kernel.set_args(pixels, np.uint32(image.size), np.uint32(0), result.device)
     run = launch.whole_pass(queue, kernel, shape, result, reset=name != "two_stages")
-    exact = sums.exact(image)
-    assert [run().tolist() for _ in range(3)] == 3 * [[exact.squares, exact.pixels]]
+    assert [run().tolist() for _ in range(3)] == 3 * [sums.exact(image).tolist()]
 
 
 @pytest.mark.parametrize(
-    ("numbers", "extensions", "has"),
+    ("kind", "numbers", "extensions", "defines"),
     [
-        ((6, 1), "cl_nv_device_attribute_query", True),
-        ((5, 2), "cl_nv_device_attribute_query", False),
-        ((9, 0), "cl_khr_fp64", False),
+        ("GPU", (6, 1), "cl_nv_device_attribute_query", {"DP4A": 1}),
+        ("GPU", (5, 2), "cl_nv_device_attribute_query", {}),
+        ("GPU", (9, 0), "cl_khr_fp64", {}),
+        ("CPU", (9, 0), "cl_khr_fp64", {"CPU": 1}),
     ],
 )
-def test_products_of_four_bytes_are_for_nvidias_gpus(numbers, extensions, has):
+def test_products_of_four_bytes_are_for_nvidias_gpus(kind, numbers, extensions, defines):
     major, minor = numbers
     chip = SimpleNamespace(
-        extensions=extensions, compute_capability_major_nv=major, compute_capability_minor_nv=minor
+        type=getattr(cl.device_type, kind), extensions=extensions,
+        compute_capability_major_nv=major, compute_capability_minor_nv=minor,
     )
-    assert launch.has_dp4a(chip) == has
+    assert launch.instructions(chip) == defines
+
+
+def test_a_work_group_that_a_kernel_does_not_allow_is_halved(queue, monkeypatch):
+    sizes, real = [], launch.build
+
+    def build(context, file, defines):
+        sizes.append((defines["WORK_GROUP"], defines.get("GROUP_X")))
+        return real(context, file, defines)
+
+    limited = SimpleNamespace(get_work_group_info=lambda *_: 32)
+    monkeypatch.setattr(launch, "build", build)
+    monkeypatch.setattr(launch.cl, "Kernel", lambda *_: limited)
+    shape = launch.built(queue, "two_stages", launch.Shape(3, 128, False))[1]
+    assert shape == launch.Shape(12, 32, False)
+    assert sizes == [(128, None), (64, 64), (32, 32)]
 
 
 @pytest.mark.parametrize(

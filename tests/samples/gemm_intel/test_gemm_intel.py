@@ -36,20 +36,16 @@ def test_the_documented_run_up_to_its_first_iteration(sample):
     assert done.returncode == 0
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"Platforms \(\d+\):", lines[0])
-    assert re.fullmatch(r"    \[0\] .* \[Selected\]", lines[1])
     at = next(n for n, line in enumerate(lines) if line.startswith("Build"))
-    assert re.fullmatch(r"    \[\d+\] .* \[Selected\]", lines[at - 1])
     assert lines[at:] == [
         f'Build program options: "{DEFAULTS}"',
         "Running gemm_nn kernel with matrix size: 3968x3968",
         "Memory row stride to ensure necessary alignment: 15872 bytes",
-        "Size of memory region for one matrix: 62980096 bytes",
         "Using alpha = 0.57599 and beta = 0.872412",
-        "Summary: no iterations, so nothing was run or checked",
+        "No iterations, so nothing was run or checked",
     ]
     assert item.params["size"] == 3968
-    assert item.timing["run_s"] == []
+    assert item.timing == {}
     assert seconds < 30, "47 million draws should take about a second"
 
 
@@ -58,7 +54,7 @@ def test_no_iterations_and_a_duration(run_here):
     args = ("-s", 16, "-i", 0, "--duration", 1)
     status, said, _ = run_here(run.main, *args, options=run.options())
     assert status == 0
-    assert "Summary: no iterations" in said
+    assert "No iterations, so nothing was run" in said
 
 
 @pytest.mark.exhaustive
@@ -66,7 +62,7 @@ def test_the_defaults_are_the_documented_ones(sample):
     done, _ = sample("-i", 0)
     assert "matrix size: 3968x3968" in done.stdout
     help_text = sample("-h")[0].stdout
-    for option in ("-s SIZE, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
+    for option in ("-s N, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
                    "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
                    "--no-validation", "--tile-size-M", "--tile-group-M", "--tile-size-N",
                    "--tile-group-N", "--tile-size-K", "-h, --help"):
@@ -74,18 +70,19 @@ def test_the_defaults_are_the_documented_ones(sample):
     assert sample("--help")[0].stdout == help_text
 
 
-def test_a_line_pair_for_each_iteration_then_a_summary(sample):
+def test_a_line_pair_for_each_iteration_then_the_median(sample):
     done, (item,) = sample("--size", 64, "--iterations", 3, "--warmup", 2)
     lines = done.stdout.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("Using alpha"))
     patterns = [
         r"Making the float64 result on the host",
-        r"Validate output\.\.\. PASSED", r"    PASSED: largest error .* of its bound",
+        r"Validate output\.\.\. PASSED: largest error .* of its bound",
         r"Launches: 2 warm-up, 3 timed",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
         r"Host time: \S+ sec\.", r"Host perf: \S+ GFLOPS",
-        r"Summary: median \S+ GFLOPS, best \S+, spread \S+%, 3 iterations after 2 to warm up",
+        r"Profiling information:", r"Queued time:.*", r"Wait time:.*", r"Run time:.*",
+        r"GFLOPS: +\S+ \(median of 3, spread .*\)",
     ]
     assert len(lines) == at + 1 + len(patterns)
     for line, pattern in zip(lines[at + 1 :], patterns):
@@ -98,12 +95,9 @@ def test_a_line_pair_for_each_iteration_then_a_summary(sample):
 def test_only_no_validation_leaves_the_result_unchecked(sample):
     done, (item,) = sample("-s", 16, "-i", 1, "--no-validation")
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("Nothing was checked. Without --no-validation")
+    assert "Nothing was checked: omit --no-validation" in done.stdout
     assert "PASSED" not in done.stdout
     assert (item.check, item.params["validation"]) == ({}, False)
-    done, (item,) = sample("-s", 16, "-i", 1, "--validation")  # as the original needs it
-    assert "Validate output... PASSED" in done.stdout
-    assert item.params["validation"] is True
 
 
 def test_ten_iterations_by_default_and_repeat_is_the_same(sample):
@@ -234,7 +228,7 @@ def test_a_kernel_broken_on_purpose_fails(sample, project, mutant):
     done, (item,) = sample(*SMALL, "--kernel", kernel, root=project)
     assert done.returncode == 1, done.stdout
     assert "Validate output... FAILED" in done.stdout
-    assert re.search(r"Reference: \S+, calculated: \S+, difference: \S+ at C\[", done.stdout)
+    assert re.search(r"the first is C\[\d+\]\[\d+\]: \S+ instead of \S+;", done.stdout)
     assert item.status == "failed"
     assert item.reason
 
@@ -328,7 +322,7 @@ def test_offsets_beyond_32_bits(kernel):
 def test_the_first_iteration_is_warm_and_all_are_summarised(sample):
     done, (item,) = sample("-s", 128, "-i", 3)
     assert item.timing["warmup"] == 1
-    assert "3 iterations after 1 to warm up" in done.stdout
+    assert "Launches: 1 warm-up, 3 timed" in done.stdout
 
 
 @pytest.mark.exhaustive

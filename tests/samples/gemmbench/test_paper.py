@@ -69,7 +69,7 @@ def test_a_small_tolerance_shows_that_the_reference_is_wrong_everywhere(recorded
 
 def test_it_fails_where_the_kernels_cause_is_gone(recorded, project):
     folder = project / "samples/gemmbench"
-    shutil.copy(folder / "kernels/NT_1_row.cl", folder / "paper_kernels/no_tail.cl")
+    shutil.copy(folder / "kernels/NT.cl", folder / "paper_kernels/no_tail.cl")
     done, (item,) = recorded("gemmbench", "paper", "--orders", "64", root=project)
     assert done.returncode == 1
     assert "NOT EXPLAINED by that: " in done.stdout
