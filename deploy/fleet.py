@@ -13,11 +13,10 @@ from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, home, plan
 from deploy.errors import BoardError
-from deploy.link import LocalLink
+from deploy.link import LocalLink, SshLink
 from deploy.onboard import facts, limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
-from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
@@ -55,6 +54,11 @@ class Board:
         if self._session:
             self._session.send(b"stop\n")
 
+    def close(self):
+        """Give the program that is running on the board up: to it, the connection is lost."""
+        if self._session:
+            self._session.close()
+
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
         SCREEN.put(text.split("\n"), self.prefix)
@@ -66,7 +70,7 @@ class Fleet:
     def __init__(self):
         self.named = []  # by -H, for every task
         self.words = ()  # after --, for each task that takes options of a sample
-        self.ssh_file = None
+        self.ssh_file, self.ssh_options = None, []
         self.case_failed = False
         self.last = [boards.LOCAL]  # names of the boards of the task before
         self._boards = {}
@@ -87,7 +91,8 @@ class Fleet:
                 link = LocalLink(mine.python or sys.executable)
             else:
                 python = mine.python or "python3"
-                link = SshLink(name, config, python, self.ssh_file, mine.ssh_config)
+                link = SshLink(name, python, mine.ssh_config or self.ssh_file,
+                               self.ssh_options)
             self._boards[name] = Board(name, mine, link)
         return [self._boards[name] for name in names]
 
@@ -118,10 +123,6 @@ class Fleet:
             return OPENCL_FAILURE
         return WRONG_RESULT if self.case_failed else 0
 
-    def close(self):
-        for board in self._boards.values():
-            board.link.close()
-
 
 def _stopped(tasks):
     """Return what to say where the user stopped the tasks of these names."""
@@ -148,7 +149,6 @@ class Executor(fabric.executor.Executor):
             status = self._status(tasks)
         finally:
             end_at_once(STOPPED)
-        FLEET.close()
         leave(status)  # in Python's own end, which takes a tenth of a second, a signal has no line
 
     def _status(self, tasks):
@@ -161,6 +161,10 @@ class Executor(fabric.executor.Executor):
                 FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
                 if not any(task.name in _TAKES_WORDS for task in tasks):
                     raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
+            for key in options.identity.value:
+                FLEET.ssh_options += ["-i", key]
+            if seconds := options["connect-timeout"].value:
+                FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             home.sweep(RESULTS)

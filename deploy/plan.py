@@ -54,7 +54,7 @@ class Step:
             return
         except BoardError as error:
             board.failed = str(error)
-            board.link.close()  # what it still sends would only fill the memory
+            board.close()
         except UsageError:
             raise
         except Exception as error:  # one board's surprise must not cost the others their table

@@ -14,8 +14,6 @@ LONGEST_LINE = 512 * KIB  # JSON takes up to 50 times its size in memory
 MOST_NOISE = 10_000  # lines that are no events: a login script's, a driver's
 LONGEST_ERRORS = 64 * KIB  # what is kept of a program's stderr
 LARGEST_CONVERSATION = 2048 * MIB  # all that comes in one: four of the largest runs
-UNREAD = 16 * MIB  # what may wait inside this process; an SSH server that obeys sends 4 MiB
-LARGEST_PACKET = 256 * KIB  # of SSH; OpenSSH sends no larger one
 
 # A case. Anything beyond them is dropped, or stays on the board.
 LOG = 4 * MIB  # what it prints: more ends the case

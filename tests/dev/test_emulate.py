@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 
-import fabric
 import pytest
 
 from common.errors import UsageError
 from common.profiles import PROFILES
-from deploy import apt, boards, samples, ssh
+from deploy import apt, boards, samples
 from deploy.errors import BoardError
+from deploy.link import SshLink
 from dev.emulate import root
 from dev.emulate.__main__ import main
 from dev.emulate.board import Emulated
@@ -259,7 +259,7 @@ def test_stopping_what_does_not_run(tmp_path):
 def test_how_to_start_a_board_that_does_not_run(tmp_path, board, command):
     file = tmp_path / ".emulated" / board / "ssh_config"
     with pytest.raises(UsageError, match=f"^b is not running: `{command}` starts it$"):
-        ssh.SshLink("b", fabric.Config(), "python3", own_file=str(file))
+        SshLink("b", "python3", str(file))
 
 
 def test_fab_says_that_a_board_does_not_run(fab):
