@@ -81,7 +81,7 @@ def test_the_reason_names_the_line_and_the_nearest(broken):
 
 def test_a_missing_line():
     reason = printed.difference(TEXT, changed(3, None))
-    nearest = 'nearest is line 5 of the log, "C = alpha * C"'  # a word agrees: the second
+    nearest = 'nearest is line 3 of the log, "Run time: 1ms"'  # as many words
     assert reason == f'line 1, "Sum = 9365464", is not printed: {nearest}'
     # The row of one part is there in the other: that is no excuse.
     for number, wanted in ((7, 4), (12, 8)):
@@ -93,7 +93,7 @@ def test_lines_in_another_order():
     swapped = "Square = 7\nSum = 5\n"
     reason = printed.difference("Sum = 5\nSquare = 7\n", swapped)
     assert reason == (
-        'line 1, "Sum = 5", is not printed where it belongs, but as line 2 of the log'
+        'line 1, "Sum = 5", is not printed where it belongs, and nothing like it is'
     )
     rows = "0.1 0.25 -0.3\n1.5e-05 0.6 0.7\n"
     back = "".join(rows.splitlines(keepends=True)[::-1])
@@ -103,7 +103,7 @@ def test_lines_in_another_order():
 def test_a_log_that_is_truncated_empty_or_no_text():
     for end in range(0, LOG.rindex("0.7"), 3):
         assert printed.difference(TEXT, LOG[:end]) is not None
-    assert printed.difference(TEXT, "").endswith("is not printed, and nothing like it is")
+    assert printed.difference(TEXT, "").endswith("and nothing like it is")
     noise = bytes(range(256)) * 8
     reason = printed.difference(TEXT, noise.decode("utf-8", "replace"))
     assert reason.startswith('line 1, "Sum = 9365464", is not printed')
