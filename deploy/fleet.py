@@ -76,7 +76,7 @@ class Fleet:
         self._boards = {}
         self._steps = []  # planned, not yet carried out
 
-    def select(self, config, host, also=()):
+    def select(self, host, also=()):
         """Return the boards of a task: those of -H, else `host`, else those of the task before.
 
         `also` names boards that this one task needs beside them.
@@ -103,12 +103,12 @@ class Fleet:
         names = self.named or ([] if host is None else [host])
         return list(dict.fromkeys(boards.check_name(name) for name in names))
 
-    def plan(self, config, host, work, then=None, progress=None, also=()):
+    def plan(self, host, work, then=None, progress=None, also=()):
         """Plan to do `work(board)` on the boards of a task, and return the Step; see plan.py.
 
         Raises UsageError where a board cannot be one.
         """
-        step = plan.Step(self.select(config, host, also), work, then, progress)
+        step = plan.Step(self.select(host, also), work, then, progress)
         self._steps.append(step)
         return step
 

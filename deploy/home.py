@@ -267,9 +267,9 @@ def _clipped(value):
 
 
 def store(run, folder, complete):
-    """Put a run that came home where `folder` says, on the disk for good; return where it is.
+    """Put a run that came home where `folder` says, on the disk for good.
 
-    A run that came home whole is never replaced: another one of its name gets a number behind it.
+    Raises BoardError where another run of this name came home whole: it is not replaced.
     """
     if not complete:
         (run / UNFINISHED).touch()
@@ -277,20 +277,14 @@ def store(run, folder, complete):
         for name in names:
             _sync(os.path.join(base, name))
         _sync(base)
-    others = (folder.with_name(f"{folder.name}-{n}") for n in range(2, limits.MOST_ALIKE + 1))
-    for place in (folder, *others):
-        unfinished = (place / UNFINISHED).exists()
-        if unfinished:
-            place.rename(run.with_name("before"))
-        if unfinished or not place.exists():
-            run.rename(place)
-        elif not _same(run, place):
-            continue
-        for parent in list(place.parents)[:3]:
-            _sync(parent)
-        return place
-    raise BoardError(f"this machine has {limits.MOST_ALIKE} runs of this name already: move some "
-                     "elsewhere")
+    if (folder / UNFINISHED).exists():
+        folder.rename(run.with_name("before"))
+    if not folder.exists():
+        run.rename(folder)
+    elif not _same(run, folder):
+        raise BoardError(f"{shown(folder)} is already here and differs: move it elsewhere")
+    for parent in list(folder.parents)[:3]:
+        _sync(parent)
 
 
 def _same(run, other):

@@ -41,7 +41,7 @@ class Finding(NamedTuple):
         return not self.case.golden or self.golden == EQUAL
 
 
-def parity(fleet, config, host):
+def parity(fleet, host):
     """Run the cases here and on the boards, print how they compare; return whether all is good."""
     loaded, name = samples.load(), runs.name_run()
 
@@ -50,7 +50,7 @@ def parity(fleet, config, host):
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    step = fleet.plan(config, host, work, progress=progress.display, also=[LOCAL])
+    step = fleet.plan(host, work, progress=progress.display, also=[LOCAL])
     boards = [board for board in step.boards if board.name != LOCAL]
     if not boards:
         raise UsageError("parity compares this machine with a board: give --host")

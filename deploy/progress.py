@@ -119,7 +119,7 @@ class View:
             lines += [f"    {line}" for line in _reasons(records)]
             lines += [f"    | {line}" for line in tail]
             lines += [f"    whole log: {shown(self.folder / sample / case)}.log"] if tail else []
-        SCREEN.put(lines, self.board.prefix, indent=6)
+        SCREEN.put(lines, self.board.prefix)
 
 
 def _short(name):

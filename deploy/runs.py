@@ -84,10 +84,7 @@ class _Talk:
     def __init__(self, view, session, judge, cases=(), run=None):
         self.view, self.board, self.session, self.judge = view, view.board, session, judge
         self.run, self.runs, self.rows, self.running = run, 0, [], False
-        self.board.broken = None
-        # What may still come once.
-        self.open = {(what, *case) for case in cases for what in ("start", "end")}
-        self.open |= {("tree",), ("broken",)} if cases else set()
+        self.board.broken, self.cases = None, set(cases)
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
@@ -96,17 +93,10 @@ class _Talk:
                 self._take(event)
         return self.rows
 
-    def _once(self, *what):
-        if what not in self.open:
-            raise ValueError("it was not asked for")
-        self.open.remove(what)
-
     def _take(self, event):
         board, what = self.board, event["event"]
-        if what in ("start", "end"):
-            self._once(what, event["sample"], event["case"])
-        elif what in ("tree", "broken"):
-            self._once(what)
+        if what in ("start", "end") and (event["sample"], event["case"]) not in self.cases:
+            raise ValueError("it was not asked for")
         match what:
             case "tree":
                 self.running = True
@@ -151,7 +141,7 @@ class _Talk:
                     cases = home.complete(
                         self.board, self.session, came, complete, self.judge, left, room
                     )
-                    place = home.store(came, folder, complete)
+                    home.store(came, folder, complete)
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"
@@ -162,19 +152,16 @@ class _Talk:
             why = f"{error.strerror or error}; the records stay on the board"
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
         self.session.send(b"stored %s\n" % name.encode())
-        if place != folder:
-            was = f"{shown(folder)} is already here and is not changed"
-            self.board.say(f"{was}: the new run of that name is in {shown(place)}")
         if left:
             self.board.say(f"too large, stays on the board: {left}")
         known = [each for each in cases if each.sample != home.NONE]
-        self.view.home(known, place)
+        self.view.home(known, folder)
         done = sum(each.seconds is not None for each in known)
-        going_on = f"still running: {done} of {len(known)} cases in {shown(place)}; collect again"
+        going_on = f"still running: {done} of {len(known)} cases in {shown(folder)}; collect again"
         if not (complete or done):
             self.board.say(going_on)
         self.rows += [
-            Row(self.board.name, each.name, item, shown(place), None if complete else going_on)
+            Row(self.board.name, each.name, item, shown(folder), None if complete else going_on)
             for each in cases for item in each.records
         ]
 

@@ -50,7 +50,7 @@ def brief(rows, failures, words=()):
     lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
     lines += dict.fromkeys(row.going_on for row in rows if row.going_on)
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
-    SCREEN.put(["", *lines], indent=4)
+    SCREEN.put(["", *lines])
 
 
 def _remarks(rows):

@@ -24,7 +24,7 @@ VERBOSE = {"verbose": "print every line of output, and a table with a row for ea
 @task(help=HOST)
 def deploy(c, host=None):
     """Copy changed files of common/ and samples/ to the board."""
-    FLEET.plan(c.config, host, ship.deploy)
+    FLEET.plan(host, ship.deploy)
 
 
 @task(help={**HOST, **VERBOSE, "skip": "names of cases to omit, with commas between them"})
@@ -75,7 +75,7 @@ def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=N
           scheduler=None, wait="300"):
     """Run the points of an experiment on the boards; options after -- are for each point."""
     FLEET.carry_out()
-    there = [] if scheduler else FLEET.select(c.config, host)
+    there = [] if scheduler else FLEET.select(host)
     numbers = {"budget": budget, "seed": seed, "limit": limit, "rounds": rounds}
     numbers = {name: text and _count(f"--{name}", text) for name, text in numbers.items()}
     wait = _count("--wait", wait)
@@ -93,7 +93,7 @@ def _count(option, text):
 def worker(c, scheduler, host=None):
     """Let the sweeps of a scheduler elsewhere use the boards, until you stop it."""
     FLEET.carry_out()
-    command.work(FLEET.select(c.config, host), scheduler, threading.Event())
+    command.work(FLEET.select(host), scheduler, threading.Event())
 
 
 @task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
@@ -101,7 +101,7 @@ def replay(c, record, host=None, trust=False):
     """Repeat the run of a record on the board, and compare; options after -- are added."""
     FLEET.carry_out()
     argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
-    _end(command.replay(FLEET.select(c.config, host), argv))
+    _end(command.replay(FLEET.select(host), argv))
 
 
 @task(help={**HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
@@ -127,7 +127,7 @@ def _tool(c, host, module, sample, limit, own):
     FLEET.carry_out()
     samples.pick(samples.load(), sample)  # that there is
     limits = ["--limit", limit] if limit else []
-    _end(command.tool(FLEET.select(c.config, host), module, sample, FLEET.words,
+    _end(command.tool(FLEET.select(host), module, sample, FLEET.words,
                       lambda board: [*limits, *own(board)]))
 
 
@@ -154,7 +154,7 @@ def _show(c, host, work, verbose):
         FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
     display = None if verbose else progress.display
-    FLEET.plan(c.config, host, work, sum_up, display)
+    FLEET.plan(host, work, sum_up, display)
 
 
 def _judge(step):
@@ -207,13 +207,13 @@ def export(c, host=None, run=None, rights=None):
             "system": "also remove the helper that `fab provision --system` installed"})
 def clean(c, host=None, discard=False, system=False):
     """Delete the deployed files on the board."""
-    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard, system))
+    FLEET.plan(host, lambda board: ship.clean(board, discard, system))
 
 
 @task(name="doctor", help=HOST)
 def see_doctor(c, host=None):
     """Check what the board has and lacks, and print how to fix it. Changes nothing."""
-    FLEET.plan(c.config, host, doctor.examine, _judge)
+    FLEET.plan(host, doctor.examine, _judge)
 
 
 @task(help={
@@ -226,14 +226,14 @@ def provision(c, host=None, dry_run=False, system=False, mirror=None):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""
     work = partial(provisioning.provision, system=system, dry_run=dry_run,
                    mirror=mirror)
-    FLEET.plan(c.config, host, work, _judge)
+    FLEET.plan(host, work, _judge)
 
 
 @task(help=HOST)
 def parity(c, host=None):
     """Run the cases here and on the board, and compare inputs and outputs, bit by bit."""
     FLEET.carry_out()
-    FLEET.case_failed |= not compare.parity(FLEET, c.config, host)
+    FLEET.case_failed |= not compare.parity(FLEET, host)
 
 
 @task(help={"sample": "only this sample's"})
@@ -241,7 +241,7 @@ def update_expected(c, sample=None):
     """Write expected.json from a run on `local`, after a change of a sample's inputs."""
     FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
-    FLEET.plan(c.config, boards.LOCAL, lambda board: update.expected(board, sample))
+    FLEET.plan(boards.LOCAL, lambda board: update.expected(board, sample))
 
 
 namespace = Collection(

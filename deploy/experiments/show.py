@@ -27,7 +27,7 @@ class Show:
 
     def line(self, text):
         """Print a line."""
-        SCREEN.put([text], indent=4)
+        SCREEN.put([text])
 
     def point(self, kinds, board, point, text):
         """Say what came of a point."""

@@ -46,7 +46,6 @@ MOST_RECORDS = 10_000  # of one run that are summed up; all are in its files
 MOST_BAD = 100  # lines of a file that are no records: then the rest of it is not read
 LONGEST_TEXT = 1000  # characters of a reason, or of another text of a record, in a summary
 MOST_RUNS = 1000  # that one `fab collect` takes
-MOST_ALIKE = 20  # runs of one name, of which each but the first got a number
 
 # Times. A board that goes on after its time is given up.
 SILENCE = 60  # without a byte, either way: programs on the board beat every 5 s

@@ -366,7 +366,6 @@ def test_the_documented_limits_are_those_that_hold():
         f"for `fab parity` | {limits.ARRAYS // mib} MiB |",
         f"| a run | {limits.LARGEST_RUN // mib} MiB, {limits.MOST_CASES} cases; "
         f"the summary shows {limits.MOST_RECORDS:,} records |",
-        f"| runs of one name | {limits.MOST_ALIKE} |",
     ):
         assert words in section
     assert limits.FETCH == limits.UNPACK == 60 * minutes

@@ -86,20 +86,16 @@ def test_stored_is_said_when_all_of_it_is_on_the_disk(waiting, board, results, m
     assert "said" in synced
 
 
-def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results, capsys):
+def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results):
     waiting(c={"jsonl": LINE})
     runs.collect(board)
-    for number in (2, 3):
-        waiting(c={"jsonl": Record("s", f"other{number}", "passed").to_line() + "\n"})
-        (row,) = runs.collect(board)
-        assert row.record.variant == f"other{number}"
-        assert f"is already here and is not changed: the new run of that name is in {results}" in (
-            capsys.readouterr().out
-        )
-        assert row.folder == results / f"{RUN}-{number}"
+    folder = waiting(c={"jsonl": Record("s", "other", "passed").to_line() + "\n"})
+    (row,) = runs.collect(board)
+    assert row.record.status == "error"
+    assert f"{results / RUN} is already here and differs: move it elsewhere" in row.record.reason
+    assert (folder / "s" / "c.jsonl").exists()
     assert (results / RUN / "s" / "c.jsonl").read_text() == LINE
-    assert "other3" in (results / f"{RUN}-3" / "s" / "c.jsonl").read_text()
-    assert len(list(results.iterdir())) == 3
+    assert len(list(results.iterdir())) == 1
 
 
 def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
@@ -112,31 +108,22 @@ def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
     assert "is already here" not in capsys.readouterr().out
 
 
-def test_a_name_has_so_many_runs_and_no_more(waiting, board, results, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_ALIKE", 2)
-    for number in range(3):
-        folder = waiting(c={"jsonl": Record("s", f"k{number}", "passed").to_line() + "\n"})
-        (row,) = runs.collect(board)
-    assert row.record.status == "error"
-    assert "has 2 runs of this name already: move some elsewhere. It" in row.record.reason
-    assert (folder / "s" / "c.jsonl").exists()
-    assert len(list(results.iterdir())) == 2
-
-
 def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
     def came(text, complete):
         run = tmp_path / text / "run"
         run.mkdir(parents=True)
         (run / "plan.json").write_text(text)
-        return home.store(run, tmp_path / "results" / "test" / RUN, complete)
+        home.store(run, first, complete)
 
-    (tmp_path / "results" / "test").mkdir(parents=True)
-    first = came("one", False)
+    first = tmp_path / "results" / "test" / RUN
+    first.parent.mkdir(parents=True)
+    came("one", False)
     assert (first / home.UNFINISHED).exists()
-    assert came("two", False) == first
-    assert came("all", True) == first
+    came("two", False)
+    came("all", True)
     assert [path.name for path in first.iterdir()] == ["plan.json"]
-    assert came("hostile", False) != first
+    with pytest.raises(BoardError, match="is already here and differs"):
+        came("hostile", False)
     assert (first / "plan.json").read_text() == "all"
 
 

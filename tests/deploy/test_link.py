@@ -121,6 +121,12 @@ def test_an_ipv6_address(name):
     assert "-p" not in command
 
 
+@pytest.mark.parametrize("name", ["a:0", "a:70000", "a:b"])
+def test_a_name_that_ssh_cannot_use(name):
+    with pytest.raises(UsageError, match=f"^the ssh configuration of {name}: "):
+        SshLink(name, "python3")
+
+
 def test_how_long_to_wait_for_a_board(tmp_path):
     """... the configuration says, else fab."""
     (tmp_path / "config").write_text("Host slow\n    ConnectTimeout 99\n")
