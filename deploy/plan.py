@@ -5,7 +5,6 @@ begins its next step when its last one is done, whatever other boards do meanwhi
 """
 
 import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from common.errors import UsageError
@@ -24,7 +23,7 @@ class Step:
 
     def __init__(self, boards, work, then=None, progress=None):
         self.boards, self.work, self.then, self.progress = boards, work, then, progress
-        self._results, self._left, self._lock = {}, set(boards), threading.Lock()
+        self._results, self._left = {}, len(boards)
 
     @property
     def results(self):
@@ -34,18 +33,16 @@ class Step:
     @property
     def failures(self):
         """Why boards were given up before they had done this, by their names."""
-        lost = [board for board in self.boards if board not in self._results]
-        return {board.name: board.failed for board in lost if board.failed}
+        return {each.name: each.failed for each in self.boards
+                if each.failed and each not in self._results}
 
     def run(self, board):
         """Do it on one board, unless that was given up; the last board sums up."""
         if board.failed is None and not board.stopping:
             self._do(board)
-        with self._lock:
-            self._left.discard(board)
-            last = not self._left
-        if last and self.then and not board.stopping:
-            with SCREEN.lock:  # other boards are at their next steps
+        with SCREEN.lock:  # other boards are at their next steps
+            self._left -= 1
+            if self.then and not self._left and not board.stopping:
                 self.then(self)
 
     def _do(self, board):
