@@ -122,7 +122,7 @@ class SshLink(LocalLink):
         super().__init__(python)
         self.ssh_file = ssh_file
         if ssh_file:
-            _require(name, Path(ssh_file))
+            _require(name, ssh_file)
             options = ["-F", ssh_file, *options]
         host, port = name.split(":") if name.count(":") == 1 else (name, None)  # else IPv6
         self._host = [*options, *(["-p", port] if port else []), host]
@@ -150,16 +150,11 @@ class SshLink(LocalLink):
 
 def _require(name, file):
     """Raise UsageError where a board's ssh_config is no file."""
-    folder = file.parent
-    if folder.parent.name == ".emulated" and not file.exists():
-        arch, _, release = folder.name.partition("-")
-        which = {"arm64": "", "armhf": " ARCH=armhf"}.get(arch, f" GPU={folder.name}")
-        which += f" RELEASE={release}" if arch.startswith("arm") and release else ""
-        raise UsageError(f"{name} is not running: `make board{which}` starts it")
     try:
         regular(file)
     except UsageError as error:
-        raise UsageError(f"the ssh_config of {name}: {error}") from error
+        hint = "; `make board` starts an emulated board" if ".emulated" in str(file) else ""
+        raise UsageError(f"the ssh_config of {name}: {error}{hint}") from error
 
 
 def _shell_word(command):

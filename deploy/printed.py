@@ -41,7 +41,7 @@ def difference(text, log):
     it belongs.
     """
     wanted, printed = _lines(text), _lines(log)
-    early = _places(wanted, printed, _same)
+    early = _places(wanted, printed)
     if len(early) == len(wanted):
         return None
     first, start, end = _trouble(wanted, printed, early)
@@ -54,27 +54,6 @@ def difference(text, log):
     return f'{reason}: nearest is line {where} of the log, "{_shown(nearest)}"'
 
 
-def renew(text, log):
-    """Return `text` with the numbers of the `log`; lines that agree stay as they are.
-
-    Each line takes the numbers of the next printed line that has the same words beside them. Raises
-    ValueError where there is none.
-    """
-    if difference(text, log) is None:
-        return text
-    wanted, printed = _lines(text), _lines(log)
-    places = _places(wanted, printed, _alike)
-    if len(places) < len(wanted):
-        number, words = wanted[len(places)]
-        raise ValueError(f'line {number}, "{_shown(words)}": no such line is printed')
-    lines, came = text.split("\n"), log.split("\n")
-    for (number, words), place in zip(wanted, places):
-        there, its = printed[place]
-        if not _agree(words, its, _same):
-            lines[number - 1] = came[there - 1].rstrip()
-    return "\n".join(lines)
-
-
 def _lines(text):
     """Return (number from 1, words) of the first MOST_LINES lines that are not empty."""
     lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
@@ -82,18 +61,18 @@ def _lines(text):
             for number, line in islice(lines, MOST_LINES)]
 
 
-def _agree(words, others, same):
-    return 0 < len(words) == len(others) and all(map(same, words, others))
+def _agree(words, others):
+    return 0 < len(words) == len(others) and all(map(_same, words, others))
 
 
-def _places(wanted, printed, same):
+def _places(wanted, printed):
     """Return the index of the printed line for each wanted one, each as early as possible.
 
     Ends at the first wanted line that has none. Looks at each printed line once.
     """
     places, left = [], iter(enumerate(printed))
     for _, words in wanted:
-        at = next((at for at, (_, others) in left if _agree(words, others, same)), None)
+        at = next((at for at, (_, others) in left if _agree(words, others)), None)
         if at is None:
             break
         places.append(at)
@@ -107,7 +86,7 @@ def _trouble(wanted, printed, early):
     first line that _places does not find need not be one: it may have lost its own line to a wrong
     one before it, where several parts of an output are alike.
     """
-    late = [len(printed) - 1 - at for at in _places(wanted[::-1], printed[::-1], _same)]
+    late = [len(printed) - 1 - at for at in _places(wanted[::-1], printed[::-1])]
     # behind[n] is where the last n wanted lines begin, printed as late as possible.
     before, behind = [-1, *early], [len(printed), *late]
     found, left = [], len(late)
@@ -123,13 +102,9 @@ def _likeness(words, others):
 
     2 for each word that agrees, 1 for each number that differs, 1 for as many words.
     """
-    agreeing = sum(2 if _same(a, b) else _alike(a, b) for a, b in zip(words, others))
-    return agreeing + (0 < len(words) == len(others))
-
-
-def _alike(word, printed):
-    """Tell whether two words are equal, or both are numbers."""
-    return word == printed or None not in (_number(word), _number(printed))
+    pairs = list(zip(words, others))
+    numbers = sum(None not in (_number(a), _number(b)) for a, b in pairs if not _same(a, b))
+    return 2 * sum(_same(a, b) for a, b in pairs) + numbers + (0 < len(words) == len(others))
 
 
 def _same(word, printed):

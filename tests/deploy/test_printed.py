@@ -142,23 +142,6 @@ def test_a_hostile_log_costs_seconds_only(kind):
     assert time.process_time() - start < 10  # some 2 s here, 0.2 s for most
 
 
-# Texts anew
-
-
-def test_renew_takes_the_numbers_and_keeps_what_agrees():
-    assert printed.renew(TEXT, LOG) == TEXT
-    log = LOG.replace("9365464", "17").replace("0.25", "0.26", 1).replace("1.5e-05", "2.5e-05")
-    wanted = TEXT.replace("9365464", "17").replace("1.5e-05", "2.5e-05")
-    assert printed.renew(TEXT, log) == wanted  # 0.26 agrees with 0.25
-
-
-@pytest.mark.parametrize("number", [3, 8, 13])
-def test_renew_refuses_what_is_not_printed(number):
-    for line in (None, "nan nan nan"):
-        with pytest.raises(ValueError, match=r'^line \d+, ".*": no such line is printed$'):
-            printed.renew(TEXT, changed(number, line))
-
-
 # What the samples have
 
 LOADED = samples.load()
@@ -245,25 +228,6 @@ sys.exit(77)
     assert done.returncode == 0
     assert "expected/only.txt" not in done.stdout
     assert "unsupported: part only: lacks it" in done.stdout
-
-
-def test_update_expected_keeps_texts(fab, stub):
-    check = "check={'inputs_sha256': 'abc'}, params={'seed': 3}"
-    code = PRINTS + f"append(args.json, Record('two', 'x', 'passed', {check}))\nsys.exit(0)\n"
-    folder = stub("two", code)
-    texts(folder, only="Sum = 77\n\nMean = 0.26\n")
-    done = fab("update-expected", "--sample", "two")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "wrote samples/two/expected/only.txt" in done.stdout
-    assert (folder / "expected/only.txt").read_text() == "Sum = 5\n\nMean = 0.26\n"
-    (folder / "expected.json").unlink()
-    (folder / "expected/only.txt").write_text("Median = 3\n")
-    done = fab("update-expected", "--sample", "two")
-    assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert 'two expected/only.txt: line 1, "Median = 3": no such line is printed' in said
-    assert "Traceback" not in said
-    assert not (folder / "expected.json").exists()
 
 
 @pytest.mark.parametrize(
