@@ -24,7 +24,6 @@ from deploy.onboard import limits
 from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
-UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
 _INCOMING = ".incoming-"
 _LEFT = 24 * 3600  # seconds after which such a folder was left: no run takes as long to fetch
 _WRONG = {
@@ -37,7 +36,7 @@ _PARSING = threading.Lock()  # records are large in memory: of one board at a ti
 class Case(NamedTuple):
     """A case that came home: its records as a summary needs them, and how long it took.
 
-    `seconds` is None where it never ran. There are no records while the run has not come to it.
+    `seconds` is None where it never ran.
     """
 
     sample: str
@@ -108,7 +107,7 @@ def announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     return path, size
 
 
-def complete(board, session, folder, complete, judge, left, room=limits.MOST_RECORDS):
+def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
     """Give every planned case of a run a record; return its Cases.
 
     With `judge`, the records are held against what their samples expect. The Cases hold no more
@@ -136,9 +135,6 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
         session.left()
         base = folder / sample / name
         outcome = files.object_in(base.with_suffix(".outcome.json"))
-        if not outcome and not complete:
-            cases.append(Case(sample, name, [], None))
-            continue
         started = base.with_suffix(".log").exists()
         not_run = f"{broken} while it ran" if started else f"not run: {broken}"
         not_run += f": {board.broken}" if board.broken else ""
@@ -266,19 +262,15 @@ def _clipped(value):
     return value[: limits.LONGEST_TEXT] if isinstance(value, str) else value
 
 
-def store(run, folder, complete):
+def store(run, folder):
     """Put a run that came home where `folder` says, on the disk for good.
 
-    Raises BoardError where another run of this name came home whole: it is not replaced.
+    Raises BoardError where another run of this name is there: it is not replaced.
     """
-    if not complete:
-        (run / UNFINISHED).touch()
     for base, _, names in os.walk(run):
         for name in names:
             _sync(os.path.join(base, name))
         _sync(base)
-    if (folder / UNFINISHED).exists():
-        folder.rename(run.with_name("before"))
     if not folder.exists():
         run.rename(folder)
     elif not _same(run, folder):

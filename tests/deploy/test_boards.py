@@ -233,5 +233,5 @@ def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
         came = {"run": "r", "cases": [], "ssh_config": "what the board says"}
         plan.write_text(json.dumps(came))
         board = SimpleNamespace(link=SimpleNamespace(ssh_file=file), broken=None)
-        home.complete(board, None, tmp_path, complete=True, judge=False, left=None)
+        home.complete(board, None, tmp_path, judge=False, left=None)
         assert json.loads(plan.read_text()) == {"run": "r", "cases": [], "ssh_config": said}

@@ -1,5 +1,6 @@
 """What a run left on a board comes home for good: on the disk, beside what is there, in part."""
 
+import fcntl
 import json
 import os
 from types import SimpleNamespace
@@ -108,23 +109,14 @@ def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
     assert "is already here" not in capsys.readouterr().out
 
 
-def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
-    def came(text, complete):
-        run = tmp_path / text / "run"
-        run.mkdir(parents=True)
-        (run / "plan.json").write_text(text)
-        home.store(run, first, complete)
-
-    first = tmp_path / "results" / "test" / RUN
-    first.parent.mkdir(parents=True)
-    came("one", False)
-    assert (first / home.UNFINISHED).exists()
-    came("two", False)
-    came("all", True)
-    assert [path.name for path in first.iterdir()] == ["plan.json"]
-    with pytest.raises(BoardError, match="is already here and differs"):
-        came("hostile", False)
-    assert (first / "plan.json").read_text() == "all"
+def test_a_run_that_is_going_on_is_left_alone(waiting, board, results, capsys):
+    folder = waiting(c={"jsonl": LINE})
+    with open(folder / "plan.json") as plan:
+        fcntl.flock(plan, fcntl.LOCK_EX)
+        assert runs.collect(board) == []
+    assert capsys.readouterr().out == f"run {RUN} is still running: collect again\n"
+    assert (folder / "s" / "c.jsonl").exists()
+    assert len(runs.collect(board)) == 1
 
 
 def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys):
@@ -166,7 +158,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
     outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     left = "1 file of 9.54 MiB (s/c.jsonl)"
-    (case,) = home.complete(board, session, tmp_path, True, True, left)
+    (case,) = home.complete(board, session, tmp_path, True, left)
     assert case.records[0].reason == (
         "ended with status 0 and left no record; files that were too large stay on the board"
     )
@@ -181,7 +173,7 @@ def test_a_time_that_cannot_be_shown(tmp_path, seconds):
     outcome = {"reason": None, "exit_status": 0, "seconds": seconds, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     with pytest.raises(BoardError, match="it sends invalid data"):
-        home.complete(board, session, tmp_path, True, True, None)
+        home.complete(board, session, tmp_path, True, None)
 
 
 def test_a_summary_holds_no_more_than_it_shows():
