@@ -11,7 +11,7 @@ from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, home, plan
+from deploy import boards, home, together
 from deploy.errors import BoardError
 from deploy.link import LocalLink, SshLink
 from deploy.onboard import facts, limits
@@ -41,7 +41,7 @@ class Board:
         It is to be done within `seconds`.
         """
         if self.stopping:
-            raise BoardError(plan.STOPPED)
+            raise BoardError(together.STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
         self._session = self.link.start({**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
@@ -74,7 +74,6 @@ class Fleet:
         self.case_failed = False
         self.last = [boards.LOCAL]  # names of the boards of the task before
         self._boards = {}
-        self._steps = []  # planned, not yet carried out
 
     def select(self, host, also=()):
         """Return the boards of a task: those of -H, else `host`, else those of the task before.
@@ -103,23 +102,22 @@ class Fleet:
         names = self.named or ([] if host is None else [host])
         return list(dict.fromkeys(boards.check_name(name) for name in names))
 
-    def plan(self, host, work, then=None, progress=None, also=()):
-        """Plan to do `work(board)` on the boards of a task, and return the Step; see plan.py.
+    def each(self, host, work, progress=None, also=()):
+        """Do `work(board)` on the boards of a task, but not on those that were given up.
 
-        Raises UsageError where a board cannot be one.
+        Return what it returned, by their names: see together.py.
         """
-        step = plan.Step(self.select(host, also), work, then, progress)
-        self._steps.append(step)
-        return step
+        chosen = [board for board in self.select(host, also) if board.failed is None]
+        return together.on_each(chosen, work, progress)
 
-    def carry_out(self):
-        """Do all that is planned. Tasks that need it done call this, and so does the end of fab."""
-        steps, self._steps = self._steps, []
-        plan.carry_out(steps)
+    @property
+    def failures(self):
+        """Why boards were given up, by their names."""
+        return {name: board.failed for name, board in self._boards.items() if board.failed}
 
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
-        if any(board.failed for board in self._boards.values()):
+        if self.failures:
             return OPENCL_FAILURE
         return WRONG_RESULT if self.case_failed else 0
 
@@ -169,7 +167,6 @@ class Executor(fabric.executor.Executor):
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             home.sweep(RESULTS)
             super().execute(*tasks)
-            FLEET.carry_out()
             sys.stdout.flush()
             return FLEET.exit_status()
         except SampleError as error:
@@ -184,5 +181,5 @@ class Executor(fabric.executor.Executor):
         except Exit as ended:
             return ended.code
         except Exception as error:
-            SCREEN.complain(plan.surprise(error))
+            SCREEN.complain(together.surprise(error))
             return OPENCL_FAILURE

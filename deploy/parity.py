@@ -34,22 +34,20 @@ class Finding(NamedTuple):
 
 def parity(fleet, host):
     """Run the cases here and on the boards, print how they compare; return whether all is good."""
+    boards = [board for board in fleet.select(host) if board.name != LOCAL]
+    if not boards:
+        raise UsageError("parity compares this machine with a board: give --host")
+    if only := [board.name for board in boards if board.settings.build_only]:
+        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
     loaded, name = samples.load(), runs.name_run()
+    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
 
     def work(board):
         ship.deploy(board)
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    step = fleet.plan(host, work, progress=progress.display, also=[LOCAL])
-    boards = [board for board in step.boards if board.name != LOCAL]
-    if not boards:
-        raise UsageError("parity compares this machine with a board: give --host")
-    if only := [board.name for board in boards if board.settings.build_only]:
-        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
-    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
-    fleet.carry_out()
-    rows = step.results
+    rows = fleet.each(host, work, progress.display, also=[LOCAL])
     here = rows.pop(LOCAL, None)
     if here is None:
         return False
