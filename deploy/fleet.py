@@ -13,7 +13,7 @@ from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, home, together
 from deploy.errors import BoardError
-from deploy.link import LocalLink, SshLink
+from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
@@ -43,7 +43,7 @@ class Board:
         if self.stopping:
             raise BoardError(together.STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
-        self._session = self.link.start({**request, **mine, "do": do}, seconds)
+        self._session = Session(self.link, {**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session

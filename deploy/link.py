@@ -93,15 +93,6 @@ class LocalLink:
     def __init__(self, python):
         self._python = python
 
-    def start(self, request, seconds):
-        """Start the program there with a request (plain data); return its Session.
-
-        It is to be done within `seconds`.
-        """
-        session = Session(self, seconds)
-        session.begin(request)
-        return session
-
     def command(self):
         """Return the command that starts the program."""
         return [self._python, "-c", _BOOTSTRAP]
@@ -163,9 +154,12 @@ def _shell_word(command):
 
 
 class Session:
-    """A running program: lines of JSON both ways, and files. It has `seconds` for all of it."""
+    """A running program: lines of JSON both ways, and files.
 
-    def __init__(self, link, seconds):
+    It is started with a request, plain data, and has `seconds` for all of it.
+    """
+
+    def __init__(self, link, request, seconds):
         self._link, self._seconds = link, seconds
         self._end = time.monotonic() + seconds
         self._token, self._greeted = secrets.token_hex(8), False
@@ -182,15 +176,9 @@ class Session:
         except OSError as error:
             raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
         os.set_blocking(self._process.stdin.fileno(), False)
-
-    def begin(self, request):
-        """Send the program and the request, and wait until it greets.
-
-        What a login script prints before that, whatever it looks like, is passed over.
-        """
         self.send(_chunk(_LOADER) + _chunk(_sources()))
         self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
-        for _ in range(limits.MOST_NOISE):
+        for _ in range(limits.MOST_NOISE):  # a login script may print anything before it greets
             if self.event().get("token") == self._token:
                 self._greeted = True
                 return

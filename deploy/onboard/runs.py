@@ -7,7 +7,7 @@ import sys
 
 from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
-from deploy.onboard.environment import added, variables
+from deploy.onboard.environment import added, of_case
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
 
@@ -47,11 +47,7 @@ def run(wire, request):
 
 
 def run_cases(wire, request, tree, target):
-    folder = request["folder"]
-    compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
-    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
-    env = variables(folder, dict(own, **request["env"]))
-    stopped = False
+    env, stopped = of_case(request["folder"], request["env"]), False
     for number, case in enumerate(request["cases"], 1):
         if stopped:
             break
