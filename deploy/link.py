@@ -162,7 +162,7 @@ class Session:
     def __init__(self, link, request, seconds):
         self._link, self._seconds = link, seconds
         self._end = time.monotonic() + seconds
-        self._token, self._greeted = secrets.token_hex(8), False
+        token, self._greeted = secrets.token_hex(8), False
         self._rest = bytearray()  # what came, and was not read yet
         self._room, self._noise = limits.LARGEST_CONVERSATION, limits.MOST_NOISE
         self._sending = threading.Lock()  # a stop comes from another thread
@@ -177,9 +177,9 @@ class Session:
             raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
         os.set_blocking(self._process.stdin.fileno(), False)
         self.send(_chunk(_LOADER) + _chunk(_sources()))
-        self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
+        self.send(json.dumps({**request, "token": token}).encode() + b"\n")
         for _ in range(limits.MOST_NOISE):  # a login script may print anything before it greets
-            if self.event().get("token") == self._token:
+            if self.event().get("token") == token:
                 self._greeted = True
                 return
         raise BoardError("its login script, or its python, does not stop printing")

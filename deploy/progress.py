@@ -28,9 +28,8 @@ class View:
 
     def __init__(self, board, cases=(), folder=None, verbose=False):
         self.board, self.folder, self.verbose = board, folder, verbose
-        self.total, self.number = len(cases), 0
+        self.total, self.number, self.tail = len(cases), 0, deque(maxlen=TAIL)
         self._align(cases)
-        self.tail = deque(maxlen=TAIL)
         self.said = {}  # of each case: it is not said again when it is at home
         self.task, self.name, self.since, self.told = None, "", 0.0, 0.0
 

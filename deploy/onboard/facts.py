@@ -11,6 +11,7 @@ import grp
 import os
 import platform
 import pwd
+import re
 import shutil
 import stat
 import subprocess
@@ -131,10 +132,8 @@ def governors():
 
 
 def memory():
-    for line in (read("/proc/meminfo") or "").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    found = re.search(r"^MemAvailable: *(\d+)", read("/proc/meminfo") or "", re.M)
+    return int(found.group(1)) * 1024 if found else None
 
 
 def folder_facts(folder):
