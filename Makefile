@@ -68,8 +68,7 @@ screenshots: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 
-# The mark is the last thing that is made: a set-up that broke off starts anew. Before it, pip's
-# script for fab is replaced: ours listens to Ctrl-C from its first line on.
+# The mark is the last thing that is made: a set-up that broke off starts anew.
 $(READY): requirements.lock
 	@$(PYTHON) -c '' || { echo "$(PYTHON) does not run: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -81,7 +80,6 @@ $(READY): requirements.lock
 	@echo "installing $$(grep -c == requirements.lock) packages into $(VENV): up to 0.8 GB, some minutes"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
-	$(BIN)/python -c 'from deploy import entry; entry.install("$(BIN)/fab")'
 	touch $(READY)
 	@$(BIN)/python samples/sgemm/run.py --list || true
 

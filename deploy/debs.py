@@ -84,13 +84,13 @@ def sources(wanted, mirror=None, updates=True):
                    for suffix, component, address in suites if updates or not suffix)
 
 
-def download(names, wanted, installed, driver, system, mirror, packed):
+def download(names, wanted, installed, driver, mirror, packed):
     """Write a tar.gz of packages for a Release, and of all that they need, to an open file.
 
     `installed` has the FIELDS of what the board has, a package a line, with | between them. With
-    `driver` it has an OpenCL driver beside them. Unless they are for the whole `system`, newer
-    versions of what the board has are left out: a libc must fit the board's loader. Return lines
-    about what was done otherwise than usually. Raises BoardError.
+    `driver` it has an OpenCL driver beside them. Newer versions of what the board has are left out:
+    a libc must fit the board's loader. Return lines about what was done otherwise than usually.
+    Raises BoardError.
     """
     if not shutil.which("apt-get"):
         raise BoardError(f"no packages of {wanted}: this machine has no apt-get")
@@ -111,7 +111,7 @@ def download(names, wanted, installed, driver, system, mirror, packed):
             notes.append(f"without the updates of {wanted}: {why}")
             if _get(root, names, sources(wanted, mirror, updates=False), notes):
                 raise BoardError(f"no packages of {wanted}: {why}")
-        kept = set() if system else {found["package"] for found in have}
+        kept = {found["package"] for found in have}
         files = sorted((root / _ARCHIVES).glob("*.deb"))
         ship.pack({f.name: f for f in files if f.name.split("_")[0] not in kept}, packed)
     return notes

@@ -18,7 +18,6 @@ LEAST_MEMORY = 256 * 1024**2
 LARGEST_CLOCK_ERROR = 300  # seconds
 DEBIAN = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
 
-
 _SURVEY = """
 import json, sys
 from common import device, errors
@@ -63,10 +62,9 @@ def examine(board):
 
 
 def modules(tried=True):
-    """Return what looks at drivers as the samples do: the texts of files by their path.
+    """Return what looks at drivers as the samples do: texts of files by their path.
 
-    The board puts them into a folder of its own, and runs survey.py there, which runs a small
-    program on each device if they are to be `tried`.
+    The board runs survey.py among them, which tries each device with a small program, if `tried`.
     """
     texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
              for path in manifest.common_files()}
@@ -85,17 +83,12 @@ def show(board, findings):
 def judge(facts, now, build_only=False):
     """Return the Findings about those facts; `now` is the host's time in seconds.
 
-    `build_only` is the board's setting: its device file is then none that anything opens.
+    `build_only` is the board's setting: nothing opens a device file there.
     """
     compiles = Finding("note", "device", "this board only compiles: its kernels are not run")
-    return [
-        *_python(facts),
-        *_icd(facts),
-        *([compiles] if build_only else _nodes(facts)),
-        *_devices(facts),
-        *_machine(facts, now),
-        *_folder(facts),
-    ]
+    nodes = [compiles] if build_only else _nodes(facts)
+    return [*_python(facts), *_icd(facts), *nodes, *_devices(facts), *_machine(facts, now),
+            *_folder(facts)]
 
 
 def _checked(good, what, text, todo, level="FAIL"):
@@ -124,9 +117,9 @@ def _python(facts):
 def _icd(facts):
     files = facts["icd"]["files"]
     if not files:
+        works = bool(_platforms(facts))
         text = f"no ICD file in {facts['icd']['vendors']}"
-        if works := bool(_platforms(facts)):
-            text += ": a driver comes with Python's packages"
+        text += ": a driver comes with Python's packages" if works else ""
         todo = (
             "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
             "into a file there whose name ends in .icd"

@@ -11,13 +11,12 @@ from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError
 from common.files import regular
 from common.isolation import leave
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, home, plan
+from deploy import boards, home, together
 from deploy.errors import BoardError
-from deploy.link import LocalLink
+from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
 from deploy.runs import RESULTS
 from deploy.screen import SCREEN
-from deploy.ssh import SshLink
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
@@ -42,9 +41,9 @@ class Board:
         It is to be done within `seconds`.
         """
         if self.stopping:
-            raise BoardError(plan.STOPPED)
+            raise BoardError(together.STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
-        self._session = self.link.start({**request, **mine, "do": do}, seconds)
+        self._session = Session(self.link, {**request, **mine, "do": do}, seconds)
         if self.stopping:  # since: the program must hear of it, too
             self._session.send(b"stop\n")
         return self._session
@@ -54,6 +53,11 @@ class Board:
         self.stopping = True
         if self._session:
             self._session.send(b"stop\n")
+
+    def close(self):
+        """Give the program that is running on the board up: to it, the connection is lost."""
+        if self._session:
+            self._session.close()
 
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
@@ -66,13 +70,12 @@ class Fleet:
     def __init__(self):
         self.named = []  # by -H, for every task
         self.words = ()  # after --, for each task that takes options of a sample
-        self.ssh_file = None
+        self.ssh_file, self.ssh_options = None, []
         self.case_failed = False
         self.last = [boards.LOCAL]  # names of the boards of the task before
         self._boards = {}
-        self._steps = []  # planned, not yet carried out
 
-    def select(self, config, host, also=()):
+    def select(self, host, also=()):
         """Return the boards of a task: those of -H, else `host`, else those of the task before.
 
         `also` names boards that this one task needs beside them.
@@ -87,7 +90,8 @@ class Fleet:
                 link = LocalLink(mine.python or sys.executable)
             else:
                 python = mine.python or "python3"
-                link = SshLink(name, config, python, self.ssh_file, mine.ssh_config)
+                link = SshLink(name, python, mine.ssh_config or self.ssh_file,
+                               self.ssh_options)
             self._boards[name] = Board(name, mine, link)
         return [self._boards[name] for name in names]
 
@@ -98,29 +102,24 @@ class Fleet:
         names = self.named or ([] if host is None else [host])
         return list(dict.fromkeys(boards.check_name(name) for name in names))
 
-    def plan(self, config, host, work, then=None, progress=None, also=()):
-        """Plan to do `work(board)` on the boards of a task, and return the Step; see plan.py.
+    def each(self, host, work, progress=None, also=()):
+        """Do `work(board)` on the boards of a task, but not on those that were given up.
 
-        Raises UsageError where a board cannot be one.
+        Return what it returned, by their names: see together.py.
         """
-        step = plan.Step(self.select(config, host, also), work, then, progress)
-        self._steps.append(step)
-        return step
+        chosen = [board for board in self.select(host, also) if board.failed is None]
+        return together.on_each(chosen, work, progress)
 
-    def carry_out(self):
-        """Do all that is planned. Tasks that need it done call this, and so does the end of fab."""
-        steps, self._steps = self._steps, []
-        plan.carry_out(steps)
+    @property
+    def failures(self):
+        """Why boards were given up, by their names."""
+        return {name: board.failed for name, board in self._boards.items() if board.failed}
 
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""
-        if any(board.failed for board in self._boards.values()):
+        if self.failures:
             return OPENCL_FAILURE
         return WRONG_RESULT if self.case_failed else 0
-
-    def close(self):
-        for board in self._boards.values():
-            board.link.close()
 
 
 def _stopped(tasks):
@@ -148,7 +147,6 @@ class Executor(fabric.executor.Executor):
             status = self._status(tasks)
         finally:
             end_at_once(STOPPED)
-        FLEET.close()
         leave(status)  # in Python's own end, which takes a tenth of a second, a signal has no line
 
     def _status(self, tasks):
@@ -161,11 +159,14 @@ class Executor(fabric.executor.Executor):
                 FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
                 if not any(task.name in _TAKES_WORDS for task in tasks):
                     raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
+            for key in options.identity.value:
+                FLEET.ssh_options += ["-i", key]
+            if seconds := options["connect-timeout"].value:
+                FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
             home.sweep(RESULTS)
             super().execute(*tasks)
-            FLEET.carry_out()
             sys.stdout.flush()
             return FLEET.exit_status()
         except SampleError as error:
@@ -180,5 +181,5 @@ class Executor(fabric.executor.Executor):
         except Exit as ended:
             return ended.code
         except Exception as error:
-            SCREEN.complain(plan.surprise(error))
+            SCREEN.complain(together.surprise(error))
             return OPENCL_FAILURE

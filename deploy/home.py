@@ -24,7 +24,6 @@ from deploy.onboard import limits
 from deploy.screen import shortened
 
 NONE = "-"  # for a sample and a case, where nothing says which
-UNFINISHED = "unfinished"  # a file in the folder of a run that was still going on
 _INCOMING = ".incoming-"
 _LEFT = 24 * 3600  # seconds after which such a folder was left: no run takes as long to fetch
 _WRONG = {
@@ -37,7 +36,7 @@ _PARSING = threading.Lock()  # records are large in memory: of one board at a ti
 class Case(NamedTuple):
     """A case that came home: its records as a summary needs them, and how long it took.
 
-    `seconds` is None where it never ran. There are no records while the run has not come to it.
+    `seconds` is None where it never ran.
     """
 
     sample: str
@@ -108,7 +107,7 @@ def announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     return path, size
 
 
-def complete(board, session, folder, complete, judge, left, room=limits.MOST_RECORDS):
+def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
     """Give every planned case of a run a record; return its Cases.
 
     With `judge`, the records are held against what their samples expect. The Cases hold no more
@@ -136,9 +135,6 @@ def complete(board, session, folder, complete, judge, left, room=limits.MOST_REC
         session.left()
         base = folder / sample / name
         outcome = files.object_in(base.with_suffix(".outcome.json"))
-        if not outcome and not complete:
-            cases.append(Case(sample, name, [], None))
-            continue
         started = base.with_suffix(".log").exists()
         not_run = f"{broken} while it ran" if started else f"not run: {broken}"
         not_run += f": {board.broken}" if board.broken else ""
@@ -266,31 +262,21 @@ def _clipped(value):
     return value[: limits.LONGEST_TEXT] if isinstance(value, str) else value
 
 
-def store(run, folder, complete):
-    """Put a run that came home where `folder` says, on the disk for good; return where it is.
+def store(run, folder):
+    """Put a run that came home where `folder` says, on the disk for good.
 
-    A run that came home whole is never replaced: another one of its name gets a number behind it.
+    Raises BoardError where another run of this name is there: it is not replaced.
     """
-    if not complete:
-        (run / UNFINISHED).touch()
     for base, _, names in os.walk(run):
         for name in names:
             _sync(os.path.join(base, name))
         _sync(base)
-    others = (folder.with_name(f"{folder.name}-{n}") for n in range(2, limits.MOST_ALIKE + 1))
-    for place in (folder, *others):
-        unfinished = (place / UNFINISHED).exists()
-        if unfinished:
-            place.rename(run.with_name("before"))
-        if unfinished or not place.exists():
-            run.rename(place)
-        elif not _same(run, place):
-            continue
-        for parent in list(place.parents)[:3]:
-            _sync(parent)
-        return place
-    raise BoardError(f"this machine has {limits.MOST_ALIKE} runs of this name already: move some "
-                     "elsewhere")
+    if not folder.exists():
+        run.rename(folder)
+    elif not _same(run, folder):
+        raise BoardError(f"{shown(folder)} is already here and differs: move it elsewhere")
+    for parent in list(folder.parents)[:3]:
+        _sync(parent)
 
 
 def _same(run, other):

@@ -1,20 +1,24 @@
-"""Start a program on a board and communicate with it: locally here, in ssh.py over SSH.
+"""Start a program on a board and communicate with it, locally here or over ssh.
 
 The program is that of deploy/onboard. It travels through the stdin of the command that runs it, so
 a board needs nothing but python3, and all that its shell reads is the path of python and a fixed
-line, both quoted.
+line, both quoted. The ssh is OpenSSH's, with the user's own configuration.
 """
 
 import json
 import os
+import re
 import secrets
 import select
+import shlex
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from common.errors import UsageError
+from common.files import regular
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.screen import shortened
@@ -23,7 +27,26 @@ HERE = Path(__file__).parent
 PYTHON_HINT = "Install python3, or set python in boards.toml"
 NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
+LOST = "the connection was lost"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
+CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
+SSH_FAILED = 255  # the exit status of ssh where the connection failed, or was lost
+
+# An unknown host key is refused and nothing is asked, also by the ssh of a ProxyJump: it does not
+# get these options, but has no terminal. A connection that is dead is noticed in half a minute.
+_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes",
+        "-o", "ServerAliveInterval=10")
+_NO_QUESTIONS = {"SSH_ASKPASS_REQUIRE": "never"}
+
+# What to do, by what ssh says.
+_HINTS = {
+    "Host key verification failed": "to see its key, and to accept it, run {ssh}",
+    "Permission denied": "copy your key to it with ssh-copy-id; one with a passphrase needs "
+                         "ssh-add, too",
+    "Could not resolve": "give a Host of your ssh configuration, or an address",
+    "timed out|No route|unreachable": "is the board on, and on this network?",
+    "Connection refused": "is sshd running there, on this port?",
+}
 
 # What travels, of deploy/onboard, in the order of their imports.
 MODULES = (
@@ -61,43 +84,120 @@ def _sources():
     return json.dumps(modules)
 
 
-class Session:
-    """A running program: lines of JSON both ways, and files. It has `seconds` for all of it.
+class LocalLink:
+    """The way to this machine as a board: a process of its own."""
 
-    `way` carries bytes: `receive(seconds)` returns what is there, nothing at the end, and raises
-    TimeoutError where nothing comes; `send(data, seconds)` returns how many of the bytes were
-    taken; `finish()` waits for the program's end and gives (exit status, text on stderr).
+    address = "this machine"
+    ssh_file = None
+
+    def __init__(self, python):
+        self._python = python
+
+    def command(self):
+        """Return the command that starts the program."""
+        return [self._python, "-c", _BOOTSTRAP]
+
+    def lost(self, said):
+        """Return why there is no connection, by what its command said on stderr."""
+        return _last(said)
+
+
+class SshLink(LocalLink):
+    """The way to a host of the user's ssh configuration.
+
+    `ssh_file` is where that configuration comes from, if it is not ssh's own: fab's -S, or the
+    board's `ssh_config`. `options` are further ones of ssh.
     """
 
-    def __init__(self, way, seconds):
-        self._way, self._seconds = way, seconds
+    def __init__(self, name, python, ssh_file=None, options=()):
+        super().__init__(python)
+        self.ssh_file = ssh_file
+        if ssh_file:
+            _require(name, ssh_file)
+            options = ["-F", ssh_file, *options]
+        host, port = name.split(":") if name.count(":") == 1 else (name, None)  # else IPv6
+        self._host = [*options, *(["-p", port] if port else []), host]
+        configured = subprocess.run(["ssh", "-G", *self._host], capture_output=True, text=True)
+        if configured.returncode != 0:
+            raise UsageError(f"the ssh configuration of {name}: {_last(configured.stderr)}")
+        its = dict(line.partition(" ")[::2] for line in configured.stdout.splitlines())
+        self.address = f"{its['user']}@{its['hostname']}, port {its['port']}"
+        if its["connecttimeout"] == "none":
+            self._host[:0] = ["-o", f"ConnectTimeout={CONNECT_TIMEOUT}"]
+
+    def command(self):
+        return [*_SSH, *self._host, f"{_shell_word(self._python)} -c {shlex.quote(_BOOTSTRAP)}"]
+
+    def lost(self, said):
+        # Lines of @ surround ssh's warnings. Behind the line that matters may be those of a jump.
+        lines = [shortened(line.strip()) for line in said.splitlines() if line.strip(" \r@")]
+        for number, line in enumerate(lines):
+            for what, hint in _HINTS.items():
+                if re.search(what, line):
+                    why = " ".join(lines[max(0, number - 1) : number + 1])
+                    return f"{why} -> {hint.format(ssh=shlex.join(['ssh', *self._host, 'exit']))}"
+        return lines[-1] if lines else "ssh says nothing"
+
+
+def _require(name, file):
+    """Raise UsageError where a board's ssh_config is no file."""
+    try:
+        regular(file)
+    except UsageError as error:
+        hint = "; `make board` starts an emulated board" if ".emulated" in str(file) else ""
+        raise UsageError(f"the ssh_config of {name}: {error}{hint}") from error
+
+
+def _shell_word(command):
+    """Quote a command for the board's shell, but let it expand a leading ~/."""
+    return f'"$HOME"/{shlex.quote(command[2:])}' if command[:2] == "~/" else shlex.quote(command)
+
+
+class Session:
+    """A running program: lines of JSON both ways, and files.
+
+    It is started with a request, plain data, and has `seconds` for all of it.
+    """
+
+    def __init__(self, link, request, seconds):
+        self._link, self._seconds = link, seconds
         self._end = time.monotonic() + seconds
-        self._token = secrets.token_hex(8)
+        token, self._greeted = secrets.token_hex(8), False
         self._rest = bytearray()  # what came, and was not read yet
         self._room, self._noise = limits.LARGEST_CONVERSATION, limits.MOST_NOISE
         self._sending = threading.Lock()  # a stop comes from another thread
-
-    def begin(self, request):
-        """Send the program and the request, and wait until it greets.
-
-        What a login script prints before that, whatever it looks like, is passed over.
-        """
+        command = link.command()
+        try:
+            self._process = subprocess.Popen(
+                command, bufsize=0, env={**os.environ, **_NO_QUESTIONS},
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
+            )
+        except OSError as error:
+            raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
+        os.set_blocking(self._process.stdin.fileno(), False)
         self.send(_chunk(_LOADER) + _chunk(_sources()))
-        self.send(json.dumps({**request, "token": self._token}).encode() + b"\n")
-        for _ in range(limits.MOST_NOISE):
-            if self.event().get("token") == self._token:
+        self.send(json.dumps({**request, "token": token}).encode() + b"\n")
+        for _ in range(limits.MOST_NOISE):  # a login script may print anything before it greets
+            if self.event().get("token") == token:
+                self._greeted = True
                 return
         raise BoardError("its login script, or its python, does not stop printing")
 
     def send(self, data):
         """Send bytes; a board that is gone shows when its answer is read."""
-        data = memoryview(data)
+        data, pipe = memoryview(data), self._process.stdin
+        with self._sending, suppress(OSError, ValueError):  # ValueError: it was closed
+            while data:
+                if not select.select([], [pipe], [], min(self.left(), limits.SILENCE))[1]:
+                    return
+                data = data[pipe.write(data[:PIECE]) or 0 :]
+
+    def close(self):
+        """Give the program up: to it, the connection is lost."""
         with self._sending:
-            try:
-                while data:
-                    data = data[self._way.send(data[:PIECE], self.left()) :]
-            except OSError:
-                pass
+            self._process.stdin.close()
+        self._process.stdout.close()
 
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.
@@ -118,18 +218,29 @@ class Session:
                 raise BoardError(_text(event.get("reason")))
             if beats or event["event"] != "beat":
                 return event
-        status, errors = self._way.finish()
+        raise BoardError(self._ended())
+
+    def _ended(self):
+        """Wait for the program's end; return why there is no more to read."""
+        try:
+            status = self._process.wait(limits.SILENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return NO_END
+        errors = self._process.stderr
+        os.set_blocking(errors.fileno(), False)  # another process may hold it open
+        said = (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")
+        if status == SSH_FAILED:
+            return LOST if self._greeted else self._link.lost(said)
         if status in (126, 127):
-            raise BoardError(f"its python cannot be started: {_last(errors)}. {PYTHON_HINT}")
-        if status in (None, -1):
-            raise BoardError(NO_END if errors == NO_END else "the connection was lost")
-        raise BoardError(f"the program there ended with status {status}: {_last(errors)}")
+            return f"its python cannot be started: {_last(said)}. {PYTHON_HINT}"
+        return f"the program there ended with status {status}: {_last(said)}"
 
     def pieces(self, count):
         """Yield the next `count` bytes, as they come."""
         while count:
             if not self._rest and not self._receive():
-                raise BoardError("the connection was lost during a transfer")
+                raise BoardError(f"{LOST} during a transfer")
             piece = bytes(self._rest[:count])
             del self._rest[:count]
             count -= len(piece)
@@ -148,14 +259,11 @@ class Session:
 
     def _receive(self):
         """Add what comes next to the rest; return whether anything came before the end."""
-        left = self.left()
-        try:
-            data = self._way.receive(min(left, limits.SILENCE))
-        except TimeoutError as error:
+        pipe = self._process.stdout
+        if not select.select([pipe], [], [], min(self.left(), limits.SILENCE))[0]:
             self.left()
-            raise BoardError(f"lost: no data for {limits.SILENCE} s") from error
-        except OSError:
-            return False
+            raise BoardError(f"lost: no data for {limits.SILENCE} s")
+        data = pipe.read(PIECE)
         self._room -= len(data)
         if self._room < 0:
             raise BoardError(f"{ENDLESS}: more than {limits.LARGEST_CONVERSATION} bytes")
@@ -190,67 +298,3 @@ def _text(what):
 
 def _last(text):
     return shortened((text.strip().splitlines() or ["it says nothing"])[-1])
-
-
-class Link:
-    """A way to a board."""
-
-    def start(self, request, seconds):
-        """Start the program there with a request (plain data); return its Session.
-
-        It is to be done within `seconds`.
-        """
-        session = Session(self._open(_BOOTSTRAP), seconds)
-        session.begin(request)
-        return session
-
-    def close(self):
-        """End the connection, if there is one."""
-
-
-class LocalLink(Link):
-    """This machine: a process of its own, as on a board."""
-
-    address = "this machine"
-    ssh_file = None
-
-    def __init__(self, python):
-        self._python = python
-
-    def _open(self, code):
-        try:
-            return _Process([self._python, "-c", code])
-        except OSError as error:
-            raise BoardError(f"cannot start {self._python}: {error.strerror}") from error
-
-
-class _Process:
-    """The way to a process here: see Session."""
-
-    def __init__(self, command):
-        self._process = subprocess.Popen(
-            command, bufsize=0,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
-        )
-        os.set_blocking(self._process.stdin.fileno(), False)
-
-    def receive(self, seconds):
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
-            raise TimeoutError
-        return self._process.stdout.read(PIECE)
-
-    def send(self, data, seconds):
-        if not select.select([], [self._process.stdin], [], min(seconds, limits.SILENCE))[1]:
-            raise TimeoutError
-        return self._process.stdin.write(data) or 0
-
-    def finish(self):
-        try:
-            status = self._process.wait(limits.SILENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return None, NO_END
-        errors = self._process.stderr
-        os.set_blocking(errors.fileno(), False)  # another process may hold it open
-        return status, (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")

@@ -19,7 +19,7 @@ class Finding(NamedTuple):
 
     inputs, golden: EQUAL, DIFFER or UNKNOWN, golden only for a golden case. ulp: (distance, kernel)
     of the outputs that are farthest apart, None where none can be compared. trouble: why a kernel
-    gave no result that passed, on either side; excused: only because a device lacks something.
+    gave no result that passed, on either side. good: nothing of it need worry a person.
     """
 
     board: str
@@ -29,36 +29,25 @@ class Finding(NamedTuple):
     golden: str
     ulp: tuple | None
     trouble: str | None
-    excused: bool
-
-    @property
-    def good(self):
-        """Whether nothing of it need worry a person: what was compared with nothing does."""
-        if DIFFER in (self.inputs, self.golden):
-            return False
-        if self.trouble is not None:
-            return self.excused
-        return not self.case.golden or self.golden == EQUAL
+    good: bool
 
 
-def parity(fleet, config, host):
+def parity(fleet, host):
     """Run the cases here and on the boards, print how they compare; return whether all is good."""
+    boards = [board for board in fleet.select(host) if board.name != LOCAL]
+    if not boards:
+        raise UsageError("parity compares this machine with a board: give --host")
+    if only := [board.name for board in boards if board.settings.build_only]:
+        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
     loaded, name = samples.load(), runs.name_run()
+    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
 
     def work(board):
         ship.deploy(board)
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
-    step = fleet.plan(config, host, work, progress=progress.display, also=[LOCAL])
-    boards = [board for board in step.boards if board.name != LOCAL]
-    if not boards:
-        raise UsageError("parity compares this machine with a board: give --host")
-    if only := [board.name for board in boards if board.settings.build_only]:
-        raise UsageError(f"parity compares results: {only[0]} compiles and runs nothing")
-    nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
-    fleet.carry_out()
-    rows = step.results
+    rows = fleet.each(host, work, progress.display, also=[LOCAL])
     here = rows.pop(LOCAL, None)
     if here is None:
         return False
@@ -84,17 +73,21 @@ def compare(here, there, name, loaded):
 
 
 def _finding(case, here, there, name):
-    board = there[0].board
-    bad = [row for row in [*here, *there] if row.record.status != "passed"]
-    worst = [row for row in bad if row.record.status != "unsupported"] or bad
-    trouble = f"{worst[0].board}: {worst[0].record.reason}" if worst else None
-    if not here and not trouble:
-        trouble = f"{LOCAL}: it did not run here"
-    golden = _digests(here, there, "output_sha256") if case.golden else UNKNOWN
-    ulp = None if case.golden else _farthest(case, board, name)
-    excused = bool(bad) and worst[0].record.status == "unsupported"
+    board, trouble, good = there[0].board, None, True
     inputs = _digests(here, there, "inputs_sha256")
-    return Finding(board, case, len(there), inputs, golden, ulp, trouble, excused)
+    golden = _digests(here, there, "output_sha256") if case.golden else UNKNOWN
+    bad = [row for row in [*here, *there] if row.record.status != "passed"]
+    if bad:
+        worst = next((row for row in bad if row.record.status != "unsupported"), bad[0])
+        trouble = f"{worst.board}: {worst.record.reason}"
+        good = worst.record.status == "unsupported"
+    elif not here:
+        trouble, good = f"{LOCAL}: it did not run here", False
+    elif case.golden:  # compared with nothing is not equal
+        good = golden == EQUAL
+    good = good and DIFFER not in (inputs, golden)
+    ulp = None if case.golden else _farthest(case, board, name)
+    return Finding(board, case, len(there), inputs, golden, ulp, trouble, good)
 
 
 def _digests(here, there, key):

@@ -10,7 +10,6 @@ A log may come from a hostile board: it is bounded, and every step is linear in 
 import re
 from decimal import Context, Decimal
 from itertools import islice
-from typing import NamedTuple
 
 from common.text import printable
 from deploy.onboard import limits
@@ -23,7 +22,6 @@ _SHOWN = 160  # characters of a line that a reason shows
 _NUMBER = re.compile(
     r"([][(),;:]*)([+-]?(?:[0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([][(),;:]*)"
 )
-_NO_NUMBER = ("nan", "-nan", "inf", "-inf")
 _EXACT = Context(prec=3 * LONGEST_NUMBER)
 
 
@@ -39,70 +37,42 @@ def read_log(path):
 def difference(text, log):
     """Return in what the `log` differs from the expected `text`, or None where each line is there.
 
-    The reason names the expected line and the printed line that came nearest.
+    The reason names the expected line and the printed line that is most like it, among those where
+    it belongs.
     """
     wanted, printed = _lines(text), _lines(log)
     early = _places(wanted, printed)
     if len(early) == len(wanted):
         return None
     first, start, end = _trouble(wanted, printed, early)
-    what = f'line {wanted[first].number}, "{_shown(wanted[first])}", is not printed'
-    nearest = _nearest(wanted[first], printed, start, end)
-    if nearest is None:
-        return f"{what}, and nothing like it is"
-    if _agree(wanted[first], nearest):
-        return f"{what} where it belongs, but as line {nearest.number} of the log"
-    return f'{what}: nearest is line {nearest.number} of the log, "{_shown(nearest)}"'
-
-
-def renew(text, log):
-    """Return `text` with the numbers of the `log`; lines that agree stay as they are.
-
-    Each line takes the numbers of the next printed line that has the same words beside them. Raises
-    ValueError where there is none.
-    """
-    if difference(text, log) is None:
-        return text
-    wanted, printed = _lines(text), _lines(log)
-    places = _places(wanted, printed, _alike)
-    if len(places) < len(wanted):
-        missing = wanted[len(places)]
-        raise ValueError(f'line {missing.number}, "{_shown(missing)}": no such line is printed')
-    lines = text.split("\n")
-    for line, place in zip(wanted, places):
-        if not _agree(line, printed[place]):
-            lines[line.number - 1] = printed[place].text.rstrip()
-    return "\n".join(lines)
-
-
-class _Line(NamedTuple):
-    number: int  # from 1
-    text: str
-
-    def words(self):
-        """Return its words, none where it is too long to agree with another."""
-        return self.text.split() if len(self.text) <= LONGEST_LINE else []
+    number, words = wanted[first]
+    reason = f'line {number}, "{_shown(words)}", is not printed'
+    where, nearest = max(printed[start:end], key=lambda line: _likeness(words, line[1]),
+                         default=(0, []))
+    if _likeness(words, nearest) == 0:
+        return f"{reason} where it belongs, and nothing like it is"
+    return f'{reason}: nearest is line {where} of the log, "{_shown(nearest)}"'
 
 
 def _lines(text):
-    """Return the first MOST_LINES lines that are not empty."""
-    lines = (_Line(number, line) for number, line in enumerate(text.split("\n"), 1))
-    return list(islice((line for line in lines if line.text.strip()), MOST_LINES))
+    """Return (number from 1, words) of the first MOST_LINES lines that are not empty."""
+    lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    return [(number, line.split() if len(line) <= LONGEST_LINE else [])
+            for number, line in islice(lines, MOST_LINES)]
 
 
-def _agree(line, other, same=None):
-    words, others = line.words(), other.words()
-    return 0 < len(words) == len(others) and all(map(same or _same, words, others))
+def _agree(words, others):
+    return 0 < len(words) == len(others) and all(map(_same, words, others))
 
 
-def _places(wanted, printed, same=None):
+def _places(wanted, printed):
     """Return the index of the printed line for each wanted one, each as early as possible.
 
     Ends at the first wanted line that has none. Looks at each printed line once.
     """
     places, left = [], iter(enumerate(printed))
-    for line in wanted:
-        at = next((at for at, other in left if _agree(line, other, same)), None)
+    for _, words in wanted:
+        at = next((at for at, (_, others) in left if _agree(words, others)), None)
         if at is None:
             break
         places.append(at)
@@ -127,28 +97,14 @@ def _trouble(wanted, printed, early):
     return min(found)[1:]
 
 
-def _nearest(line, printed, start, end):
-    """Return the printed line that comes nearest to `line`, or None: nothing is like it.
+def _likeness(words, others):
+    """Return how like two lines are, 0 for not at all.
 
-    Those from `start` to `end` are preferred, where half of the words agree.
+    2 for each word that agrees, 1 for each number that differs, 1 for as many words.
     """
-    for among, least in ((printed[start:end], len(line.words())), (printed, 1)):
-        nearest = max(among, key=lambda other: _score(line, other), default=None)
-        if nearest and _score(line, nearest) >= least:
-            return nearest
-    return None
-
-
-def _score(line, other):
-    """Return how near a line comes: 2 for each word that agrees, 1 for a number that differs."""
-    pairs = zip(line.words(), other.words())
-    return sum(2 if _same(a, b) else _number(a) is not None and (b in _NO_NUMBER or _alike(a, b))
-               for a, b in pairs)
-
-
-def _alike(word, printed):
-    """Tell whether two words are equal, or both are numbers."""
-    return word == printed or None not in (_number(word), _number(printed))
+    pairs = list(zip(words, others))
+    numbers = sum(None not in (_number(a), _number(b)) for a, b in pairs if not _same(a, b))
+    return 2 * sum(_same(a, b) for a, b in pairs) + numbers + (0 < len(words) == len(others))
 
 
 def _same(word, printed):
@@ -172,6 +128,6 @@ def _number(word):
     return Decimal(found[2]), found[2].lstrip("+-").isdigit(), (found[1], found[3])
 
 
-def _shown(line):
-    text = printable(" ".join(line.text[: 2 * _SHOWN].split()))
+def _shown(words):
+    text = printable(" ".join(words))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -17,7 +17,6 @@ from deploy.table import STYLE, rate
 TAIL = 15  # lines of a failed case's output
 MOST_REASONS = 8  # different ones of a failed case
 ALIVE = 60  # seconds between two lines that a case is still running, off a terminal
-LONGEST_NAME = 40  # characters
 
 
 class View:
@@ -29,22 +28,21 @@ class View:
 
     def __init__(self, board, cases=(), folder=None, verbose=False):
         self.board, self.folder, self.verbose = board, folder, verbose
-        self.total, self.number = len(cases), 0
+        self.total, self.number, self.tail = len(cases), 0, deque(maxlen=TAIL)
         self._align(cases)
-        self.tail = deque(maxlen=TAIL)
         self.said = {}  # of each case: it is not said again when it is at home
         self.task, self.name, self.since, self.told = None, "", 0.0, 0.0
 
     def start(self, event):
         """A case begins."""
-        self.name = " ".join(_short(event[key]) for key in ("sample", "case"))
+        self.name = f"{event['sample']} {event['case']}"
         self.tail.clear()
         self.since = self.told = time.monotonic()
         if self.number == 0:
             self.board.say(f"running {self.total} {'case' if self.total == 1 else 'cases'}")
         if self.verbose:
             number = f"{event['number']} of {event['of']}"
-            self.board.say(f"== {event['sample']} {event['case']} ({number})")
+            self.board.say(f"== {self.name} ({number})")
         self._progress(case=self.name, since=self.since)
 
     def lines(self, texts):
@@ -81,7 +79,7 @@ class View:
             self.board.say(f"records and logs: {shown(folder)}")
         for sample, case, records, seconds in cases:
             log = folder / sample / f"{case}.log"
-            ran = records and (seconds is not None or log.exists())
+            ran = seconds is not None or log.exists()
             if ran and self.said.get((sample, case)) != _verdict(records):
                 self._say(sample, case, records, seconds, _tail(log))
 
@@ -108,7 +106,7 @@ class View:
     def _say(self, sample, case, records, seconds, tail):
         self.said[sample, case] = _verdict(records)
         status = status_of(records)
-        names = [f"{_short(n):<{width}}" for n, width in zip((sample, case), self.widths)]
+        names = [f"{n:<{width}}" for n, width in zip((sample, case), self.widths)]
         text = Text(f"{names[0]} {names[1]} ")
         text.append(f"{status:<11}", STYLE[status])
         # What never ran has no time.
@@ -119,11 +117,7 @@ class View:
             lines += [f"    {line}" for line in _reasons(records)]
             lines += [f"    | {line}" for line in tail]
             lines += [f"    whole log: {shown(self.folder / sample / case)}.log"] if tail else []
-        SCREEN.put(lines, self.board.prefix, indent=6)
-
-
-def _short(name):
-    return printable(name)[:LONGEST_NAME]
+        SCREEN.put(lines, self.board.prefix)
 
 
 def _verdict(records):

@@ -25,7 +25,7 @@ class Plan(NamedTuple):
 
     lines: what the user reads, (how, what). drivers: libraries that need an ICD file. lacking: what
     no step of it brings. kind: how packages come, or None: the board's `apt` installs them, or this
-    machine downloads `wheels`, or `debs` for the folder, or debs for the whole `system`.
+    machine downloads `wheels` or `debs` for the folder.
     """
 
     lines: list
@@ -55,9 +55,7 @@ def provision(board, system, dry_run, mirror=None):
     if not (plan.kind or plan.drivers or plan.lacking):
         board.say("nothing to do")
     if plan.kind == "apt":
-        session = board.start("install", 3 * limits.APT, packages=plan.packages)
-        if reason := _passed_on(board, session):
-            board.say(f"note   {reason}: using packages downloaded by this machine")
+        _install(board, plan.packages)
         found, plan = _look(board, system, apt_failed=True)
     if plan.kind or plan.drivers:
         _make(board, plan, found, mirror)
@@ -110,11 +108,11 @@ def make_plan(found, folder, system, apt_failed=False):
         return plan._replace(kind="apt", packages=apt["packages"])
     lines.append(("skip", f"apt-get: {against}"))
     if why := wheels.none_for(wheels.target(found)):
-        return _with_debs(plan, found, folder, system, why)
+        return _with_debs(plan, found, folder, why)
     return _with_wheels(plan, found, folder)
 
 
-def _with_debs(plan, found, folder, system, why):
+def _with_debs(plan, found, folder, why):
     """Return the Plan for a board that no wheels fit, for the reason `why`."""
     apt, release = found["apt"], debs.release(found["release"])
     if apt["other_python"] or not release:
@@ -124,11 +122,9 @@ def _with_debs(plan, found, folder, system, why):
     # What was provisioned before is replaced as a whole.
     every = [doctor.DEBIAN[name] for name in _WHEELS]
     wanted = sorted({*apt["packages"], *(every if found["provisioned"] else ())})
-    kind = "system" if system and apt["may"] else "debs"
-    where = "installed there" if kind == "system" else f"unpacked into {folder}/envs"
-    text = f"{', '.join(wanted)} and what they need, of {release}: downloaded here, {where}"
-    plan.lines.append(("debs", f"{text}; {why}"))
-    return plan._replace(kind=kind, packages=wanted)
+    text = f"{', '.join(wanted)} and what they need, of {release}: downloaded here, unpacked into"
+    plan.lines.append(("debs", f"{text} {folder}/envs; {why}"))
+    return plan._replace(kind="debs", packages=wanted)
 
 
 def _with_wheels(plan, found, folder):
@@ -154,15 +150,17 @@ def _with_wheels(plan, found, folder):
     return plan._replace(kind="wheels" if wanted else None, packages=wanted)
 
 
-def _passed_on(board, session):
-    """Print what the board's programs print; return why they failed, or None.
+def _install(board, packages):
+    """Let the board's apt install packages, and print what it prints.
 
-    Whether they brought what is needed, Python's imports tell.
+    Whether it brought what is needed, Python's imports tell.
     """
+    session = board.start("install", 3 * limits.APT, packages=packages)
     while (event := session.event())["event"] == "lines":
         with sense(event):
             board.say("\n".join(f"   {line.rstrip()}" for line in event["text"]))
-    return event.get("reason")
+    if reason := event.get("reason"):
+        board.say(f"note   {reason}: using packages downloaded by this machine")
 
 
 def _make(board, plan, found, mirror):
@@ -188,8 +186,7 @@ def _make(board, plan, found, mirror):
         payload.seek(0)
         while piece := payload.read(PIECE):
             session.send(piece)
-        if reason := _passed_on(board, session):
-            board.say(f"FAIL   {reason}")
+        session.event()  # it is done
 
 
 def download(board, plan, found, mirror, payload):
@@ -202,10 +199,7 @@ def download(board, plan, found, mirror, payload):
     with sense(event):
         size = max(0, min(int(event["bytes"]), limits.INSTALLED))
     installed = b"".join(session.pieces(size)).decode(errors="replace")
-    # For the whole system dpkg wants a package that is a driver: apt chooses one, as ever.
-    system = plan.kind == "system"
-    driver = not system and "driver" not in found["lacking"]
-    notes = debs.download(plan.packages, debs.release(found["release"]), installed, driver, system,
-                          mirror, payload)
-    for note in notes:
+    driver = "driver" not in found["lacking"]
+    for note in debs.download(plan.packages, debs.release(found["release"]), installed, driver,
+                              mirror, payload):
         board.say(f"note   {note}")

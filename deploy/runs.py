@@ -24,16 +24,12 @@ RESULTS = ROOT / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """One record with the case that it belongs to, and the folder of its run, if that came home.
-
-    `going_on` says how far a run was that had not ended.
-    """
+    """One record with the case that it belongs to, and the folder of its run, if that came home."""
 
     board: str
     case: str
     record: Record
     folder: Path | None = None
-    going_on: str | None = None
 
 
 def name_run():
@@ -84,10 +80,7 @@ class _Talk:
     def __init__(self, view, session, judge, cases=(), run=None):
         self.view, self.board, self.session, self.judge = view, view.board, session, judge
         self.run, self.runs, self.rows, self.running = run, 0, [], False
-        self.board.broken = None
-        # What may still come once.
-        self.open = {(what, *case) for case in cases for what in ("start", "end")}
-        self.open |= {("tree",), ("broken",)} if cases else set()
+        self.board.broken, self.cases = None, set(cases)
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
@@ -96,17 +89,10 @@ class _Talk:
                 self._take(event)
         return self.rows
 
-    def _once(self, *what):
-        if what not in self.open:
-            raise ValueError("it was not asked for")
-        self.open.remove(what)
-
     def _take(self, event):
         board, what = self.board, event["event"]
-        if what in ("start", "end"):
-            self._once(what, event["sample"], event["case"])
-        elif what in ("tree", "broken"):
-            self._once(what)
+        if what in ("start", "end") and (event["sample"], event["case"]) not in self.cases:
+            raise ValueError("it was not asked for")
         match what:
             case "tree":
                 self.running = True
@@ -123,22 +109,28 @@ class _Talk:
             case "broken":
                 board.broken = shortened(str(event["reason"]))
                 board.say(f"the board cannot continue: {board.broken}")
+            case "running":
+                board.say(f"run {self._name(event)} is still running: collect again")
             case "run":
-                self._run(event)
+                self._run(self._name(event))
             case "noise":
                 pass
             case _:
                 raise ValueError("no such event")
 
-    def _run(self, event):
+    def _name(self, event):
+        """Return the name of a run of which the board tells."""
+        name = home.checked(event["run"], RUN_NAME, "a run")
+        self.runs += 1
+        if self.run not in (None, name) or self.runs > (1 if self.run else limits.MOST_RUNS):
+            raise ValueError("it was not asked for")
+        return name
+
+    def _run(self, name):
         """Put a run from the board into results/, complete it, and let the board forget it.
 
         One that cannot be understood stays there; those behind it are still fetched.
         """
-        name, complete = home.checked(event["run"], RUN_NAME, "a run"), bool(event["complete"])
-        self.runs += 1
-        if self.run not in (None, name) or self.runs > (1 if self.run else limits.MOST_RUNS):
-            raise ValueError("it was not asked for")
         folder = RESULTS / self.board.name / name
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,10 +140,8 @@ class _Talk:
                 left = left and f"{left}, in results/ of its folder"
                 room = max(0, limits.MOST_RECORDS - len(self.rows))
                 try:
-                    cases = home.complete(
-                        self.board, self.session, came, complete, self.judge, left, room
-                    )
-                    place = home.store(came, folder, complete)
+                    cases = home.complete(self.board, self.session, came, self.judge, left, room)
+                    home.store(came, folder)
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
                     reason = f"run {name}: {error}. It stays on the board"
@@ -162,19 +152,11 @@ class _Talk:
             why = f"{error.strerror or error}; the records stay on the board"
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
         self.session.send(b"stored %s\n" % name.encode())
-        if place != folder:
-            was = f"{shown(folder)} is already here and is not changed"
-            self.board.say(f"{was}: the new run of that name is in {shown(place)}")
         if left:
             self.board.say(f"too large, stays on the board: {left}")
-        known = [each for each in cases if each.sample != home.NONE]
-        self.view.home(known, place)
-        done = sum(each.seconds is not None for each in known)
-        going_on = f"still running: {done} of {len(known)} cases in {shown(place)}; collect again"
-        if not (complete or done):
-            self.board.say(going_on)
+        self.view.home([each for each in cases if each.sample != home.NONE], folder)
         self.rows += [
-            Row(self.board.name, each.name, item, shown(place), None if complete else going_on)
+            Row(self.board.name, each.name, item, shown(folder))
             for each in cases for item in each.records
         ]
 

@@ -15,7 +15,6 @@ from rich.text import Text
 from common.text import printable
 
 LONGEST = 300  # characters of a line that a board may fill
-NARROWEST = 40  # columns of text, below which nothing is folded
 
 
 def shortened(text):
@@ -42,23 +41,13 @@ class Screen:
         self.lock = threading.RLock()  # held for each write, so that no two of them mix
         self.progress = None  # a rich Progress, while one is shown
 
-    def put(self, lines, prefix="", indent=None):
-        """Print lines, each a str or a Text, behind `prefix`, with nothing between them.
-
-        With an `indent`, a line that is too long for a terminal goes on below, that far to the
-        right; without one the terminal breaks it.
-        """
-        texts = [line if isinstance(line, Text) else Text(printable(line)) for line in lines]
+    def put(self, lines, prefix=""):
+        """Print lines, each a str or a Text, behind `prefix`, with nothing between them."""
+        texts = [Text(prefix) + (line if isinstance(line, Text) else printable(line))
+                 for line in lines]
+        for text in texts:
+            text.rstrip()
         with self.lock:
-            if not self.console.is_terminal:
-                whole = "".join(f"{prefix}{text}".rstrip() + "\n" for text in texts)
-                print(whole, end="", flush=True)
-                return
-            if indent is not None:
-                texts = [part for text in texts for part in self._folded(text, prefix, indent)]
-            texts = [Text(prefix) + text for text in texts]
-            for text in texts:
-                text.rstrip()
             self.console.print(Text("\n").join(texts), soft_wrap=True)
 
     def table(self, left, right, rows):
@@ -81,13 +70,6 @@ class Screen:
                 self.put([text])
             else:
                 print(printable(text), file=sys.stderr, flush=True)
-
-    def _folded(self, text, prefix, indent):
-        room = self.console.width - len(prefix)
-        if text.cell_len <= room or room - indent < NARROWEST:
-            return [text]
-        first, *others = text.wrap(self.console, room - indent)
-        return [first, *(Text(" " * indent) + other for other in others)]
 
     @contextmanager
     def showing(self, progress):

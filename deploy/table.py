@@ -48,9 +48,8 @@ def brief(rows, failures, words=()):
     lines.append(f"{'also' if wrong else 'next'}: `fab report` makes one page of all results")
     cases = len({(row.board, row.record.sample, row.case) for row in rows})
     lines.append(f"{_count(rows)} ({cases} {'case' if cases == 1 else 'cases'})")
-    lines += dict.fromkeys(row.going_on for row in rows if row.going_on)
     lines += [f"no results of {board}: {reason}" for board, reason in failures.items()]
-    SCREEN.put(["", *lines], indent=4)
+    SCREEN.put(["", *lines])
 
 
 def _remarks(rows):

@@ -24,7 +24,7 @@ VERBOSE = {"verbose": "print every line of output, and a table with a row for ea
 @task(help=HOST)
 def deploy(c, host=None):
     """Copy changed files of common/ and samples/ to the board."""
-    FLEET.plan(c.config, host, ship.deploy)
+    FLEET.each(host, ship.deploy)
 
 
 @task(help={**HOST, **VERBOSE, "skip": "names of cases to omit, with commas between them"})
@@ -40,7 +40,7 @@ def run_all(c, host=None, verbose=False, skip=""):
             board.say(f"skipped, as boards.toml or --skip says: {', '.join(skipped)}")
         return cases
 
-    _run(c, host, cases_of, verbose)
+    _run(host, cases_of, verbose)
 
 
 @task(help={**HOST, **VERBOSE, "sample": "a name from `fab list`", "case": "only this case"})
@@ -52,14 +52,14 @@ def run(c, sample, case=None, host=None, verbose=False):
     if FLEET.words:
         cases = [samples.asked(sample, FLEET.words)]
         samples.require_values(sample, FLEET.words)
-    _run(c, host, lambda board: cases, verbose)
+    _run(host, lambda board: cases, verbose)
 
 
-def _run(c, host, cases_of, verbose):
+def _run(host, cases_of, verbose):
     def work(board):
         return runs.run(board, cases_of(board), runs.name_run(), verbose=verbose)
 
-    _show(c, host, work, verbose)
+    _show(host, work, verbose)
 
 
 @task(help={
@@ -74,8 +74,7 @@ def _run(c, host, cases_of, verbose):
 def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=None, rounds=None,
           scheduler=None, wait="300"):
     """Run the points of an experiment on the boards; options after -- are for each point."""
-    FLEET.carry_out()
-    there = [] if scheduler else FLEET.select(c.config, host)
+    there = [] if scheduler else FLEET.select(host)
     numbers = {"budget": budget, "seed": seed, "limit": limit, "rounds": rounds}
     numbers = {name: text and _count(f"--{name}", text) for name, text in numbers.items()}
     wait = _count("--wait", wait)
@@ -92,16 +91,14 @@ def _count(option, text):
 @task(help={**HOST, "scheduler": "tls://... of Dask: gives it the boards as workers"})
 def worker(c, scheduler, host=None):
     """Let the sweeps of a scheduler elsewhere use the boards, until you stop it."""
-    FLEET.carry_out()
-    command.work(FLEET.select(c.config, host), scheduler, threading.Event())
+    command.work(FLEET.select(host), scheduler, threading.Event())
 
 
 @task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
 def replay(c, record, host=None, trust=False):
     """Repeat the run of a record on the board, and compare; options after -- are added."""
-    FLEET.carry_out()
     argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
-    _end(command.replay(FLEET.select(c.config, host), argv))
+    _end(command.replay(FLEET.select(host), argv))
 
 
 @task(help={**HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
@@ -109,7 +106,7 @@ def replay(c, record, host=None, trust=False):
 def inspect(c, sample, host=None, limit=None, folder=None):
     """Show what the board's driver makes of each kernel; options after -- are the sample's."""
     folder = folder or f"{sample}-inspect"
-    _tool(c, host, inspecting, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
+    _tool(host, inspecting, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
 
 
 @task(iterable=["define"], help={
@@ -119,14 +116,13 @@ def inspect(c, sample, host=None, limit=None, folder=None):
 def check(c, sample, define, host=None, limit=None):
     """Look for data races and out-of-bounds accesses on the board; options after -- are added."""
     own = [f"--define={each}" for each in define]
-    _tool(c, host, checking, sample, limit, lambda board: own)
+    _tool(host, checking, sample, limit, lambda board: own)
 
 
-def _tool(c, host, module, sample, limit, own):
-    FLEET.carry_out()
+def _tool(host, module, sample, limit, own):
     samples.pick(samples.load(), sample)  # that there is
     limits = ["--limit", limit] if limit else []
-    _end(command.tool(FLEET.select(c.config, host), module, sample, FLEET.words,
+    _end(command.tool(FLEET.select(host), module, sample, FLEET.words,
                       lambda board: [*limits, *own(board)]))
 
 
@@ -138,33 +134,28 @@ def _end(status):
 @task(help={**HOST, **VERBOSE})
 def collect(c, host=None, verbose=False):
     """Fetch the records of runs whose connection was lost."""
-    _show(c, host, partial(runs.collect, verbose=verbose), verbose)
+    _show(host, partial(runs.collect, verbose=verbose), verbose)
 
 
-def _show(c, host, work, verbose):
-    """Plan `work(board)` on every board while the user watches, and to sum it up."""
-
-    def sum_up(step):
-        rows = [row for rows in step.results.values() for row in rows]
-        if rows and verbose:
-            table.show(rows)
-        if rows:
-            table.brief(rows, step.failures, FLEET.words)
-        FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
-
-    display = None if verbose else progress.display
-    FLEET.plan(c.config, host, work, sum_up, display)
+def _show(host, work, verbose):
+    """Do `work(board)` on every board while the user watches, and sum its Rows up."""
+    came = FLEET.each(host, work, None if verbose else progress.display)
+    rows = [row for rows in came.values() for row in rows]
+    if rows and verbose:
+        table.show(rows)
+    if rows:
+        table.brief(rows, FLEET.failures, FLEET.words)
+    FLEET.case_failed |= any(row.record.status in ("failed", "error") for row in rows)
 
 
-def _judge(step):
-    """Sum up a step whose work tells whether all is well with a board."""
-    FLEET.case_failed |= not all(step.results.values())
+def _judge(host, work):
+    """Do `work(board)`, which tells whether all is well with a board, on every board."""
+    FLEET.case_failed |= not all(FLEET.each(host, work).values())
 
 
 @task(name="list", default=True)
 def list_samples(c):
     """List the samples with their cases, and the boards of boards.toml."""
-    FLEET.carry_out()
     loaded, known = samples.load(), boards.load(boards.path())
     for sample in loaded.values():
         needs = f" (needs {', '.join(sample.needs)})" if sample.needs else ""
@@ -185,7 +176,6 @@ def report(
     c, host=None, baseline=None, fail_on_regression=False, all_runs=False, output=None, figures=None
 ):
     """Make one HTML page of the results; see docs/report.md."""
-    FLEET.carry_out()
     options = {"--baseline": baseline, "--output": output, "--figures": figures}
     words = [f"{name}={value}" for name, value in options.items() if value]
     words += ["--fail-on-regression"] if fail_on_regression else []
@@ -197,7 +187,6 @@ def report(
             "rights": "a TOML file: authors and licences of data and kernels; see docs/report.md"})
 def export(c, host=None, run=None, rights=None):
     """Pack a run into one archive that others can view, compare and repeat."""
-    FLEET.carry_out()
     for name in FLEET.asked(host) or FLEET.last:
         reports.export(name, run, rights)
 
@@ -206,13 +195,13 @@ def export(c, host=None, run=None, rights=None):
             "system": "also remove the helper that `fab provision --system` installed"})
 def clean(c, host=None, discard=False, system=False):
     """Delete the deployed files on the board."""
-    FLEET.plan(c.config, host, lambda board: ship.clean(board, discard, system))
+    FLEET.each(host, lambda board: ship.clean(board, discard, system))
 
 
 @task(name="doctor", help=HOST)
 def see_doctor(c, host=None):
     """Check what the board has and lacks, and print how to fix it. Changes nothing."""
-    FLEET.plan(c.config, host, doctor.examine, _judge)
+    _judge(host, doctor.examine)
 
 
 @task(help={
@@ -223,24 +212,20 @@ def see_doctor(c, host=None):
 })
 def provision(c, host=None, dry_run=False, system=False, mirror=None):
     """Install what the samples need: Python packages, an ICD file for the board's driver."""
-    work = partial(provisioning.provision, system=system, dry_run=dry_run,
-                   mirror=mirror)
-    FLEET.plan(c.config, host, work, _judge)
+    _judge(host, partial(provisioning.provision, system=system, dry_run=dry_run, mirror=mirror))
 
 
 @task(help=HOST)
 def parity(c, host=None):
     """Run the cases here and on the board, and compare inputs and outputs, bit by bit."""
-    FLEET.carry_out()
-    FLEET.case_failed |= not compare.parity(FLEET, c.config, host)
+    FLEET.case_failed |= not compare.parity(FLEET, host)
 
 
 @task(help={"sample": "only this sample's"})
 def update_expected(c, sample=None):
     """Write expected.json from a run on `local`, after a change of a sample's inputs."""
-    FLEET.carry_out()
     FLEET.named = []  # other boards are what expected.json is for
-    FLEET.plan(c.config, boards.LOCAL, lambda board: update.expected(board, sample))
+    FLEET.each(boards.LOCAL, lambda board: update.expected(board, sample))
 
 
 namespace = Collection(

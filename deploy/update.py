@@ -1,26 +1,22 @@
-"""Update the expected results of samples: expected.json, and the texts of expected/.
-
-Never done by a test or a run.
-"""
+"""Update the expected results of samples, expected.json: never done by a test or a run."""
 
 import json
 
-from deploy import printed, runs, samples, ship
+from deploy import runs, samples, ship
 from deploy.errors import BoardError
 
 
 def expected(board, only=None):
     """Run the samples' cases on `board` and keep the digests of what came out.
 
-    A text of expected/ keeps its lines: those whose numbers differ get the numbers that were
-    printed. Raises BoardError where a case does not pass, or does not print a line of its text.
+    Raises BoardError where a case does not pass.
     """
     ship.deploy(board)
     known = samples.load()
     for name in [only] if only else known:
         cases = samples.pick(known, name)
-        kept, run = {}, runs.name_run()
-        for row in runs.run(board, cases, run, judge=False):
+        kept = {}
+        for row in runs.run(board, cases, runs.name_run(), judge=False):
             if row.record.status == "unsupported":
                 continue  # by this machine: the others of its case say what must come out
             if row.record.status != "passed":
@@ -30,17 +26,9 @@ def expected(board, only=None):
             raise BoardError(f"{name} {missing[0]}: none of its kernels runs here; "
                              "nothing was written")
         digests = {case.name: _digests(case, kept[case.name]) for case in cases}
-        files = {"expected.json": json.dumps(digests, indent=2) + "\n"}
-        for case, text in known[name].texts.items():
-            log = printed.read_log(runs.RESULTS / board.name / run / name / f"{case}.log")
-            try:
-                files[f"expected/{case}.txt"] = printed.renew(text, log)
-            except ValueError as error:
-                problem = f"expected/{case}.txt: {error}: nothing is written"
-                raise BoardError(f"{name} {problem}") from error
-        for file, content in files.items():
-            (known[name].folder / file).write_text(content, encoding="utf-8")
-            board.say(f"wrote samples/{name}/{file}")
+        content = json.dumps(digests, indent=2) + "\n"
+        (known[name].folder / "expected.json").write_text(content, encoding="utf-8")
+        board.say(f"wrote samples/{name}/expected.json")
 
 
 def _digests(case, records):

@@ -80,9 +80,8 @@ class Fleet:
         (sample / "run.py").write_text(SAMPLE)
         (sample / "sample.toml").write_text(MANIFEST)
         self.boards = {f"board{n}": SshServer(folder / f"board{n}") for n in range(count)}
-        (folder / "home" / ".ssh").mkdir(mode=0o700, parents=True)
         config = "".join(board.host_block(name) for name, board in self.boards.items())
-        (folder / "home" / ".ssh" / "config").write_text(config)
+        (folder / "ssh_config").write_text(config)
         toml = "".join(f'[{name}.env]\nSTARTS = "{self.starts}"\n' for name in self.boards)
         (self.project / "boards.toml").write_text(toml)
 
@@ -95,9 +94,10 @@ class Fleet:
         hosts = ",".join(boards or self.boards)
         with open(self.folder / "log", "ab") as log:
             return subprocess.Popen(
-                [FAB, "-H", hosts, "sweep", self.folder / f"points{points}.toml"],
+                [FAB, "-S", self.folder / "ssh_config", "-H", hosts, "sweep",
+                 self.folder / f"points{points}.toml"],
                 cwd=self.project, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env={**os.environ, "HOME": str(self.folder / "home"), "BOARDS_TOML": ""},
+                env={**os.environ, "BOARDS_TOML": ""},
             )
 
     def records(self):

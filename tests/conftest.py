@@ -19,6 +19,7 @@ SHIPPED = ("common", "deploy", "report", "samples", "tools", "fabfile.py", "fabr
            "boards.toml", "README.md")
 
 sys.path.insert(0, str(ROOT))
+os.environ["PATH"] = f"{ROOT / 'tests/bin'}:{os.environ['PATH']}"  # its ssh
 # Tests have home folders of their own, but need not try drivers, build kernels and look for fonts
 # anew in each.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))

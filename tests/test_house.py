@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "common": {"common", "numpy", "pyopencl", "torch"},  # the last need not be there
     "samples": {"common", "numpy", "pyopencl", "PIL"},
     "tools": {"common", "tools", "rich"},
-    "deploy": {"common", "deploy", "tools", "fabric", "invoke", "paramiko", "rich"}
+    "deploy": {"common", "deploy", "tools", "fabric", "invoke", "rich"}
     | {"dask", "distributed", "numpy", "optuna"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
     "dev": {"common", "deploy", "dev", "report", "tools"}

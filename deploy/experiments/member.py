@@ -94,7 +94,7 @@ class Member:
             raise BoardError("it ended without a result")
         except BoardError as error:
             self.session = None
-            self.board.link.close()
+            self.board.close()
             raise Lost(str(error)) from error
 
     def _with_files(self, outcome, folder):

@@ -28,7 +28,7 @@ class Show:
         self._tasks, self._start, self._done = {}, time.monotonic(), 0
 
     def line(self, text):
-        SCREEN.put([text], indent=4)
+        SCREEN.put([text])
 
     def point(self, kinds, board, point, text):
         """Say what came of a point."""

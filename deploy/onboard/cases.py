@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import accumulate
 
 from deploy.onboard import limits
 from deploy.onboard.folder import write_json
@@ -67,14 +68,10 @@ def first_records(path):
     lines = data.split(b"\n")
     if not whole or not lines[-1]:
         lines.pop()  # the part of a line, or nothing
-    room, fitting = limits.FIRST_RECORDS, []
-    for line in lines:
-        text = line.decode("utf-8", "replace")
-        room -= len(json.dumps(text))
-        if room < 0:
-            return fitting, False
-        fitting.append(text)
-    return fitting, whole
+    texts = [line.decode("utf-8", "replace") for line in lines]
+    sizes = accumulate(len(json.dumps(text)) for text in texts)
+    fitting = [text for text, size in zip(texts, sizes) if size <= limits.FIRST_RECORDS]
+    return fitting, whole and len(fitting) == len(texts)
 
 
 class Output:

@@ -49,8 +49,15 @@ def added(folder, extra):
 
 
 def variables(folder, extra):
-    """Return the whole environment of a sample."""
+    """Return the whole environment of a probe."""
     return dict(os.environ, **added(folder, extra))
+
+
+def of_case(folder, extra):
+    """Return the whole environment of a sample: its compiled Python lies beside the samples."""
+    compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
+    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
+    return variables(folder, dict(own, **extra))
 
 
 def switch(folder, env):

@@ -11,6 +11,7 @@ import grp
 import os
 import platform
 import pwd
+import re
 import shutil
 import stat
 import subprocess
@@ -21,8 +22,7 @@ import time
 from deploy.onboard.environment import provisioned, variables
 from deploy.onboard.folder import MARKER, place, waiting
 
-PROBE_LIMIT = 15  # seconds for one probe, where its env does not say otherwise
-ALL_PROBES = 3  # times that for all of them
+PROBE_LIMIT = 15  # seconds for one probe
 MARK = "@@"  # before an answer: drivers print, too
 
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
@@ -32,44 +32,40 @@ SURVEY_LIMIT = 400  # seconds: a driver that hangs takes 20 of them, or what its
 VENDORS = "/etc/OpenCL/vendors"
 
 NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
-GPU_CLOCKS = ("/sys/class/devfreq/*.gpu*", "/sys/class/devfreq/*mali*")
+GOVERNORS = (
+    ("cpu", "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"),
+    ("gpu", "/sys/class/devfreq/*.gpu*/governor"), ("gpu", "/sys/class/devfreq/*mali*/governor"),
+)
 
 
-class Probes:
-    """Lines of Python, each in a process of its own."""
+def ask(code, env, limit=None):
+    """Run a line of Python in a process of its own; return {"ok": bool, "text": what it said}.
 
-    def __init__(self, env):
-        self.env, self.limit = env, PROBE_LIMIT
-        with contextlib.suppress(KeyError, ValueError):
-            self.limit = float(env["OPENCL_SAMPLES_PROBE_SECONDS"])
-        self.end = time.monotonic() + ALL_PROBES * self.limit
-
-    def ask(self, code, limit=None):
-        """Run a line of Python; return {"ok": bool, "text": what it said}.
-
-        It has `limit` seconds; without one, its share of ALL_PROBES.
-        """
-        process = subprocess.Popen(
-            [sys.executable, "-c", code], env=self.env, cwd="/", universal_newlines=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        limit = limit or max(1, min(self.limit, self.end - time.monotonic()))
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
-            return {"ok": False, "text": "no answer in %d s" % limit}
-        if process.returncode < 0:
-            return {"ok": False, "text": "crashed with signal %d" % -process.returncode}
-        for line in out.splitlines():
-            if line.startswith(MARK):
-                return {"ok": True, "text": line[len(MARK) :]}
-        return {"ok": False, "text": (err.strip().splitlines() or ["no answer"])[-1]}
+    It has `limit` seconds; without one, PROBE_LIMIT, or what its environment says.
+    """
+    with contextlib.suppress(KeyError, ValueError):
+        limit = limit or float(env["OPENCL_SAMPLES_PROBE_SECONDS"])
+    limit = limit or PROBE_LIMIT
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=env, cwd="/", universal_newlines=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    try:
+        out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
+        return {"ok": False, "text": "no answer in %d s" % limit}
+    if process.returncode < 0:
+        return {"ok": False, "text": "crashed with signal %d" % -process.returncode}
+    for line in out.splitlines():
+        if line.startswith(MARK):
+            return {"ok": True, "text": line[len(MARK) :]}
+    return {"ok": False, "text": (err.strip().splitlines() or ["no answer"])[-1]}
 
 
-def icd_files(probes):
+def icd_files(env):
     """Return each ICD file that the loader may read, its library, and why that does not load."""
-    vendors = probes.env.get("OCL_ICD_VENDORS", VENDORS)
+    vendors = env.get("OCL_ICD_VENDORS", VENDORS)
     if os.path.isdir(vendors):
         paths = sorted(glob.glob(os.path.join(vendors, "*.icd")))
     else:
@@ -80,7 +76,7 @@ def icd_files(probes):
         try:
             with open(path, errors="replace") as file:
                 library = path if ".so" in os.path.basename(path) else file.readline().strip()
-            loads = probes.ask("import ctypes; ctypes.CDLL(%r); print('@@')" % library)
+            loads = ask("import ctypes; ctypes.CDLL(%r); print('@@')" % library, env)
             problem = None if loads["ok"] else loads["text"]
         except OSError as error:
             problem = error.strerror
@@ -130,20 +126,14 @@ def read(path):
 
 
 def governors():
-    found = {}
-    for path in sorted(glob.glob("/sys/devices/system/cpu/cpufreq/policy*")):
-        found["cpu " + os.path.basename(path)] = read(os.path.join(path, "scaling_governor"))
-    for pattern in GPU_CLOCKS:
-        for path in sorted(glob.glob(pattern)):
-            found["gpu " + os.path.basename(path)] = read(os.path.join(path, "governor"))
+    paths = [(kind, path) for kind, pattern in GOVERNORS for path in sorted(glob.glob(pattern))]
+    found = {kind + " " + path.split("/")[-2]: read(path) for kind, path in paths}
     return {name: governor for name, governor in found.items() if governor}
 
 
 def memory():
-    for line in (read("/proc/meminfo") or "").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    found = re.search(r"^MemAvailable: *(\d+)", read("/proc/meminfo") or "", re.M)
+    return int(found.group(1)) * 1024 if found else None
 
 
 def folder_facts(folder):
@@ -181,8 +171,8 @@ def survey(modules, scratch, env):
     except OSError:
         return {"ok": False, "text": "the folder for temporary files is full"}
     path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
-    asker = Probes(dict(env, PYTHONPATH=path))
-    return asker.ask(SURVEY % os.path.join(scratch, "survey.py"), SURVEY_LIMIT)
+    code = SURVEY % os.path.join(scratch, "survey.py")
+    return ask(code, dict(env, PYTHONPATH=path), SURVEY_LIMIT)
 
 
 def collect(request):
@@ -195,8 +185,6 @@ def collect(request):
         scratch = "/proc/nowhere"  # the disk is full or read-only: that is a finding, not an end
     env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=scratch, XDG_CACHE_HOME=scratch)
     try:
-        devices = survey(request["modules"], scratch, env)
-        probes = Probes(env)  # their time begins now
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},
@@ -204,9 +192,9 @@ def collect(request):
             "kernel": "%s %s %s" % (platform.system(), platform.release(), platform.machine()),
             "bits": 8 * ctypes.sizeof(ctypes.c_void_p),
             "clock": time.time(),
-            "packages": {name: probes.ask(IMPORT % name) for name in ("numpy", "pyopencl", "PIL")},
-            "devices": devices,
-            "icd": icd_files(probes),
+            "packages": {name: ask(IMPORT % name, env) for name in ("numpy", "pyopencl", "PIL")},
+            "devices": survey(request["modules"], scratch, env),
+            "icd": icd_files(env),
             "nodes": device_nodes(),
             "governors": governors(),
             "memory": memory(),

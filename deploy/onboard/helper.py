@@ -18,7 +18,7 @@ RULE = "etc/sudoers.d/opencl-samples-%s"
 LINE = "%(user)s ALL=(root) NOPASSWD: %(helper)s pin, %(helper)s energy\n"
 USER = re.compile("[a-z_][a-z0-9_-]{0,31}")  # what sudo takes as it stands, in a file's name, too
 PYTHON = "/usr/bin/python3"
-TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/usr/bin:/sbin:/bin"
 LIMIT = 60  # seconds for each command
 
 
@@ -43,7 +43,7 @@ def problem(user, uid):
     if not USER.fullmatch(user):
         return "the user's name, %r, is not valid in sudoers" % user
     for tool in ("sudo", "visudo", "install", PYTHON):
-        if not shutil.which(tool, path=_path()):
+        if not shutil.which(tool, path=PATH):
             return "the board has no %s" % tool
     if not may_be_root():
         return "sudo must not ask for a password"
@@ -62,8 +62,7 @@ def is_there(text, root="/"):
 def install(text, user, root="/"):
     """Install the helper, and the line that lets the user run it; return what went wrong, or None.
 
-    visudo checks the line before it is put in its place, and all of sudo's files afterwards: where
-    these are wrong then, the line goes again.
+    visudo checks the line before it is put in its place.
     """
     helper, rule = os.path.join(root, HELPER), os.path.join(root, RULE % user)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,17 +71,12 @@ def install(text, user, root="/"):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(content)
         by_root = ["install", "-o", "root", "-g", "root", "-m"]
-        reason = _all([
+        return _all([
             ["visudo", "-c", "-f", os.path.join(folder, "rule")],
             by_root + ["0755", "-d", os.path.dirname(helper)],
             by_root + ["0755", os.path.join(folder, "keeper"), helper],
             by_root + ["0440", os.path.join(folder, "rule"), rule],
         ])
-    if reason is None:
-        reason = _all([["visudo", "-c"]])
-        if reason is not None:
-            _all([["rm", "-f", rule]])
-    return reason
 
 
 def remove(user, root="/"):
@@ -94,17 +88,13 @@ def remove(user, root="/"):
     ])
 
 
-def _path():
-    return "%s:%s" % (os.environ.get("PATH", ""), TOOLS)
-
-
 def _all(commands):
     """Run commands as root, one after the other; return why the first to fail does."""
     sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
     for command in commands:
         try:
             done = subprocess.run(
-                sudo + command, env=dict(os.environ, PATH=_path(), LC_ALL="C"), timeout=LIMIT,
+                sudo + command, env=dict(os.environ, PATH=PATH, LC_ALL="C"), timeout=LIMIT,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 universal_newlines=True, cwd="/",
             )

@@ -14,8 +14,6 @@ LONGEST_LINE = 512 * KIB  # JSON takes up to 50 times its size in memory
 MOST_NOISE = 10_000  # lines that are no events: a login script's, a driver's
 LONGEST_ERRORS = 64 * KIB  # what is kept of a program's stderr
 LARGEST_CONVERSATION = 2048 * MIB  # all that comes in one: four of the largest runs
-UNREAD = 16 * MIB  # what may wait inside this process; an SSH server that obeys sends 4 MiB
-LARGEST_PACKET = 256 * KIB  # of SSH; OpenSSH sends no larger one
 
 # A case. Anything beyond them is dropped, or stays on the board.
 LOG = 4 * MIB  # what it prints: more ends the case
@@ -48,7 +46,6 @@ MOST_RECORDS = 10_000  # of one run that are summed up; all are in its files
 MOST_BAD = 100  # lines of a file that are no records: then the rest of it is not read
 LONGEST_TEXT = 1000  # characters of a reason, or of another text of a record, in a summary
 MOST_RUNS = 1000  # that one `fab collect` takes
-MOST_ALIKE = 20  # runs of one name, of which each but the first got a number
 
 # Times. A board that goes on after its time is given up.
 SILENCE = 60  # without a byte, either way: programs on the board beat every 5 s

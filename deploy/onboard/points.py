@@ -14,7 +14,7 @@ import tempfile
 
 from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
-from deploy.onboard.environment import added, variables
+from deploy.onboard.environment import added, of_case
 from deploy.onboard.folder import locked, place, require_ours
 from deploy.onboard.runs import send_files
 from deploy.onboard.wire import BEAT
@@ -56,8 +56,6 @@ def points(wire, request):
 def run_point(wire, request, asked, kept):
     folder, key = request["folder"], asked["key"]
     tree = os.path.realpath(place(folder, "current"))
-    compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
-    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
     target = os.path.join(kept, key)
     shutil.rmtree(target, ignore_errors=True)
     with contextlib.ExitStack() as made:
@@ -67,7 +65,7 @@ def run_point(wire, request, asked, kept):
             return text.replace(asked["files"], files) if files else text
 
         more = {name: here(value) for name, value in asked["env"].items()}
-        env = variables(folder, dict(own, **dict(request["env"], **more)))
+        env = of_case(folder, dict(request["env"], **more))
         args = [here(word) for word in asked["args"]]
         run_case(wire, dict(asked, args=args, case="point", arrays=False), tree, target, env)
         hand_over(wire, kept, key)

@@ -130,7 +130,6 @@ def apt(wanted):
 def unnamed(request, icd_files):
     """Return the paths of the OpenCL drivers that none of those ICD files names."""
     env = environment.variables(request["folder"], request["env"])
-    probes = facts.Probes(env)
     named = [icd["library"] for icd in icd_files if icd["problem"] is None]
     known = {os.path.basename(library) for library in named}
     known |= {os.path.realpath(library) for library in named}
@@ -144,7 +143,7 @@ def unnamed(request, icd_files):
         paths[0]
         for real, paths in sorted(found.items())
         if not known & {real, os.path.basename(real)}.union(map(os.path.basename, paths))
-        and probes.ask(IS_DRIVER % paths[0])["text"] == "yes"
+        and facts.ask(IS_DRIVER % paths[0], env)["text"] == "yes"
     ]
 
 
@@ -173,29 +172,23 @@ def as_root(wire, command):
 def make(wire, request):
     """Make an environment of the packages that come, write ICD files, and record both.
 
-    request["packages"] is what comes: "wheels", unpacked; "debs" for the folder; or, for the whole
-    system, "system".
+    request["packages"] is what comes: "wheels", unpacked, or "debs".
     """
-    folder, reason = request["folder"], None
+    folder = request["folder"]
     with claimed(folder, request["holder"]):
         payload = io.BytesIO(wire.take(request["bytes"]))
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
         env = environment.provisioned(folder)
-        if request["bytes"]:
+        if request["packages"]:
             made = environment.make(folder, payload)
             env = {name: env[name] for name in env if name not in environment.SEARCHED}
-        if request["packages"] == "wheels":
             env["PYTHONPATH"] = made
-        elif request["packages"] == "debs":
+        if request["packages"] == "debs":
             env.update(environment.unpack_debs(folder, made))
-        elif request["packages"] == "system":
-            debs = sorted(glob.glob(os.path.join(made, "*.deb")))
-            reason = as_root(wire, ["dpkg", "--install"] + debs)
-            shutil.rmtree(made, ignore_errors=True)
         if request["drivers"] or os.path.isdir(place(folder, "vendors")):
             system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
             env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
         os.sync()
         environment.switch(folder, env)
-    wire.emit("done", reason=reason)
+    wire.emit("done")

@@ -7,7 +7,7 @@ import sys
 
 from deploy.onboard import limits
 from deploy.onboard.cases import first_records, run_case
-from deploy.onboard.environment import added, variables
+from deploy.onboard.environment import added, of_case
 from deploy.onboard.folder import grab, locked, place, require_ours, waiting, write_json
 from deploy.onboard.tree import hashes
 
@@ -47,11 +47,7 @@ def run(wire, request):
 
 
 def run_cases(wire, request, tree, target):
-    folder = request["folder"]
-    compiled = os.environ.get("PYTHONPYCACHEPREFIX") or place(folder, "cache", "python")
-    own = {"PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": compiled}
-    env = variables(folder, dict(own, **request["env"]))
-    stopped = False
+    env, stopped = of_case(request["folder"], request["env"]), False
     for number, case in enumerate(request["cases"], 1):
         if stopped:
             break
@@ -66,11 +62,14 @@ def run_cases(wire, request, tree, target):
 
 
 def fetch(wire, request):
-    """Hand over every run whose results are still here."""
+    """Hand over every run whose results are still here, but those that are going on."""
     folder = request["folder"]
     require_ours(folder)
     for name in waiting(folder):
-        hand_over(wire, folder, name)
+        if still_running(place(folder, "results", name)):
+            wire.emit("running", run=name)
+        else:
+            hand_over(wire, folder, name)
     wire.emit("done")
 
 
@@ -80,14 +79,13 @@ def hand_over(wire, folder, name):
     What is too large stays, in a folder that no collect looks at.
     """
     target = place(folder, "results", name)
-    complete = not still_running(target)
-    wire.emit("run", run=name, complete=complete)
+    wire.emit("run", run=name)
     sent, left = send_files(wire, target, limits.FILE, limits.KINDS)
     wanted = b"stored " + name.encode()
     answer = wire.line(limits.STORING)
     while answer is not None and not answer.startswith((b"stored ", b"kept ")):
         answer = wire.line(limits.STORING)  # a "stop" that came too late to stop anything
-    if answer == wanted and complete:
+    if answer == wanted:
         forget(target, sent, left)
 
 
@@ -97,7 +95,7 @@ def send_files(wire, target, pattern, kinds):
     for path in list(sent):
         try:
             with open(os.path.join(target, path), "rb") as file:
-                data = file.read(sent[path])  # no more: a run that goes on adds to it
+                data = file.read(sent[path])
         except OSError:  # a broken card
             left[path] = sent.pop(path)
             continue

@@ -71,12 +71,7 @@ def test_several_boards_in_one_table(load):
         ('[odroid]\nfolder = "a\\u0000b"\n', "folder must be a string"),
         ("[odroid]\nenv = { A = 1 }\n", "env must be a table of NAME"),
         ("['-x']\n", "'-x' is not a host"),
-        ("[':22']\n", "':22' is not a host"),
-        ("['a@']\n", "'a@' is not a host"),
         (f"['{'a' * 201}']\n", "is not a host"),
-        ("['a:0']\n", "'a:0' is not a host"),
-        ("['a:ssh']\n", "'a:ssh' is not a host"),
-        ("['a:70000']\n", "'a:70000' is not a host"),
         ("[reference]\n", "no board can be called reference"),
         (f"[a]\ntime_limit = 1{'0' * 5000}\n", r"boards\.toml: line 2 has more than 4096"),
         (f"[a]\ntime_limit = 1{'0' * 4000}\n", "from 1 up to 1000000"),
@@ -238,5 +233,5 @@ def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
         came = {"run": "r", "cases": [], "ssh_config": "what the board says"}
         plan.write_text(json.dumps(came))
         board = SimpleNamespace(link=SimpleNamespace(ssh_file=file), broken=None)
-        home.complete(board, None, tmp_path, complete=True, judge=False, left=None)
+        home.complete(board, None, tmp_path, judge=False, left=None)
         assert json.loads(plan.read_text()) == {"run": "r", "cases": [], "ssh_config": said}

@@ -72,10 +72,10 @@ def host(tmp_path, monkeypatch):
     return make
 
 
-def download(system=False, driver=False):
+def download(driver=False):
     """Return (names of the packages that came, notes)."""
     packed = io.BytesIO()
-    notes = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, system, None, packed)
+    notes = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, None, packed)
     packed.seek(0)
     with tarfile.open(fileobj=packed) as archive:
         return archive.getnames(), notes
@@ -121,10 +121,6 @@ def test_a_board_with_a_driver_gets_no_other(host):
     log = host()
     download(driver=True)
     assert "\nProvides: opencl-icd\n" in log.read_text()
-
-
-def test_newer_versions_come_for_the_whole_system_only(host):
-    assert download(system=True)[0] == ["libc6_2.31_armhf.deb", "python3-numpy_1%3a1.19_armhf.deb"]
 
 
 def test_expired_lists_of_an_old_release_are_used_and_said(host):
@@ -176,7 +172,6 @@ def test_a_board_that_no_wheels_fit_gets_packages():
         text(made)
     )
     assert "unpacked into there/envs; there are no wheels for 32-bit ARM" in text(made)
-    assert "downloaded here, installed there" in text(plan(system=True, **ARMHF))
 
 
 def test_an_old_python_gets_packages():
@@ -205,7 +200,7 @@ def test_a_board_that_packages_do_not_fit_either(odd, why):
     assert made.lacking[0].startswith("numpy, pyopencl, PIL: there are no wheels for 32-bit ARM")
 
 
-def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
+def asked_for(bytes_sent, monkeypatch, **changes):
     """Return what debs.download() is asked for, and how much of the list was read."""
     read, asked = [], []
 
@@ -220,8 +215,7 @@ def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
     board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
     found = {**FOUND, **ARMHF, **changes}
-    provision.download(board, plan(**ARMHF)._replace(kind=kind), found, "http://x.invalid",
-                       "payload")
+    provision.download(board, plan(**ARMHF), found, "http://x.invalid", "payload")
     return asked[0], read[0]
 
 
@@ -229,13 +223,12 @@ def asked_for(bytes_sent, monkeypatch, kind="debs", **changes):
     ("sent", "read"), [(13, 13), (-1, 0), (10**15, limits.INSTALLED)]
 )
 def test_the_boards_packages_are_asked_for(sent, read, monkeypatch):
-    wanted = (NAMES, BULLSEYE, "ii |a|1|all||", True, False, "http://x.invalid", "payload")
+    wanted = (NAMES, BULLSEYE, "ii |a|1|all||", True, "http://x.invalid", "payload")
     assert asked_for(sent, monkeypatch) == (wanted, read)
 
 
-def test_a_driver_is_left_out_only_where_it_was_found_and_nothing_is_installed(monkeypatch):
+def test_a_driver_is_left_out_only_where_it_was_found(monkeypatch):
     assert not asked_for(1, monkeypatch, lacking=["driver"])[0][3]
-    assert asked_for(1, monkeypatch, kind="system")[0][3:5] == (False, True)
 
 
 @pytest.fixture
@@ -280,7 +273,7 @@ needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="there 
 def test_packages_are_unpacked_into_the_folder(tmp_path, payload, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/vendor")
     folder = tmp_path / "there"
-    assert make(folder, payload, "debs")["reason"] is None
+    make(folder, payload, "debs")
     env = json.loads((folder / "environment.json").read_text())["env"]
     own = folder / "envs" / "1"
     libraries = own / "usr/lib/arm-linux-gnueabihf"
@@ -295,7 +288,7 @@ def test_packages_are_unpacked_into_the_folder(tmp_path, payload, monkeypatch):
     assert (own / "usr/lib/python3/dist-packages/thing.py").exists()
     # What comes next replaces it.
     (folder / "vendors" / "packaged-old.icd").touch()
-    assert make(folder, payload, "debs")["reason"] is None
+    make(folder, payload, "debs")
     assert [path.name for path in (folder / "envs").iterdir()] == ["2"]
     assert not (folder / "vendors" / "packaged-old.icd").exists()
 
@@ -309,22 +302,6 @@ def test_a_package_that_cannot_be_unpacked(tmp_path, payload):
     with pytest.raises(BoardError, match="dpkg-deb: "):
         make(tmp_path / "there", packed.getvalue(), "debs")
     assert list((tmp_path / "there" / "envs").iterdir()) == []
-
-
-@needs_dpkg
-@pytest.mark.parametrize(("status", "reason"), [(0, None), (1, "dpkg ended with status 1")])
-def test_the_whole_system_gets_packages_by_dpkg(tmp_path, payload, monkeypatch, status, reason):
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "dpkg").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/log\nexit {status}\n')
-    (tools / "sudo").write_text('#!/bin/sh\nshift\nexec "$@"\n')
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    folder = tmp_path / "there"
-    assert make(folder, payload, "system")["reason"] == reason
-    assert (tmp_path / "log").read_text() == f"--install {folder}/envs/1/x_1_all.deb\n"
-    assert list((folder / "envs").iterdir()) == []
 
 
 def test_a_boards_own_paths_come_first(tmp_path, monkeypatch):

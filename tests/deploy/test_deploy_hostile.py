@@ -109,34 +109,34 @@ FLOODS = {
     ),
     "nothing": ("o.flush(); time.sleep(20)", "lost: no data for 1 s"),
     "files without end": (
-        "say('run', run=RUN, complete=True)\n"
+        "say('run', run=RUN)\n"
         "for n in itertools.count(): send('s/c%d.log' % n, b'')",
         "it sends more than 403 files of one run",
     ),
     "runs without end": (
         "for n in itertools.count():\n"
-        "    say('run', run='%08dT000000.000Z' % n, complete=True); whole()",
+        "    say('run', run='%08dT000000.000Z' % n); whole()",
         "it was not asked for",
     ),
     "a run without end": (
-        "say('run', run=RUN, complete=True)\n"
+        "say('run', run=RUN)\n"
         "for n in itertools.count(): send('s/c%d.npz' % n, bytes(2**24))",
         "it sends s/c4.npz with an invalid size: 16777216",
     ),
     "a file that is too large": (
-        "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes=2**60)",
+        "say('run', run=RUN)\nsay('file', path='plan.json', bytes=2**60)",
         "it sends plan.json with an invalid size: 1152921504606846976",
     ),
     "a file of less than nothing": (
-        "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes=-1)",
+        "say('run', run=RUN)\nsay('file', path='plan.json', bytes=-1)",
         "it sends plan.json with an invalid size: -1",
     ),
     "a file of a size in words": (
-        "say('run', run=RUN, complete=True)\nsay('file', path='plan.json', bytes='x' * 999)",
+        "say('run', run=RUN)\nsay('file', path='plan.json', bytes='x' * 999)",
         "it sends plan.json with an invalid size: xxx",
     ),
     "a file that breaks off": (
-        "say('run', run=RUN, complete=True)\nsay('file', b'{', path='plan.json', bytes=9)",
+        "say('run', run=RUN)\nsay('file', b'{', path='plan.json', bytes=9)",
         "the connection was lost during a transfer",
     ),
     "cases that nobody asked for": (
@@ -174,7 +174,7 @@ def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="closed its output but does not end"):
-        link.LocalLink(str(python)).start({}, 60)
+        link.Session(link.LocalLink(str(python)), {}, 60)
     assert time.monotonic() - start < 20
 
 
@@ -185,17 +185,17 @@ def test_a_program_that_reads_nothing(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="lost: no data for 1 s"):
-        link.LocalLink(str(python)).start({"x": "x" * 10**6}, 60)
+        link.Session(link.LocalLink(str(python)), {"x": "x" * 10**6}, 60)
     assert time.monotonic() - start < 20
 
 
 def test_a_run_that_makes_no_sense_does_not_block_those_behind_it(fake, tmp_path):
     rows = runs.collect(fake(
-        "say('run', run='20250101T000000.000Z', complete=True); plan('../c')\n"
+        "say('run', run='20250101T000000.000Z'); plan('../c')\n"
         "assert whole() == b'kept 20250101T000000.000Z\\n'\n"
-        "say('run', run='20250102T000000.000Z', complete=True); plan(*map(str, range(1001)))\n"
+        "say('run', run='20250102T000000.000Z'); plan(*map(str, range(1001)))\n"
         "assert whole() == b'kept 20250102T000000.000Z\\n'\n"
-        "say('run', run=RUN, complete=True); plan('c')\n"
+        "say('run', run=RUN); plan('c')\n"
         "assert whole() == b'stored %s\\n' % RUN.encode()\n"
         "say('done')"
     ))
@@ -212,7 +212,7 @@ def test_runs_are_summed_up_together(fake, monkeypatch):
     monkeypatch.setattr(limits, "MOST_RECORDS", 5)
     rows = runs.collect(fake(
         "for n in range(1, 4):\n"
-        "    say('run', run='2026010%dT000000.000Z' % n, complete=True); plan('c')\n"
+        "    say('run', run='2026010%dT000000.000Z' % n); plan('c')\n"
         "    send('s/c.outcome.json', OUTCOME)\n"
         "    send('s/c.jsonl', (json.dumps(RECORD).encode() + b'\\n') * 4)\n"
         "    assert whole().startswith(b'stored')\n"
@@ -323,7 +323,7 @@ def test_records_that_are_large_in_memory(hostile, bomb, project):
     data, status = BOMBS[bomb]
     done = hostile(
         "names = ['c%d' % n for n in range(4)]\n"
-        "say('run', run=RUN, complete=True)\nplan(*names)\n"
+        "say('run', run=RUN)\nplan(*names)\n"
         f"data = {data}\n"
         "for name in names:\n"
         "    send('s/%s.outcome.json' % name, OUTCOME)\n"
@@ -366,7 +366,6 @@ def test_the_documented_limits_are_those_that_hold():
         f"for `fab parity` | {limits.ARRAYS // mib} MiB |",
         f"| a run | {limits.LARGEST_RUN // mib} MiB, {limits.MOST_CASES} cases; "
         f"the summary shows {limits.MOST_RECORDS:,} records |",
-        f"| runs of one name | {limits.MOST_ALIKE} |",
     ):
         assert words in section
     assert limits.FETCH == limits.UNPACK == 60 * minutes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stub import TOML
 
-from deploy import entry, home
+from deploy import home
 from tests.conftest import FAB, ROOT
 from tests.deploy.test_deploy import processes_with, records, until
 
@@ -65,42 +65,11 @@ def stop(process, number):
     return process.returncode, *said
 
 
-@pytest.fixture
-def our_fab(tmp_path):
-    """The script of pip's for fab, in whose place our own was put, twice."""
-    script = tmp_path / "fab"
-    head = f"#!{sys.executable}\n# -*- coding: utf-8 -*-\n"
-    script.write_text(f"{head}import re\nfrom fabric.main import program\nprogram.run()\n")
-    script.chmod(0o755)
-    entry.install(script)
-    once = script.read_text()
-    entry.install(script)
-    assert script.read_text() == once == head + (ROOT / "deploy/entry.py").read_text()
-    assert os.access(script, os.X_OK)
-    return script
-
-
-@pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_fab_is_stopped_while_fabric_is_imported(start, slow_import, our_fab, number, status):
-    path, began = slow_import("fabric")
-    process = start(our_fab, "list", PYTHONPATH=path)
-    until(began.exists)
-    assert stop(process, number) == (status, "", "fab: error: stopped\n")
-
-
 def test_fab_is_stopped_while_the_project_is_imported(start, slow_import):
     path, began = slow_import("rich")
     process = start(FAB, "list", PYTHONPATH=path)
     until(began.exists)
     assert stop(process, signal.SIGINT) == (130, "", "fab: error: stopped\n")
-
-
-def test_our_fab_is_fab(our_fab, project):
-    done = subprocess.run([our_fab, "nonsense"], cwd=project, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    done = subprocess.run([our_fab, "--version"], cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0
-    assert done.stdout.startswith("Fabric ")
 
 
 @pytest.mark.parametrize(("number", "status"), SIGNALS)
@@ -218,14 +187,3 @@ def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):
     assert fab("list").returncode == 0
     assert not left.parent.exists()
     assert left.parents[1].exists()
-
-
-def test_the_set_up_puts_our_fab_in_place(tmp_path):
-    """The line of the Makefile, on a copy of the script."""
-    line = next(x for x in (ROOT / "Makefile").read_text().splitlines() if "entry.install" in x)
-    (tmp_path / "bin").mkdir()
-    shutil.copy(FAB, tmp_path / "bin" / "fab")
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    command = line.strip().replace("$(BIN)", str(tmp_path / "bin"))
-    subprocess.run(["sh", "-c", command], cwd=ROOT, check=True)
-    assert (tmp_path / "bin" / "fab").read_text().endswith((ROOT / "deploy/entry.py").read_text())

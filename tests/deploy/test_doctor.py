@@ -191,7 +191,7 @@ def test_a_real_board_is_examined_and_left_as_it_was(fab, odroid):
     found = {line.split()[1] for line in lines[1:] if not line.strip().startswith("->")}
     assert {"reachable", "python3", "numpy", "pyopencl", "OpenCL", "kernel", "folder"} <= found
     assert "nothing deployed yet" in done.stdout
-    assert f"@127.0.0.1:{odroid.port}" in done.stdout
+    assert f"@127.0.0.1, port {odroid.port}" in done.stdout
 
 
 def test_a_real_board_in_trouble(fab, odroid, boards_toml, tmp_path):

@@ -1,5 +1,6 @@
 """What a run left on a board comes home for good: on the disk, beside what is there, in part."""
 
+import fcntl
 import json
 import os
 from types import SimpleNamespace
@@ -86,20 +87,16 @@ def test_stored_is_said_when_all_of_it_is_on_the_disk(waiting, board, results, m
     assert "said" in synced
 
 
-def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results, capsys):
+def test_a_run_that_came_home_whole_is_never_replaced(waiting, board, results):
     waiting(c={"jsonl": LINE})
     runs.collect(board)
-    for number in (2, 3):
-        waiting(c={"jsonl": Record("s", f"other{number}", "passed").to_line() + "\n"})
-        (row,) = runs.collect(board)
-        assert row.record.variant == f"other{number}"
-        assert f"is already here and is not changed: the new run of that name is in {results}" in (
-            capsys.readouterr().out
-        )
-        assert row.folder == results / f"{RUN}-{number}"
+    folder = waiting(c={"jsonl": Record("s", "other", "passed").to_line() + "\n"})
+    (row,) = runs.collect(board)
+    assert row.record.status == "error"
+    assert f"{results / RUN} is already here and differs: move it elsewhere" in row.record.reason
+    assert (folder / "s" / "c.jsonl").exists()
     assert (results / RUN / "s" / "c.jsonl").read_text() == LINE
-    assert "other3" in (results / f"{RUN}-3" / "s" / "c.jsonl").read_text()
-    assert len(list(results.iterdir())) == 3
+    assert len(list(results.iterdir())) == 1
 
 
 def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
@@ -112,32 +109,14 @@ def test_the_same_run_again_is_no_other_one(waiting, board, results, capsys):
     assert "is already here" not in capsys.readouterr().out
 
 
-def test_a_name_has_so_many_runs_and_no_more(waiting, board, results, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_ALIKE", 2)
-    for number in range(3):
-        folder = waiting(c={"jsonl": Record("s", f"k{number}", "passed").to_line() + "\n"})
-        (row,) = runs.collect(board)
-    assert row.record.status == "error"
-    assert "has 2 runs of this name already: move some elsewhere. It" in row.record.reason
+def test_a_run_that_is_going_on_is_left_alone(waiting, board, results, capsys):
+    folder = waiting(c={"jsonl": LINE})
+    with open(folder / "plan.json") as plan:
+        fcntl.flock(plan, fcntl.LOCK_EX)
+        assert runs.collect(board) == []
+    assert capsys.readouterr().out == f"run {RUN} is still running: collect again\n"
     assert (folder / "s" / "c.jsonl").exists()
-    assert len(list(results.iterdir())) == 2
-
-
-def test_a_run_that_was_going_on_is_replaced_by_the_rest_of_it(tmp_path):
-    def came(text, complete):
-        run = tmp_path / text / "run"
-        run.mkdir(parents=True)
-        (run / "plan.json").write_text(text)
-        return home.store(run, tmp_path / "results" / "test" / RUN, complete)
-
-    (tmp_path / "results" / "test").mkdir(parents=True)
-    first = came("one", False)
-    assert (first / home.UNFINISHED).exists()
-    assert came("two", False) == first
-    assert came("all", True) == first
-    assert [path.name for path in first.iterdir()] == ["plan.json"]
-    assert came("hostile", False) != first
-    assert (first / "plan.json").read_text() == "all"
+    assert len(runs.collect(board)) == 1
 
 
 def test_a_run_that_is_too_large_comes_in_part(waiting, board, results, capsys):
@@ -179,7 +158,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
     outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     left = "1 file of 9.54 MiB (s/c.jsonl)"
-    (case,) = home.complete(board, session, tmp_path, True, True, left)
+    (case,) = home.complete(board, session, tmp_path, True, left)
     assert case.records[0].reason == (
         "ended with status 0 and left no record; files that were too large stay on the board"
     )
@@ -194,7 +173,7 @@ def test_a_time_that_cannot_be_shown(tmp_path, seconds):
     outcome = {"reason": None, "exit_status": 0, "seconds": seconds, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     with pytest.raises(BoardError, match="it sends invalid data"):
-        home.complete(board, session, tmp_path, True, True, None)
+        home.complete(board, session, tmp_path, True, None)
 
 
 def test_a_summary_holds_no_more_than_it_shows():

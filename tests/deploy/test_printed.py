@@ -81,7 +81,7 @@ def test_the_reason_names_the_line_and_the_nearest(broken):
 
 def test_a_missing_line():
     reason = printed.difference(TEXT, changed(3, None))
-    nearest = 'nearest is line 5 of the log, "C = alpha * C"'  # a word agrees: the second
+    nearest = 'nearest is line 3 of the log, "Run time: 1ms"'  # as many words
     assert reason == f'line 1, "Sum = 9365464", is not printed: {nearest}'
     # The row of one part is there in the other: that is no excuse.
     for number, wanted in ((7, 4), (12, 8)):
@@ -93,7 +93,7 @@ def test_lines_in_another_order():
     swapped = "Square = 7\nSum = 5\n"
     reason = printed.difference("Sum = 5\nSquare = 7\n", swapped)
     assert reason == (
-        'line 1, "Sum = 5", is not printed where it belongs, but as line 2 of the log'
+        'line 1, "Sum = 5", is not printed where it belongs, and nothing like it is'
     )
     rows = "0.1 0.25 -0.3\n1.5e-05 0.6 0.7\n"
     back = "".join(rows.splitlines(keepends=True)[::-1])
@@ -103,7 +103,7 @@ def test_lines_in_another_order():
 def test_a_log_that_is_truncated_empty_or_no_text():
     for end in range(0, LOG.rindex("0.7"), 3):
         assert printed.difference(TEXT, LOG[:end]) is not None
-    assert printed.difference(TEXT, "").endswith("is not printed, and nothing like it is")
+    assert printed.difference(TEXT, "").endswith("and nothing like it is")
     noise = bytes(range(256)) * 8
     reason = printed.difference(TEXT, noise.decode("utf-8", "replace"))
     assert reason.startswith('line 1, "Sum = 9365464", is not printed')
@@ -140,23 +140,6 @@ def test_a_hostile_log_costs_seconds_only(kind):
     reason = printed.difference(TEXT, part * (LOG_LIMIT // len(part)))
     assert reason.startswith("line 1, ")
     assert time.process_time() - start < 10  # some 2 s here, 0.2 s for most
-
-
-# Texts anew
-
-
-def test_renew_takes_the_numbers_and_keeps_what_agrees():
-    assert printed.renew(TEXT, LOG) == TEXT
-    log = LOG.replace("9365464", "17").replace("0.25", "0.26", 1).replace("1.5e-05", "2.5e-05")
-    wanted = TEXT.replace("9365464", "17").replace("1.5e-05", "2.5e-05")
-    assert printed.renew(TEXT, log) == wanted  # 0.26 agrees with 0.25
-
-
-@pytest.mark.parametrize("number", [3, 8, 13])
-def test_renew_refuses_what_is_not_printed(number):
-    for line in (None, "nan nan nan"):
-        with pytest.raises(ValueError, match=r'^line \d+, ".*": no such line is printed$'):
-            printed.renew(TEXT, changed(number, line))
 
 
 # What the samples have
@@ -245,25 +228,6 @@ sys.exit(77)
     assert done.returncode == 0
     assert "expected/only.txt" not in done.stdout
     assert "unsupported: part only: lacks it" in done.stdout
-
-
-def test_update_expected_keeps_texts(fab, stub):
-    check = "check={'inputs_sha256': 'abc'}, params={'seed': 3}"
-    code = PRINTS + f"append(args.json, Record('two', 'x', 'passed', {check}))\nsys.exit(0)\n"
-    folder = stub("two", code)
-    texts(folder, only="Sum = 77\n\nMean = 0.26\n")
-    done = fab("update-expected", "--sample", "two")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "wrote samples/two/expected/only.txt" in done.stdout
-    assert (folder / "expected/only.txt").read_text() == "Sum = 5\n\nMean = 0.26\n"
-    (folder / "expected.json").unlink()
-    (folder / "expected/only.txt").write_text("Median = 3\n")
-    done = fab("update-expected", "--sample", "two")
-    assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert 'two expected/only.txt: line 1, "Median = 3": no such line is printed' in said
-    assert "Traceback" not in said
-    assert not (folder / "expected.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Work on several boards at once: one that goes wrong costs the others nothing."""
+
+import threading
+import time
+
+import pytest
+
+from common.errors import UsageError
+from common.stopping import Stopped
+from deploy import together
+from deploy.fleet import Board, Fleet
+
+PATIENCE = 20  # seconds
+
+
+def boards(*names):
+    return [Board(name, None, None) for name in names]
+
+
+def test_boards_work_at_once_and_their_results_are_in_order():
+    both = threading.Barrier(2, timeout=PATIENCE)
+
+    def work(board):
+        both.wait()
+        time.sleep(0.1 * (board.name == "a"))
+        return board.name.upper()
+
+    assert list(together.on_each(boards("a", "b"), work).items()) == [("a", "A"), ("b", "B")]
+
+
+def test_a_board_that_fails_is_left_out_of_what_follows(monkeypatch, capsys):
+    fleet, there = Fleet(), boards("good", "bad")
+    fleet._boards = {board.name: board for board in there}
+    monkeypatch.setattr(fleet, "select", lambda host, also=(): there)
+
+    def fails(board):
+        if board.name == "bad":
+            raise OSError("its disk is on fire")
+        return 5
+
+    assert fleet.each(None, fails) == {"good": 5}
+    assert fleet.each(None, lambda board: 7) == {"good": 7}
+    assert "its disk is on fire" in fleet.failures["bad"]
+    assert fleet.exit_status() == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_lines_of_several_boards_begin_with_their_names(capsys):
+    together.on_each(boards("a", "bb"), lambda board: board.say("here"))
+    assert sorted(capsys.readouterr().out.splitlines()) == ["a  | here", "bb | here"]
+
+
+def test_wrong_usage_found_on_a_board_ends_it_all():
+    def wrong(board):
+        raise UsageError("no such case")
+
+    with pytest.raises(UsageError, match="no such case"):
+        together.on_each(boards("a"), wrong)
+
+
+def test_a_stop_reaches_all_boards(capsys, monkeypatch):
+    there, stopped = boards("a", "b"), threading.Event()
+    for board in there:
+        monkeypatch.setattr(board, "stop", lambda board=board: (
+            setattr(board, "stopping", True), stopped.set()))
+
+    def interrupt(_jobs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(together, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        together.on_each(there, lambda board: stopped.wait(PATIENCE))
+    assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
+
+
+def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
+    """... though its job is not noted yet."""
+    begun = threading.Event()
+
+    class Interrupted(together.ThreadPoolExecutor):
+        def submit(self, *args):
+            super().submit(*args)
+            assert begun.wait(PATIENCE)
+            raise Stopped(2)
+
+    monkeypatch.setattr(together, "ThreadPoolExecutor", Interrupted)
+    (board,) = boards("one")
+
+    def deploy(board):
+        begun.set()
+        for _ in range(10 * PATIENCE):
+            if board.stopping:
+                return
+            time.sleep(0.1)
+
+    with pytest.raises(Stopped):
+        together.on_each([board], deploy)
+    assert board.stopping
+    assert "stopping" in capsys.readouterr().out
