@@ -11,9 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common.start import importing
-
-with importing():
+try:
     import launch
     import luma
     import numpy as np
@@ -25,6 +23,12 @@ with importing():
     from common.errors import UNSUPPORTED, worst
     from common.record import Record
     from common.room import require_room
+except ImportError as missing:
+    why = str(missing).strip().splitlines()[-1]  # numpy says much more
+    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 

@@ -11,9 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common.start import importing
-
-with importing():
+try:
     import numpy as np
     import operands
     import pyopencl as cl
@@ -23,6 +21,12 @@ with importing():
     from common.errors import Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
+except ImportError as missing:
+    why = str(missing).strip().splitlines()[-1]  # numpy says much more
+    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 SOURCE = Path(__file__).with_name("gemm.cl")
 TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}

@@ -14,9 +14,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common.start import importing
-
-with importing():
+try:
     import matrices
     import metadata
     import numpy as np
@@ -29,6 +27,12 @@ with importing():
     from common.record import Record
     from common.text import figures
     from common.text import milliseconds as ms
+except ImportError as missing:
+    why = str(missing).strip().splitlines()[-1]  # numpy says much more
+    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 
 def options():

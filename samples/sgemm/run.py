@@ -11,9 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common.start import importing
-
-with importing():
+try:
     import numpy as np
     import pyopencl as cl
 
@@ -21,6 +19,12 @@ with importing():
     from common.buffers import GuardedBuffer
     from common.errors import worst
     from common.program import build
+except ImportError as missing:
+    why = str(missing).strip().splitlines()[-1]  # numpy says much more
+    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
+    sys.exit(3)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item

@@ -42,6 +42,7 @@ def test_pictures_of_other_results(tmp_path, monkeypatch):
 
 def test_results_of_which_no_page_can_be_made(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(screenshots, "REFERENCE", tmp_path)
-    (tmp_path / "bad.jsonl").write_text("rubbish")
+    monkeypatch.setattr(screenshots, "IMAGES", tmp_path)
+    (tmp_path / "bad.zip").write_text("rubbish")
     with pytest.raises(UsageError, match="no page was made"):
         screenshots.main([])
