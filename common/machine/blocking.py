@@ -45,7 +45,8 @@ def blocks(given, problem, native, memory, cpu):
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = width * itemsize == 64 or platform.machine() in ("aarch64", "arm64")
-        MR, NR = given.get("MR", _MANY if many else _FEW), given.get("NR", 2 * width)
+        MR, NR = _tile(problem.size, width, _MANY if many else _FEW)
+        MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:
             KC = given.get("KC", depth // width * width)
@@ -54,6 +55,12 @@ def blocks(given, problem, native, memory, cpu):
             if "KC" in given or 4 * NC >= KC or depth < 2 * width:
                 yield {"WIDTH": width, "MR": MR, "NR": NR, "KC": KC, "NC": NC, "GLOBAL": outside}
             depth //= 2
+
+
+def _tile(size, width, most):
+    """Return MR and NR: 2 vectors, and up to `most` rows, of which few are beyond a small C."""
+    panels = -(-size.M // most)
+    return -(-size.M // panels), width if size.N <= width else 2 * width
 
 
 def _small(problem, width):

@@ -75,6 +75,7 @@
 #define VSTORE JOIN(vstore, WIDTH)
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
+#define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
 
 
@@ -150,6 +151,7 @@ void pack_B(int kc, int columns, __global const REAL *B, int ldb,
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 const int j = p * NR + v * WIDTH;
+                PREFETCH_READ(B + (k + AHEAD) * (size_t)ldb + j);
                 panels[p][k][v] = load(B + k * (size_t)ldb + j, columns - j);
             }
 }
