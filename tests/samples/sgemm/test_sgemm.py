@@ -204,7 +204,7 @@ def test_a_write_outside_of_c_is_named(sgemm, project):
     path.write_text(text)
     done, _ = sgemm("--size", 8, root=project)
     assert done.returncode == 1
-    assert "FAILED: it wrote outside of C; largest error" in done.stdout
+    assert "FAILED: the kernel wrote outside of its buffers; largest error" in done.stdout
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 19, 18), (20, 68, 12)], ids=str)
