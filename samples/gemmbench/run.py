@@ -143,7 +143,6 @@ def point(args, queue, limits, about, meta, params):
         found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
                                   between=flush.flusher(queue, args.caches),
                                   flop_convention=convention)
-        found.metrics["statistics"] = found.times.statistics(flop / 1e9)
         say_measured(args, found, flop / 1e9, **copies)
 
     # Print and record the results.
