@@ -106,10 +106,10 @@ def load(text):
         raise UsageError(f"{path} has no line {number}")
     if not line and len(lines) > 1:
         raise UsageError(f"{path} has several records: name one, such as {path}:1")
-    (item,) = record.parse([lines[0].decode(errors="replace")], "")
-    if isinstance(item, str):
-        raise UsageError(f"{path}:{number}: {item.removeprefix(':1: ')}")
-    return item
+    try:
+        return record.parse_line(lines[0].decode(errors="replace"))
+    except record.RecordError as error:
+        raise UsageError(f"{path}:{number}: {error}") from error
 
 
 def counterpart(old, done):
@@ -184,4 +184,3 @@ def compare(found, old, new):
 def _kind(reason):
     """Return a reason without its numbers."""
     return re.sub(r"[-+.\de]*\d", "0", reason or "")
-

@@ -58,8 +58,8 @@ def test_medians_within_3_percent_agree_whatever_their_spreads(factor, verdict):
 
 
 def test_integer_operations_have_their_unit():
-    item = record.Record("mygemm", "k", "passed", timing={"host_s": [1.0] * 3},
-                         metrics={"gflops": 9.0, "flop_convention": "2*M*N*K, in GOPS"})
+    item = record.Record("mygemm", "k", "passed", params={"precision": "int8"},
+                         timing={"host_s": [1.0] * 3}, metrics={"gflops": 9.0})
     assert replay.shown(manifest.read("mygemm"), item).startswith("9 GOPS (")
 
 
