@@ -129,9 +129,9 @@ def _built_cell(point):
         return [(point.status, point.status)], None, point.reason
     badge = "built", "built"
     cycles = {unit: point.metric(f"compiler.{unit}") for unit in mesa.UNITS}
-    if unit := mesa.binds(cycles):
-        shown = f"{cycles[unit]:.4g} cycles of {unit.replace('_', '/')}"
-        badge = "memory" if unit in _MEMORY else "arithmetic", shown
+    if busiest := mesa.binds(cycles):
+        shown = f"{cycles[busiest]:.4g} cycles of {busiest.replace('_', '/')}"
+        badge = "memory" if busiest in _MEMORY else "arithmetic", shown
     return [badge], None, _told(point, _BY_COMPILER) or _told(point, _BY_DRIVER)
 
 
