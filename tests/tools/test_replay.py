@@ -187,6 +187,16 @@ def test_the_record_of_a_run_by_hand(recorded_point, stub):
     assert stub.runs()[-1].startswith("--kernel 1 --platform")
 
 
+def test_options_that_are_no_texts(recorded_point, stub):
+    data = recorded_point()
+    del data["params"]["point"]
+    recorded_point(argv=["run.py", "--kernel", 1])
+    assert stub("replay", stub.journal)[0] == 0
+    recorded_point(argv=["run.py", "--kernel", "1", "\0", None])
+    status, _, errors = stub("replay", "--trust", stub.journal)
+    assert (status, "options that are not printable" in errors) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
