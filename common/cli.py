@@ -26,12 +26,11 @@ from common import (
     programs,
     record,
 )
-from common.arguments import Parser, count, number, positive  # noqa: F401 (for samples)
+from common.arguments import Parser, count
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.measuring import MOST_RUNS  # noqa: F401 (for samples)
 from common.text import one_line, open_streams, printable
 
 _EPILOG = """\
