@@ -163,7 +163,8 @@ def between_guard_pages(size):
     libc = ctypes.CDLL(None, use_errno=True)
     for at in (start, start + REACH + room):
         if libc.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(REACH), _NO_ACCESS):
-            raise Unsupported("--guards pages: this system cannot protect pages")
+            raise Unsupported("--guards pages: this system cannot protect pages; "
+                              "use --guards bands")
     return np.frombuffer(memory, np.uint8, room, REACH)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import json
-import os
 import signal
 import sys
 import traceback
@@ -24,14 +23,14 @@ from common import (
     measuring,
     outputs,
     program,
+    programs,
     record,
 )
-from common.arguments import Parser, count, number, positive  # noqa: F401 (for samples)
+from common.arguments import Parser, count
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.measuring import MOST_RUNS  # noqa: F401 (for samples)
 from common.text import one_line, open_streams, printable
 
 _EPILOG = """\
@@ -130,30 +129,18 @@ def _work(main, args):
 
 def _stopped(args, error):
     """Report and record what stopped the work; return the exit status."""
-    status, word, reason = errors.outcome(error)
-    if isinstance(error, errors.SampleError):
-        if log := getattr(error, "log", None):
-            print("\n".join(map(printable, log.splitlines())), flush=True)
-        if word == "failed":  # a kernel that does not build: others may
-            args.progress.give_up(reason)
-    elif isinstance(error, cl.Error):
-        reason = f"OpenCL failed: {reason}"
+    status, reason = programs.explained(error)
+    word, failed = getattr(error, "record_status", "error"), isinstance(error, cl.Error)
+    if failed:
+        reason = f"OpenCL failed: {one_line(error)}"
+    if log := getattr(error, "log", None):
+        print("\n".join(map(printable, log.splitlines())), flush=True)
+    if failed or word == "failed":  # at a launch, or a kernel does not build: others may
         args.progress.give_up(reason)
-    elif isinstance(error, MemoryError):
-        reason = f"not enough memory: {reason}"
-    elif isinstance(error, OSError):
-        # Stdout cannot be written: its reader is gone, or the disk is full.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        quiet = isinstance(error, BrokenPipeError)
-        return _fail(args, errors.WRONG_USAGE, word, f"cannot write the output: {reason}", quiet)
-    elif isinstance(error, KeyboardInterrupt):
-        status, reason = getattr(error, "exit_status", errors.INTERRUPTED), "interrupted"
-        if args.ended:  # which has its record
-            told = ": what was measured is recorded" if args.json else ""
-            args.json, reason = None, args.ended[1] + told
-    else:
-        reason = f"unforeseen {type(error).__name__}: {reason} (--debug shows where)"
-    return _fail(args, status, word, reason)
+    if isinstance(error, KeyboardInterrupt) and args.ended:  # which has its record
+        told = ": what was measured is recorded" if args.json else ""
+        args.json, reason = None, args.ended[1] + told
+    return _fail(args, status, word, reason, quiet=isinstance(error, BrokenPipeError))
 
 
 def _lost(args, variant, size, reason, killer):

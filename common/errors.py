@@ -1,6 +1,4 @@
-"""Errors that end a sample. Each has an exit status; cli.py prints it as one line on stderr."""
-
-from common.text import one_line
+"""Errors that end a program. Each has an exit status; it is printed as one line on stderr."""
 
 PASSED = 0
 WRONG_RESULT = 1
@@ -44,10 +42,3 @@ class Unsupported(SampleError):
 
     exit_status = UNSUPPORTED
     record_status = "unsupported"
-
-
-def outcome(error):
-    """Return (exit status, status of a record, reason in one line) of a SampleError or cl.Error."""
-    reason = one_line(error)
-    exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
-    return exit_status, getattr(error, "record_status", "error"), reason

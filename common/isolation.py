@@ -13,7 +13,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, SampleError, outcome, worst
+from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, SampleError, worst
 from common.text import one_line, signal_name
 
 _ROOM = 1 << 20  # bytes for the progress
@@ -77,10 +77,11 @@ class Progress:
             os._exit(OPENCL_FAILURE)
 
     def survive(self, error, queue=None, alone=False):
-        """Return errors.outcome() of what ended one kernel, for the others to go on.
+        """Return what ended one kernel, for the others to go on.
 
-        With `alone` there are no others: it is raised. Where `queue` does not answer after an error
-        of OpenCL, the others go on in another process.
+        It is (exit status, status of a record, reason) of a SampleError or an error of OpenCL. With
+        `alone` there are no others: it is raised. Where `queue` does not answer after an error of
+        OpenCL, the others go on in another process.
         """
         if queue is not None and not isinstance(error, SampleError):
             try:
@@ -91,7 +92,8 @@ class Progress:
             raise error
         if log := getattr(error, "log", None):  # of the compiler
             print(log)
-        return outcome(error)
+        exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
+        return exit_status, getattr(error, "record_status", "error"), one_line(error)
 
     def saved(self, exit_status):
         """Note what a record that was saved means for the exit status."""

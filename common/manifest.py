@@ -21,7 +21,7 @@ MOST_SECONDS = 10**6  # of a time limit: eleven days
 TIME_LIMIT = f"a whole number of seconds from 1 up to {MOST_SECONDS}"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # file names have up to 255 characters
 _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
-_OPTIONS_KEYS = {"values", "words", "seconds", "own"}
+_OPTIONS = ("values", "words", "seconds", "own")
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
 _NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
@@ -74,10 +74,10 @@ class Manifest:
     """What a sample.toml says.
 
     `files` are the paths that a board gets, `needs` the OpenCL extensions without which nothing
-    runs. `values` are the options with a value, and `words` those without one, that only choose
-    what is run: none of them writes, or names a file. The value of each of `seconds`, which are
-    such options, makes the run so many seconds longer. Those of `own`, whose value may be left out,
-    change the machine meanwhile: they are only taken from the user.
+    runs. `options` has sets of options: `values` are those with a value, and `words` those without
+    one, that only choose what is run: none of them writes, or names a file. The value of each of
+    `seconds`, which are such options, makes the run so many seconds longer. Those of `own`, whose
+    value may be left out, change the machine meanwhile: they are only taken from the user.
     """
 
     name: str
@@ -85,10 +85,7 @@ class Manifest:
     description: str
     files: tuple
     needs: tuple
-    values: frozenset
-    words: frozenset
-    seconds: frozenset
-    own: frozenset
+    options: dict
     tools: Tools
     cases: tuple
 
@@ -116,13 +113,12 @@ def _manifest(folder, table):
     only(table, _KEYS)
     cases = tuple(_case(folder.name, name, case) for name, case in table["cases"].items())
     options = table.get("options", {})
-    only(options, _OPTIONS_KEYS)
+    only(options, set(_OPTIONS))
     return Manifest(
         folder.name, folder, str(table["description"]),
         matching(folder, strings(table["files"], "files")),
         strings(table.get("needs", []), "needs"),
-        *(frozenset(strings(options.get(key, []), key))
-          for key in ("values", "words", "seconds", "own")),
+        {key: frozenset(strings(options.get(key, []), key)) for key in _OPTIONS},
         _tools(folder, table.get("tools", {})),
         cases,
     )
@@ -281,9 +277,8 @@ def longer(name, words):
 
 @lru_cache(100)
 def choosing(name):
-    """Return the table `options` of a sample, its lists as sets; they may be empty."""
+    """Return the `options` of a sample, without any where its sample.toml cannot be read."""
     try:
-        found = vars(read(name))
+        return read(name).options
     except UsageError:
-        found = {}
-    return {key: found.get(key, frozenset()) for key in _OPTIONS_KEYS}
+        return dict.fromkeys(_OPTIONS, frozenset())

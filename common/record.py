@@ -53,9 +53,9 @@ def of_library(params):
     return any(params.get(key) for key in LIBRARY)
 
 
-def unit(metric, metrics):
-    """Return the unit of a metric among those of a record."""
-    integers = metric == "gflops" and "GOPS" in str(metrics.get("flop_convention"))
+def unit(metric, params):
+    """Return the unit of a metric of a record with these params: of integer operations, GOPS."""
+    integers = metric == "gflops" and params.get("precision") == "int8"
     return "GOPS" if integers else RATES.get(metric, metric)
 
 
@@ -68,12 +68,12 @@ def now():
 class Record:
     """What one kernel did in one run of a sample.
 
-    Times are in seconds, rates in 10^9 per second. `gflops` counts integer operations as well, if
-    its `flop_convention` says GOPS. `params` holds the sample's own parameters,
-    `device` what device.describe() says, `environment` what cli.environment() says. `timing`,
-    `metrics` and `check` are empty where the run ended before. `reason` says why the status is
-    neither `passed` nor `built`. `code` is the SHA-256 of the files that ran, or None where it is
-    not known: older records have none.
+    Times are in seconds, rates in 10^9 per second. `gflops` counts integer operations where
+    params.precision is int8: see unit(). `params` holds the sample's own parameters, `device` what
+    device.describe() says, `environment` what cli.environment() says. `timing`, `metrics` and
+    `check` are empty where the run ended before. `reason` says why the status is neither `passed`
+    nor `built`. `code` is the SHA-256 of the files that ran, or None where it is not known: older
+    records have none.
     """
 
     sample: str
@@ -204,7 +204,7 @@ def parse(lines, name):
     """Yield what scan() yields, for lines that came otherwise; `name` stands for the file's."""
     for number, line in enumerate(lines, 1):
         try:
-            yield _parse(line)
+            yield parse_line(line)
         except RecordError as error:
             yield f"{name}:{number}: {error}"
 
@@ -246,7 +246,8 @@ def is_deep(value):
 _DECODER = json.JSONDecoder(parse_constant=_finite_float, parse_float=_finite_float)
 
 
-def _parse(line):
+def parse_line(line):
+    """Return the Record of a line. Raises RecordError, without file and line."""
     try:
         data = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:

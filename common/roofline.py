@@ -84,13 +84,18 @@ class Roofline:
         self._read = self._fastest_op = self._far = None
 
     def peak(self, size, batch=1):
-        """Return the Peak, for so many matrices of that Size.
+        """Return (the Peak for so many matrices of that Size, None), or (None, why it is unknown).
 
-        What others do on the machine can only lower a peak, so the highest so far counts. Raises
-        OpenCLFailure where the kernels cannot be built or give a wrong result, or for bytes.
+        What others do on the machine can only lower a peak, so the highest so far counts.
         """
         if self._dtype.kind != "f":
-            raise OpenCLFailure("it is measured for floating-point types only")
+            return None, "it is measured for floating-point types only"
+        try:
+            return self._peak(size, batch), None
+        except (OpenCLFailure, cl.Error) as error:
+            return None, one_line(error)
+
+    def _peak(self, size, batch):
         if self._read is None:
             self._fastest_op = max((self._multiply_add(op), op) for op in _OPS)
             self._read = cl.Kernel(self._program("fma", self._read_width), "read_all")
@@ -161,14 +166,6 @@ class Roofline:
     def _require(self, sums, wanted, name):
         if not np.allclose(sums.read().astype(np.float64), wanted, rtol=1e-2) or not sums.intact():
             raise OpenCLFailure(f"the peak is unknown: {name} of roofline.cl gives a wrong result")
-
-
-def attempt(function, *arguments):
-    """Return (what the function returns, None), or (None, why it fails): a run goes on without."""
-    try:
-        return function(*arguments), None
-    except (OpenCLFailure, cl.Error) as error:
-        return None, one_line(error)
 
 
 def _seconds(enqueue, count):

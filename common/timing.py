@@ -43,18 +43,13 @@ class Timing:
         about = f"median of {rate.count}, spread {figures(rate.low)} to {figures(rate.high)}"
         return f"{unit + ':':<16}{figures(rate.median)} ({about}{self._clock()})"
 
-    def statistics(self, amount):
-        """Return the statistics of `amount` per second over the repetitions; range is max - min."""
-        rate = self.rate(amount)
-        mean = fmean(amount / seconds for seconds in self.seconds())
-        return {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
-                "range": rate.most - rate.least, "repeats": rate.count}
-
     def statistics_line(self, amount):
-        """Return the statistics as text, and the spread relative to the median."""
-        *rates, (_, count) = self.statistics(amount).items()
-        shown = ", ".join(f"{name} {figures(value)}" for name, value in rates)
-        return f"{shown}, spread {self.rate(amount).relative:.1%}, {count} runs{self._clock()}"
+        """Return the statistics of `amount` per second; the range is max - min."""
+        rate, mean = self.rate(amount), fmean(amount / seconds for seconds in self.seconds())
+        values = {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
+                  "range": rate.most - rate.least}
+        shown = ", ".join(f"{name} {figures(value)}" for name, value in values.items())
+        return f"{shown}, spread {rate.relative:.1%}, {rate.count} runs{self._clock()}"
 
     def _clock(self):
         return "" if self.seconds() is self.run_s else f", {_BY_HOST}"

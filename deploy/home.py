@@ -235,7 +235,7 @@ def brief(item):
     skipped = about.get("skipped")
     skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
     names = {name: shortened(about[name]) for name in ("name", "type") if about}
-    metrics = _chosen(item.metrics, "gflops", "gbytes_per_s", "flop_convention")
+    metrics = _chosen(item.metrics, "gflops", "gbytes_per_s")
     long = item.metrics.get("sustained")
     if isinstance(long, dict):
         metrics["sustained"] = _chosen(long, "verdict", "why")
@@ -244,7 +244,7 @@ def brief(item):
     return replace(
         item, sample=shortened(item.sample),
         variant=_clipped(item.variant), reason=_clipped(item.reason),
-        params=_chosen(item.params, "seed", *record.LIBRARY),
+        params=_chosen(item.params, "seed", "precision", *record.LIBRARY),
         device={**names, "skipped": skipped} if about else {}, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
         metrics=metrics,

@@ -122,5 +122,5 @@ def rate(item):
     """Return the rate of a record as a number and as text with its unit; (0, "-") without one."""
     for key in record.RATES:
         if (value := item.metrics.get(key)) is not None:
-            return value, f"{figures(value)} {record.unit(key, item.metrics)}"
+            return value, f"{figures(value)} {record.unit(key, item.params)}"
     return 0, "-"

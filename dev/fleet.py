@@ -200,8 +200,7 @@ def crowd(folder, boards, points):
     """Run so many points on so many Members, workers of Dask in this process; tell whether the
     limits are kept."""
     silent = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))
-    nothing = [frozenset()] * 4  # options
-    found = manifest.Manifest("crowd", folder, "", (), (), *nothing, manifest.Tools(), ())
+    found = manifest.Manifest("crowd", folder, "", (), (), {}, manifest.Tools(), ())
     axes = {"-n": tuple(map(str, range(points)))}
     experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
     with workers.connect() as client:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from common.manifest import as_asked
-from common.record import LIBRARY, RATES
+from common.record import LIBRARY, unit
 from common.sizes import Size
 from report.points import Point
 from report.values import text
@@ -106,11 +106,6 @@ def precision(params):
     """Return half, single or double, or what the parameters call it; single if they do not."""
     named = text(params.get("precision") or params.get("arithmetic") or "single", 40)
     return _ALIKE.get(named, named)
-
-
-def unit(metric, params):
-    """Return the unit of a metric of RATES: of integer operations it is GOPS."""
-    return "GOPS" if metric == "gflops" and precision(params) == "int8" else RATES[metric]
 
 
 def parse_size(value):

@@ -9,10 +9,9 @@ from operator import attrgetter
 from common import files, mesa
 from common.errors import UsageError
 from common.manifest import ROOT
-from common.record import GOOD, RATES, STATUSES
+from common.record import GOOD, RATES, STATUSES, unit
 from common.stats import grouped
 from common.text import figures
-from report import gemm
 from report.values import leaves, text
 
 LOG_TAIL = 40  # lines
@@ -96,8 +95,8 @@ def _cell(points):
             rate = point.rate(metric)
             named = ", ".join(filter(None, (point.kernel, point.case)))
             spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
-            unit = gemm.unit(metric, point.params)
-            return badges, f"{figures(rate.median)} {unit}", f"{named}, spread {spread}"
+            shown = f"{figures(rate.median)} {unit(metric, point.params)}"
+            return badges, shown, f"{named}, spread {spread}"
     return badges, None, ""
 
 
@@ -130,9 +129,9 @@ def _built_cell(point):
         return [(point.status, point.status)], None, point.reason
     badge = "built", "built"
     cycles = {unit: point.metric(f"compiler.{unit}") for unit in mesa.UNITS}
-    if unit := mesa.binds(cycles):
-        shown = f"{cycles[unit]:.4g} cycles of {unit.replace('_', '/')}"
-        badge = "memory" if unit in _MEMORY else "arithmetic", shown
+    if busiest := mesa.binds(cycles):
+        shown = f"{cycles[busiest]:.4g} cycles of {busiest.replace('_', '/')}"
+        badge = "memory" if busiest in _MEMORY else "arithmetic", shown
     return [badge], None, _told(point, _BY_COMPILER) or _told(point, _BY_DRIVER)
 
 

@@ -30,7 +30,8 @@ def packed(points):
     with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=3, mtime=0) as out:
         out.write(b'{"columns":%s,"rows":[' % json.dumps(COLUMNS).encode())
         for index, point in enumerate(points):
-            row = json.dumps(_row(point, varying[point.sample]), separators=(",", ":"))
+            values = _row(point, varying[point.sample])
+            row = json.dumps([*map(values.get, COLUMNS), command(point)], separators=(",", ":"))
             out.write(b"," * bool(index) + row.encode())
         out.write(b"]}")
     return base64.b64encode(file.getbuffer()).decode()
@@ -49,22 +50,26 @@ def _varying(points):
 
 
 def _row(point, varying):
-    words = {True: [], False: []}  # whether they tell points apart
+    """Return the values of a point by the names in COLUMNS; None, or none, where there is none."""
+    params = {True: [], False: []}  # whether they tell points apart
     for word in point.words:
-        words[word.partition("=")[0] in varying].append(word)
-    times = point.spread
-    median, least, mean, most, spread = (
-        (1e3 * times.median, 1e3 * times.least, 1e3 * times.mean, 1e3 * times.most,
-         100 * times.relative) if times else (None,) * 5
-    )
-    return [
-        point.board, point.sample, point.case or None, point.kernel, _status(point),
-        _figure(point.metric("gflops")), _figure(point.metric("gbytes_per_s")),
-        _figure(median), _figure(spread), _joined(words[True]), _figure(least), _figure(mean),
-        _figure(most), len(point.times), point.records, _figure(point.error_over_bound),
-        _joined(_energy(point)), _joined(_state(point)), point.device_name,
-        text(point.started) or None, point.reason, _joined(words[False]), command(point),
-    ]
+        params[word.partition("=")[0] in varying].append(word)
+    numbers = {"gflops": point.metric("gflops"), "gbytes_per_s": point.metric("gbytes_per_s"),
+               "error": point.error_over_bound}
+    if times := point.spread:
+        numbers |= {"median_ms": 1e3 * times.median, "spread": 100 * times.relative,
+                    "min_ms": 1e3 * times.least, "mean_ms": 1e3 * times.mean,
+                    "max_ms": 1e3 * times.most}
+    return {
+        "board": point.board, "sample": point.sample, "case": point.case or None,
+        "kernel": point.kernel, "status": _status(point),
+        **{name: _figure(value) for name, value in numbers.items()},
+        "params": _joined(params[True]), "others": _joined(params[False]),
+        "launches": len(point.times), "records": point.records,
+        "energy": _joined(_energy(point)), "state": _joined(_state(point)),
+        "device": point.device_name, "started": text(point.started) or None,
+        "reason": point.reason,
+    }
 
 
 def _figure(value):

@@ -88,7 +88,7 @@ def amount(manifest, metric, records):
     if metric is None:
         return "right"
     name = manifest.tools.metric
-    units = {unit(name, item.metrics) for item in records if name in item.metrics}
+    units = {unit(name, item.params) for item in records if name in item.metrics}
     return f"{figures(metric)} {min(units, default=RATES.get(name, name))}"
 
 

@@ -55,15 +55,16 @@ def words(pairs):
 def apart(words, axes=()):
     """Return (words, axes) of a command line: an option with several values is an axis.
 
-    One in `axes` is an axis with a single value as well.
+    One in `axes` is an axis with a single value as well, also as OPTION=VALUE.
     """
     options, found, left = [], {}, list(words)
     while left:
-        option, values = left.pop(0), []
-        while option.startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
-            values.append(left.pop(0))
+        taken = [left.pop(0)]
+        while taken[0].startswith("-") and left and re.match("[^-]|-[0-9]", left[0]):
+            taken.append(left.pop(0))
+        option, *values = taken[0].split("=", 1) + taken[1:]
         if len(values) > 1 or (values and option in axes):
             found[option] = tuple(dict.fromkeys(values))
         else:
-            options += [option, *values]
+            options += taken
     return options, found

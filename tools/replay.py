@@ -49,14 +49,14 @@ def main(argv, run=child.run):
         raise UsageError(f"the record is of the sample {old.sample!r}, which is not here")
     found = manifest.read(old.sample)
     recorded, device = _options(old, args.trust), []
-    if points.named(words) & _DEVICE:
+    another = points.named(words) & _DEVICE
+    if another or old.device:
         recorded = _without_device(recorded)
-    elif old.device:
-        recorded = _without_device(recorded)
+    if old.device and not another:
         device = [f"--platform={old.device.get('platform')}", f"--device={old.device['name']}"]
     asked = [*recorded, *words, *device]
-    if not all(isinstance(word, str) and word.isprintable() for word in asked):
-        raise UsageError("the record has options that are not printable strings")
+    if not all(map(str.isprintable, asked)):
+        raise UsageError("the record has options that are not printable")
     done = run(found.name, asked, args.limit + manifest.longer(found.name, asked))
     if device and done.status == WRONG_USAGE:
         raise Unsupported(f"not comparable: recorded with {' '.join(device)}: {done.why}; name "
@@ -76,6 +76,7 @@ def _options(old, trust):
     point = old.params.get("point")
     if isinstance(point, dict) and isinstance(point.get("options"), list):
         words = point["options"]  # where a run ended before it could say them
+    words = list(map(str, words))
     if not trust and (odd := manifest.more_than_choice(old.sample, words)) is not None:
         raise UsageError(f"the record's option {odd} may name or write a file: give --trust if "
                          "the record is your own")
@@ -106,10 +107,10 @@ def load(text):
         raise UsageError(f"{path} has no line {number}")
     if not line and len(lines) > 1:
         raise UsageError(f"{path} has several records: name one, such as {path}:1")
-    (item,) = record.parse([lines[0].decode(errors="replace")], "")
-    if isinstance(item, str):
-        raise UsageError(f"{path}:{number}: {item.removeprefix(':1: ')}")
-    return item
+    try:
+        return record.parse_line(lines[0].decode(errors="replace"))
+    except record.RecordError as error:
+        raise UsageError(f"{path}:{number}: {error}") from error
 
 
 def counterpart(old, done):
@@ -184,4 +185,3 @@ def compare(found, old, new):
 def _kind(reason):
     """Return a reason without its numbers."""
     return re.sub(r"[-+.\de]*\d", "0", reason or "")
-

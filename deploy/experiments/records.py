@@ -190,9 +190,7 @@ def _found(line, whole):
     """
     item, point = None, None if whole else _quick(line)
     if point is None:
-        (item,) = record.parse([line.decode(errors="replace")], "")
-        if isinstance(item, str):
-            raise ValueError(item.removeprefix(":1: "))
+        item = record.parse_line(line.decode(errors="replace"))
         point = item.params.get("point")
     if not isinstance(point, dict) or "key" not in point:
         return None

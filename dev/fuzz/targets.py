@@ -63,8 +63,8 @@ def _like(table):
 @st.composite
 def _command_lines(draw):
     sample, argv = draw(st.sampled_from(SAMPLES)), []
-    found = manifest.read(sample)
-    options = [*sorted(found.values | found.words), "--json", "--output", "--list", "--help"]
+    found = manifest.read(sample).options
+    options = [*sorted(found["values"] | found["words"]), "--json", "--output", "--list", "--help"]
     for _ in range(draw(st.integers(0, 4))):
         name, value = draw(st.sampled_from(options)), draw(words.WORDS)
         argv += draw(st.sampled_from([[name, value], [f"{name}={value}"], [name], [value]]))

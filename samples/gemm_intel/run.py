@@ -18,6 +18,7 @@ try:
     import tiling
 
     from common import cli, constraints, device, flush, gemm, measuring
+    from common.arguments import count
     from common.errors import Unsupported
     from common.matrices import Matrix
     from common.program import build, flags
@@ -35,9 +36,9 @@ TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 def options():
     parser = cli.parser("gemm_intel", __doc__)
     add = parser.add_argument
-    add("-s", "--size", type=cli.count(1, gemm.LARGEST_ORDER), default=3968, metavar="N",
+    add("-s", "--size", type=count(1, gemm.LARGEST_ORDER), default=3968, metavar="N",
         help="order of the matrices (default %(default)s)")
-    add("-i", "--iterations", dest="repeat", type=cli.count(0, cli.MOST_RUNS), metavar="N",
+    add("-i", "--iterations", dest="repeat", type=count(0, measuring.MOST_RUNS), metavar="N",
         help="the same as --repeat; 0 runs none")
     parser.set_defaults(repeat=10)
     add("-a", "--arithmetic", choices=TYPES, default="float", help="(default %(default)s)")
@@ -45,7 +46,7 @@ def options():
     add("--no-validation", dest="validation", action="store_false",
         help="do not compare the result with a float64 reference")
     for name, usual in tiling.Tiles()._asdict().items():
-        add(tiling.OPTIONS[name], dest=name, type=cli.count(1), metavar="N", default=usual,
+        add(tiling.OPTIONS[name], dest=name, type=count(1), metavar="N", default=usual,
             help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="lower the tile options to what is legal")

@@ -136,7 +136,7 @@ class Operands:
             launch()
             return self.C.read()
 
-        wrote = None if intact else "the kernel wrote where C is not"
+        wrote = None if intact else "the kernel wrote outside of C"
         return [*filter(None, [wrote, read_outside(run, first, self.C.dtype)])]
 
 

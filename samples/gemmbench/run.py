@@ -22,6 +22,7 @@ try:
     import pyopencl as cl
 
     from common import cli, device, flush, gemm, hard, measuring
+    from common.arguments import positive
     from common.errors import SampleError, worst
     from common.machine import state
     from common.record import Record
@@ -49,7 +50,7 @@ def options():
         help="folder of the kernels (default: the one beside run.py)")
     add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
         help="integer: exact results; scaled and cancelling: hard ones")
-    add("-eps", "--eps", type=cli.positive, metavar="E",
+    add("-eps", "--eps", type=positive, metavar="E",
         help="largest error of any element (default: a bound for each element)")
     return parser
 
@@ -143,7 +144,6 @@ def point(args, queue, limits, about, meta, params):
         found = measuring.measure(args, about, enqueue, "gflops", flop / 1e9,
                                   between=flush.flusher(queue, args.caches),
                                   flop_convention=convention)
-        found.metrics["statistics"] = found.times.statistics(flop / 1e9)
         say_measured(args, found, flop / 1e9, **copies)
 
     # Print and record the results.

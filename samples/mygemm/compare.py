@@ -11,6 +11,7 @@ import plans
 import pyopencl as cl
 
 from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
+from common.arguments import count
 from common.constraints import options
 from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError
 from common.program import report
@@ -32,9 +33,9 @@ def add_options(parser):
     add("tool", nargs="?", type=_moved, help=SUPPRESS)
     add("--blas", metavar="FILE",
         help="one more library with the CBLAS interface: libopenblas.so.0, ...")
-    add("--in-flight", type=cli.count(1, 10_000), metavar="N",
+    add("--in-flight", type=count(1, 10_000), metavar="N",
         help="launches per sample (default: several if they are short)")
-    add("--queues", type=cli.count(1, 64), metavar="N",
+    add("--queues", type=count(1, 64), metavar="N",
         help="command queues for these launches (default: 1; on a CPU one per core, up to 8)")
 
 

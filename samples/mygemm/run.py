@@ -112,7 +112,7 @@ def multiply(args, queue, limits, about, problem, picked, blas, roof):
         compare.measure(args, results, stream, about)
         if not args.duration:  # after which the device is hot
             args.progress.now("measuring the ceiling")
-            peak, missing["the ceiling"] = roofline.attempt(roof.peak, problem.size, problem.batch)
+            peak, missing["the ceiling"] = roof.peak(problem.size, problem.batch)
 
     # Compare, record and show.
     compare.compare(args, results, peak)

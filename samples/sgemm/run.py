@@ -15,7 +15,7 @@ try:
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, flush, gemm, measuring
+    from common import arguments, cli, device, flush, gemm, measuring
     from common.buffers import GuardedBuffer
     from common.errors import worst
     from common.program import build
@@ -35,8 +35,8 @@ def options():
     parser = cli.parser("sgemm", __doc__)
     parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, MxNxK, layer")
     parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4")
-    parser.add_argument("--alpha", type=cli.number, default=1.0, help="(default %(default)s)")
-    parser.add_argument("--beta", type=cli.number, default=0.1, help="(default %(default)s)")
+    parser.add_argument("--alpha", type=arguments.number, default=1.0, help="(default %(default)s)")
+    parser.add_argument("--beta", type=arguments.number, default=0.1, help="(default %(default)s)")
     parser.add_argument("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     parser.add_argument("--print", action="store_true", help="print the four matrices")
     return parser

@@ -58,7 +58,6 @@ def test_a_batch_is_drawn_and_computed_product_by_product(make):
     wrong = result.astype(np.float32)
     wrong[2, 4, 6] = np.nan
     check = gemm.check(wrong, result, bound)
-    assert check.first_wrong == (2, 4, 6)
     assert "1 of 140 elements are wrong, the first is C[2][4][6]: nan" in check.reason
 
 

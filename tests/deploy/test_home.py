@@ -180,14 +180,15 @@ def test_a_summary_holds_no_more_than_it_shows():
     long = "x" * 10**6
     times = {"run_s": [3.0, 1.0, 2.0], "host_s": [9.0] * 1000}
     item = Record(
-        "s", long, "error", long, params={"seed": 7, "peer": [[]] * 1000, "other": long},
+        "s", long, "error", long,
+        params={"seed": 7, "precision": "int8", "peer": [[]] * 1000, "other": long},
         device={"name": long, "type": "cpu", "skipped": [long] * 1000, "more": long},
         environment={"x": long}, timing=times, argv=[long], check={"output_sha256": long},
-        metrics={"gflops": 2.5, "flop_convention": "2*K, in GOPS", "statistics": {"x": long}},
+        metrics={"gflops": 2.5, "flop_convention": long, "statistics": {"x": long}},
     )
     brief = home.brief(item)
     assert len(brief.to_line()) < 10_000
-    assert brief.params == {"seed": 7, "peer": None}
+    assert brief.params == {"seed": 7, "precision": "int8", "peer": None}
     assert brief.times() == [2.0]
     assert table.rate(brief) == (2.5, "2.5 GOPS")
     assert brief.device["type"] == "cpu"

@@ -22,9 +22,9 @@ def test_every_sample_toml_says_what_tools_need(name):
     assert found.tools.metric in ("gflops", "gbytes_per_s")
     assert found.tools.small
     ((option, values),) = found.tools.axes
-    assert option in found.values
+    assert option in found.options["values"]
     assert len(values) > 1
-    assert found.tools.small[0] in found.values
+    assert found.tools.small[0] in found.options["values"]
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
@@ -45,7 +45,7 @@ def test_a_description_names_the_kernels_of_the_axes(recorded, name):
                       **{f"max_work_items_{n}": 4096 for n in range(3)}}
             assert not constraints.broken(space, space.defaults, limits)
             assert set(kernel["flags"]) == set(space.defaults) == set(space.values)
-            assert set(kernel["flags"].values()) <= set(manifest.read(name).values)
+            assert set(kernel["flags"].values()) <= manifest.read(name).options["values"]
 
 
 def test_without_json_a_description_is_printed(run_sample):

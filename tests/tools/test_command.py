@@ -83,6 +83,8 @@ def test_an_option_with_several_values_is_an_axis():
     assert points.apart(words) == (["--kernel", "6", "-n", "8", "--debug"], {"--alpha": alpha})
     assert points.apart(words, ["--kernel"]) == (
         ["-n", "8", "--debug"], {"--alpha": alpha, "--kernel": ("6",)})
+    joined = ["--kernel=6", "--size=8", "-f=a"]
+    assert points.apart(joined, ["--kernel"]) == (joined[1:], {"--kernel": ("6",)})
     assert points.words([("--alpha", "-1"), ("-n", "8")]) == ["--alpha=-1", "-n", "8"]
 
 

@@ -58,8 +58,8 @@ def test_medians_within_3_percent_agree_whatever_their_spreads(factor, verdict):
 
 
 def test_integer_operations_have_their_unit():
-    item = record.Record("mygemm", "k", "passed", timing={"host_s": [1.0] * 3},
-                         metrics={"gflops": 9.0, "flop_convention": "2*M*N*K, in GOPS"})
+    item = record.Record("mygemm", "k", "passed", params={"precision": "int8"},
+                         timing={"host_s": [1.0] * 3}, metrics={"gflops": 9.0})
     assert replay.shown(manifest.read("mygemm"), item).startswith("9 GOPS (")
 
 
@@ -185,6 +185,16 @@ def test_the_record_of_a_run_by_hand(recorded_point, stub):
     recorded_point(argv=argv)
     assert stub("replay", stub.journal)[0] == 0
     assert stub.runs()[-1].startswith("--kernel 1 --platform")
+
+
+def test_options_that_are_no_texts(recorded_point, stub):
+    data = recorded_point()
+    del data["params"]["point"]
+    recorded_point(argv=["run.py", "--kernel", 1])
+    assert stub("replay", stub.journal)[0] == 0
+    recorded_point(argv=["run.py", "--kernel", "1", "\0", None])
+    status, _, errors = stub("replay", "--trust", stub.journal)
+    assert (status, "options that are not printable" in errors) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -155,11 +155,7 @@ def test_the_record_answers_every_question(point):
     assert p["tolerance"].startswith("2 * K * eps(float32)")
     assert p["transfers"] == "not counted"
     assert min(item.timing[key] for key in ("upload_s", "download_s", "build_s")) > 0
-    s = item.metrics["statistics"]
-    assert s["repeats"] == 3
-    assert s["min"] <= s["median"] <= s["max"]
-    assert s["range"] == pytest.approx(s["max"] - s["min"])
-    assert s["min"] <= s["mean"] <= s["max"]
+    assert len(item.timing["run_s"]) == 3
     assert "energy" not in item.metrics  # it was not asked for
     assert {"before", "during", "after", "throttled", "governors"} <= set(item.environment)
     assert re.fullmatch(r"[0-9a-f]{64}", p["kernel_sha256"])

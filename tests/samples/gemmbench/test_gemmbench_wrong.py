@@ -147,12 +147,12 @@ DISCARD = {
     "drops NaN": ("sum += fmax(A[n * n + 1], 0.0f);", "depends on what lies outside of A"),
     "reads before B": ("sum += fmax(B[-1], 0.0f);", "depends on what lies outside of B"),
     "uses it": ("sum += 1e-30f * A[n * n];", "depends on what lies outside of A"),
-    "writes behind C": ("if (i + j == 0) C[n * n] = 1;", "wrote where C is not"),
+    "writes behind C": ("if (i + j == 0) C[n * n] = 1;", "wrote outside of C"),
     "writes into B": (
         "if (i + j == 0) ((__global float *)B)[n * n - 1] += 1;",
-        "wrote where C is not",
+        "wrote outside of C",
     ),
-    "writes before C": ("if (i + j == 0) C[-1] = 1;", "wrote where C is not"),
+    "writes before C": ("if (i + j == 0) C[-1] = 1;", "wrote outside of C"),
 }
 
 

@@ -1,5 +1,6 @@
 """Batches of samples/mygemm: every product of one launch, whatever the kernel."""
 
+import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -109,8 +110,7 @@ def test_a_product_that_takes_another_ones_matrix_is_seen(checked, monkeypatch, 
 
     monkeypatch.setattr(steps, "of_batch", wrong)
     found = checked(1, (4, 5, 6), 3, TS=4)
-    assert len(found.first_wrong) == 3
-    assert f"the first is C[{found.first_wrong[0]}][" in found.reason
+    assert re.search(r"the first is C\[\d\]\[\d\]\[\d\]:", found.reason)
 
 
 def test_a_kernel_that_cannot_says_so(sample, queue):
