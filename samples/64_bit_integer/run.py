@@ -35,12 +35,9 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE",
-        help="(default assets/input.bmp)")
-    parser.add_argument("--size", type=luma.parse_size, metavar="WxH",
-        help="make an image of this size instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"),
-        help="contents of the image of --size (default noise)")
+    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
+    parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
+    parser.add_argument("--data", choices=("noise", "white", "black"), help="with --size (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",

@@ -104,7 +104,8 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
             "OpenCL",
             "-p selects it",
         ),
-        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "do not use this driver"),
+        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL",
+         "do not use this driver"),
         (
             {"devices": two_platforms(name="rusticl", devices=[])},
             "FAIL",
