@@ -36,7 +36,7 @@ from common.text import one_line, open_streams, printable
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
 77 not supported by this device, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
-PYOPENCL_CTX=platform[:device] chooses where -p and -d do not."""
+PYOPENCL_CTX=platform[:device] applies if neither -p nor -d is given."""
 
 
 def parser(sample, description, timed=True):
@@ -53,28 +53,28 @@ def parser(sample, description, timed=True):
     add("-d", "--device", metavar="D", help="number, or part of the name")
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
-    add("--limits", choices=device.PROFILES, help="keep to the limits of a smaller device")
+    add("--limits", choices=device.PROFILES, help="apply the limits of a smaller device")
     add("--cores", type=identity.parsed_cores, metavar="N-N,N",
-        help="run on these cores of the CPU only")
+        help="run only on these CPU cores")
     group = result.add_argument_group("measurement")
     add = group.add_argument
     usual = "seed of the inputs (default %(default)s)"
     add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
     add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
-        "which may be /dev/stdout, or a FIFO with a reader")
+        "which may be /dev/stdout or a FIFO with a reader")
     add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
     if timed:
         measuring.add_options(group)
         add("-v", "--verbose", action="store_true", help="print the raw times as well")
     add = result.add_argument_group("for tools, and to inspect a kernel").add_argument
     add("--build-only", action="store_true",
-        help="build, and show what the driver made of each kernel; enqueue nothing")
+        help="build, and show the driver's figures for each kernel; enqueue nothing")
     if timed:
-        add("--check-only", action="store_true", help="check the result, without timing")
+        add("--check-only", action="store_true", help="check the result; do not time")
         add("--describe", action="store_true",
             help="build nothing; write the kernels and their parameters")
         add("--keep", type=Path, metavar="FOLDER",
-            help="keep the driver's binary of each .cl there")
+            help="store the driver's binary of each .cl file there")
         add("--guards", choices=buffers.GUARDS, default="bands", help="around buffers: bands of "
             "NaN, or guard pages, which stop a kernel that touches them")
     return result

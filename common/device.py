@@ -136,7 +136,7 @@ def _first_that_works(candidates):
             return candidate
         name = candidate.platform.name.strip()
         passed_over.append(f"{name}: its driver {problem}")
-    raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; use -p to force one")
+    raise OpenCLFailure(f"no driver works: {'; '.join(skipped())}; select one with -p")
 
 
 def skipped():

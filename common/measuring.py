@@ -26,7 +26,7 @@ def add_options(group):
         help="flushed: overwrite them before each timed run (default %(default)s)")
     add("--duration", type=count(1, MOST_SECONDS), metavar="SECONDS",
         help="run one kernel back to back for this time, instead of --repeat")
-    add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="hold all clocks at "
+    add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="fix all clocks at "
         "their maximum, the device's at MHZ if given; restored at the end")
     add("--energy", action="store_true", help="measure the energy of a launch as well")
     group.set_defaults(sysfs=SYSFS)  # a test sets another

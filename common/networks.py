@@ -57,8 +57,8 @@ def layers(text):
     """Return the sizes, as texts, of `@NETWORK.LAYER` or `@NETWORK`. Raises ArgumentTypeError."""
     network, _, layer = text[1:].partition(".")
     if network not in NETWORKS:
-        raise ArgumentTypeError(f"'{text}' is no network: choose from @{', @'.join(NETWORKS)}")
+        raise ArgumentTypeError(f"'{text}' is not a network: choose from @{', @'.join(NETWORKS)}")
     sizes = NETWORKS[network]
     if layer and layer not in sizes:
-        raise ArgumentTypeError(f"'{text}' is no layer: @{network} has {', '.join(sizes)}")
+        raise ArgumentTypeError(f"'{text}' is not a layer: @{network} has {', '.join(sizes)}")
     return [sizes[layer]] if layer else list(sizes.values())

@@ -88,7 +88,7 @@ def _array(file, member):
         shape, by_columns, kind = np.lib.format.read_array_header_1_0(stream)
         known = kind.kind in "iufc" and kind.itemsize <= 8 * (1 + (kind.kind == "c"))
         if not known or math.prod(shape) * kind.itemsize != member.file_size - stream.tell():
-            raise ValueError(f"{member.filename} is no array of numbers, or of another size")
+            raise ValueError(f"{member.filename} is not an array of numbers, or has another size")
         return np.frombuffer(stream.read(), kind).reshape(shape, order="F" if by_columns else "C")
 
 

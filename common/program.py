@@ -183,7 +183,7 @@ def first_error(log):
             return f"line {place[1]}: {place[2]}"
     for line in log.splitlines():
         if line.lower().startswith("error: "):  # of the compiler itself
-            return f"{line[7:]} (see docs/boards.md, Troubleshooting)"
+            return f"{line[7:]} (see docs/boards.md, Drivers)"
     return "the compiler's log, above, names no line"
 
 

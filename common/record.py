@@ -102,7 +102,7 @@ class Record:
                 raise RecordError(f"{name} has the wrong type")
         for name in ("name", "type") if self.device else ():
             if not isinstance(self.device.get(name), str):
-                raise RecordError(f"device.{name} is missing, or no text")
+                raise RecordError(f"device.{name} is missing, or is not a string")
         for name, known in _KNOWN.items():
             _check_group(name, getattr(self, name), known)
 
@@ -230,7 +230,7 @@ def settled(numbered):
 def _finite_float(text):
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is no JSON, or too large a number")
+        raise ValueError(f"{text} is not JSON, or is too large a number")
     return number
 
 

@@ -15,7 +15,7 @@ def add_options(parser, kernels, default):
     """Add --kernel, and an option for each parameter of the kernels."""
     text = f"numbers (6,21-24) or names comma-separated, all, or best (default {default})"
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
-    group = parser.add_argument_group("parameters of the kernels; what is not given is chosen")
+    group = parser.add_argument_group("parameters of the kernels; defaults apply to the others")
     for name in parameters(kernels):
         having = [each for each in kernels if name in each.space.defaults]
         shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
@@ -58,14 +58,14 @@ def named(args, kernels):
     given = {name: value for name, value in values.items() if value is not None}
     if args.kernel == "best":
         if given and not args.describe:
-            raise UsageError(f"--{min(given)} is a parameter of some kernels only: name one with "
+            raise UsageError(f"--{min(given)} is a parameter of only some kernels: select one with "
                              "--kernel")
         return []
     for name in given:
         if not any(name in each.space.defaults for each in args.kernel):
             have = ", ".join(f"--{key}" for each in args.kernel for key in each.space.defaults)
             labels = ", ".join(each.label for each in args.kernel)
-            raise UsageError(f"--{name} is no parameter of {labels}, which has {have}")
+            raise UsageError(f"--{name} is not a parameter of {labels}, which has {have}")
     return [
         (each, {n: v for n, v in given.items() if n in each.space.defaults}) for each in args.kernel
     ]

@@ -144,7 +144,7 @@ def _nodes(facts):
         todo = f"sudo usermod -aG {group} {facts['user']}, then log in again"
         yield _checked(node["usable"], "device", text, todo if of_group else rule + todo, "note")
     if not facts["nodes"]:
-        todo = "a GPU needs its kernel driver loaded (Mali: mali_kbase or panfrost): see dmesg"
+        todo = "load the GPU's kernel driver (Mali: mali_kbase, panfrost or panthor): see dmesg"
         yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*: no GPU", todo)
 
 
@@ -172,7 +172,7 @@ def _devices(facts):
             problem = device.get("problem")
             text = f"    {device['name']} ({device['type']}), driver {device['driver']}"
             text += f": its driver {problem}" if problem else ""
-            todo = "not chosen by default (-p forces it): update or remove its driver"
+            todo = "not chosen by default (-p selects it): update or remove its driver"
             yield _checked(not problem, "OpenCL", text, todo, level)
             for pattern, (text, todo) in _KNOWN.items():
                 if re.search(pattern, f"{platform['name']} {device['name']}"):
@@ -186,11 +186,11 @@ def _devices(facts):
 def _platform(platform):
     name, version = platform["name"], platform["version"]
     good = platform["devices"] and not platform["problem"]
-    todo = "its driver does not match the kernel's, or has no access to the devices above"
+    todo = "its driver does not match the kernel driver, or may not access the devices above"
     if "rusticl" in name.lower():
         todo = "set RUSTICL_ENABLE=panfrost in the board's env in boards.toml"
     if not version:  # an ICD file, whose driver cannot be loaded
-        todo = "the samples exclude it: update or remove it"
+        todo = "the samples do not use this driver: update or remove it"
     text = f"{name}, {version}" if version else name
     text += "" if good else f": {platform['problem'] or 'no device'}"
     return _checked(good, "OpenCL", text, todo)
@@ -207,7 +207,7 @@ def _machine(facts, now):
     if abs(facts["clock"] - now) > LARGEST_CLOCK_ERROR:
         there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
         todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
-        yield Finding("note", "clock", f"the board's clock says {there} UTC", todo)
+        yield Finding("note", "clock", f"the board's clock shows {there} UTC", todo)
     if (free := facts["memory"]) is not None:
         todo = "end other programs, or add swap space"
         yield _checked(free >= LEAST_MEMORY, "memory", f"{size_text(free)} free", todo, "note")

@@ -125,10 +125,10 @@ class Fleet:
 def _stopped(tasks):
     """Return what to say where the user stopped the tasks of these names."""
     if "sweep" in tasks:
-        return "stopped; the same command continues"
+        return "stopped; repeat the command to continue"
     if tasks <= {"replay", "inspect", "check", "worker"}:  # what they began is no use
         return "stopped"
-    return "stopped; `fab collect` fetches what a board has done, if not here"
+    return "stopped; `fab collect` fetches results that are still on a board"
 
 
 FLEET = Fleet()

@@ -65,11 +65,12 @@ def _run(host, cases_of, verbose):
 @task(help={
     **HOST, "experiment": "a sample, SAMPLE/NAME in samples/, or a .toml file; see "
     "docs/experiments.md", "kernel": "the kernel whose parameters are tried",
-    "budget": "number of points; this and the next three stand in place of the file's",
-    "seed": "of a search that is random or learns", "limit": "seconds for a point",
-    "rounds": "of the best at the end",
-    "scheduler": "tls://... of Dask: its workers run the points",
-    "wait": "seconds to wait for a board where all are away",
+    "budget": "number of points; overrides the file's",
+    "seed": "seed of a random or learning search; overrides the file's",
+    "limit": "seconds for a point; overrides the file's",
+    "rounds": "rounds of the best points at the end; overrides the file's",
+    "scheduler": "tls://... of a Dask scheduler, whose workers run the points",
+    "wait": "seconds to wait if no board can be reached",
 })
 def sweep(c, experiment, host=None, kernel=None, budget=None, seed=None, limit=None, rounds=None,
           scheduler=None, wait="300"):
@@ -88,13 +89,13 @@ def _count(option, text):
     return int(text)
 
 
-@task(help={**HOST, "scheduler": "tls://... of Dask: gives it the boards as workers"})
+@task(help={**HOST, "scheduler": "tls://... of the Dask scheduler"})
 def worker(c, scheduler, host=None):
-    """Let the sweeps of a scheduler elsewhere use the boards, until you stop it."""
+    """Offer the boards to a Dask scheduler as workers, until stopped."""
     command.work(FLEET.select(host), scheduler, threading.Event())
 
 
-@task(help={**HOST, "record": "FILE:LINE", "trust": "use all of its options: for your own"})
+@task(help={**HOST, "record": "FILE:LINE", "trust": "use all options; for your own records"})
 def replay(c, record, host=None, trust=False):
     """Repeat the run of a record on the board, and compare; options after -- are added."""
     argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
@@ -102,9 +103,9 @@ def replay(c, record, host=None, trust=False):
 
 
 @task(help={**HOST, "sample": "a name from `fab list`", "limit": "seconds for a point",
-            "folder": "of the files; default SAMPLE-inspect"})
+            "folder": "folder of the files; default SAMPLE-inspect"})
 def inspect(c, sample, host=None, limit=None, folder=None):
-    """Show what the board's driver makes of each kernel; options after -- are the sample's."""
+    """Show the board's compiled kernels: registers, spills; options after -- are the sample's."""
     folder = folder or f"{sample}-inspect"
     _tool(host, inspecting, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
 
@@ -114,7 +115,7 @@ def inspect(c, sample, host=None, limit=None, folder=None):
     "define": "NAME=VALUE, a macro for the kernels",
 })
 def check(c, sample, define, host=None, limit=None):
-    """Look for data races and out-of-bounds accesses on the board; options after -- are added."""
+    """Detect data races and out-of-bounds accesses on the board; options after -- are added."""
     own = [f"--define={each}" for each in define]
     _tool(host, checking, sample, limit, lambda board: own)
 
@@ -168,7 +169,7 @@ def list_samples(c):
 
 @task(help={
     **HOST, "host": "only this board's results", "baseline": "compare with this folder or archive",
-    "fail_on_regression": "exit status 1 if a case is worse",
+    "fail_on_regression": "exit status 1 if a point is worse",
     "all_runs": "pool all runs, not only each case's newest", "output": "the file to write",
     "figures": "a folder for the plots as SVG and PNG",
 })

@@ -46,11 +46,11 @@ def target(found):
     python = re.match(r"3\.\d{1,3}(?!\d)", found["python"]["version"], re.ASCII)[0]
     machine, (libc, major, minor) = found["machine"], found["libc"]
     if not re.fullmatch(r"\w{1,20}", machine, re.ASCII):
-        raise ValueError("the machine is no processor")
+        raise ValueError("the machine is not a processor")
     if found["bits"] == 32:
         machine = _MACHINES_OF_32_BITS.get(machine, machine)
     if libc not in ("glibc", "musl") or {type(major), type(minor)} != {int} or not 0 < major < 10:
-        raise ValueError("it has no such C library")
+        raise ValueError("the C library is unknown")
     minor = min(minor, limits.NEWEST_GLIBC)
     if libc == "musl":  # PEP 656
         tags = [f"musllinux_{major}_{n}_{machine}" for n in range(minor, 0, -1)]

@@ -1,10 +1,10 @@
-"""What the kernels for Mali cost by Mesa's compiler, against the bars that they were made for.
+"""Compare the cycles of the kernels for Mali, by Mesa's compiler, with their targets.
 
 python -m dev.bars                      every GPU
 python -m dev.bars mali-g52,mali-g57    some of them
 
-A bar is of cycles for a multiply-add of the hot loop, or for a pixel, and of instructions where a
-second number stands. No kernel may spill. The exit status is 1 where one does, or misses its bar.
+A target limits the cycles per multiply-add of the hot loop, or per pixel, and for some kernels the
+instructions. No kernel may spill. The exit status is 1 if one spills or misses a target.
 """
 
 import os
@@ -59,13 +59,13 @@ BARS = (
 def main(argv):
     """Build every kernel that has a bar for one of the GPUs; return the exit status."""
     parser = Parser("python -m dev.bars", __doc__, None)
-    parser.add_argument("gpus", nargs="?", metavar="GPU,GPU", help="(default: all with bars)")
+    parser.add_argument("gpus", nargs="?", metavar="GPU,GPU", help="(default: all with targets)")
     having = [*_BIFROST_OR_VALHALL, _T860]
     wanted = parser.parse_args(argv).gpus
     wanted = wanted.split(",") if wanted else having
     gpus.require(wanted)
     if without := [gpu for gpu in wanted if gpu not in having]:
-        print(f"no bars: {', '.join(without)}", flush=True)
+        print(f"no targets: {', '.join(without)}", flush=True)
     plan = [(bar, gpu) for gpu in wanted for bar in BARS if gpu in bar.most]
     rows, missed = [], False
     # The emulated compiler keeps one core busy.

@@ -1,10 +1,10 @@
-"""Measure `fab sweep` on a fleet of SSH servers on loopback, with a sample that only waits.
+"""Measure `fab sweep` on SSH servers on loopback, or on simulated boards; the sample only waits.
 
 python -m dev.fleet loss     500 points on 20 boards: 5 boards and 20 times the host are killed
-python -m dev.fleet pace     what a point costs beyond its sample's own time; 20 boards against one
+python -m dev.fleet pace     the cost of a point beyond its sample's own time; 20 boards or one
 python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points of 10 s
 
---boards and --points make a shorter one. Exit status 1: a limit is missed.
+--boards and --points make a run shorter. Exit status 1: a limit is exceeded.
 """
 
 import os

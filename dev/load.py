@@ -1,11 +1,11 @@
-"""Measure the report of a big sweep: to make the page, to export it, to read it again, to use it.
+"""Measure the report of a large sweep: its page, the export, the page of the export, the browser.
 
-python -m dev.load                200,000 records of 2 KB, each of a point of its own
-python -m dev.load --no-browser   the files alone: what needs no Chromium
+python -m dev.load                200,000 records of 2.5 KB, each a separate point
+python -m dev.load --no-browser   the files only, without Chromium
 
-The records are a real one with other parameters and times, from a seed: as many as those of a sweep
-over kernels, orders, local sizes and clocks. Exit status 1: a limit is missed. Times are those of
-the processor, which other programs do not lengthen much.
+The records are copies of a real one with other parameters and times, drawn from a seed, as from a
+sweep over kernels, orders, local sizes and clocks. Exit status 1: a limit is exceeded. Times are
+processor times, on which other programs have little influence.
 """
 
 import itertools

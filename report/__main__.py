@@ -47,12 +47,12 @@ def options():
         "default: results/")
     add("-o", "--output", type=Path, metavar="FILE", help="default: results/report.html")
     add("--baseline", type=Path, metavar="DIR", help="compare with this folder or shared run")
-    add("--fail-on-regression", action="store_true", help="exit status 1 if a case is worse")
+    add("--fail-on-regression", action="store_true", help="exit status 1 if a point is worse")
     add("--all-runs", action="store_true", help="pool all runs, not only each case's newest")
     add("--figures", type=Path, metavar="DIR", help="also write each plot as SVG and PNG")
     add("--export", type=Path, metavar="FILE", help="pack one run into FILE, and make no page")
     add("--rights", type=Path, metavar="FILE", help="with --export: authors and licences")
-    add("--debug", action="store_true", help="show where in the code an unforeseen error arose")
+    add("--debug", action="store_true", help="show where in the code an unforeseen error occurred")
     return parser
 
 

@@ -44,7 +44,7 @@ def options():
     command.add_sample(result)
     result.add_argument("-D", "--define", action="append", default=[], type=_macro,
                         metavar="NAME=VALUE",
-                        help="a macro for the kernels, such as fewer elements of local memory")
+                        help="a macro for the kernels, for example to reduce local memory")
     command.add_limit(result, 120)
     return result
 
@@ -63,7 +63,7 @@ def main(argv, starter=None):
     """
     args, words = command.parse(options(), argv)
     if "--build-only" in words:
-        raise UsageError("check runs the kernels: leave out --build-only")
+        raise UsageError("check runs the kernels: omit --build-only")
     found = manifest.read(args.sample)
     with tempfile.TemporaryDirectory(prefix="tools-check-") as folder:
         run = starter(folder) if starter else child.run

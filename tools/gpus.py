@@ -21,8 +21,8 @@ LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
 _HEAD = ("", "GPU", *_NAMED, "cycles", "of memory", "instr.", "bound by", "what would help")
 _TITLE = """
-A static model by Mesa's compiler: no times, and not Arm's compiler. For a multiply-add of the hot
-loop: cycles, cycles of memory over those of arithmetic, instructions."""
+From the static model of Mesa's compiler, not of Arm's: these are not times. Per multiply-add of the
+hot loop: cycles, cycles of memory divided by those of arithmetic, instructions."""
 
 
 def require(gpus):

@@ -7,7 +7,7 @@ python -m tools inspect sgemm --gpu mali-g52,mali-g610
 
 Each point runs once, with --check-only and --keep. PoCL gives LLVM IR and the machine's code,
 NVIDIA's driver PTX and, with the CUDA tools, SASS. Binaries of other drivers are only kept.
-With --gpu the kernels are built for Mali GPUs that are not here, by Mesa's compiler, on emulated
+With --gpu the kernels are built for Mali GPUs that you do not have, by Mesa's compiler, on emulated
 boards.
 """
 
@@ -50,7 +50,7 @@ def options():
     result.add_argument("--folder", type=Path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
-                        help="build for these instead: mali-g52, ...")
+                        help="build for these GPUs instead: mali-g52, ...")
     command.add_limit(result, gpus.LIMIT)
     return result
 
@@ -151,7 +151,7 @@ def _pocl(one, path, cache, kernel):
     code = sorted(front.parent.glob(f"{kernel}/*/{kernel}.so")) if front else []
     code.sort(key=lambda each: each.parent.name == _ANY_SIZE)
     if not code:
-        one.lacking.append("PoCL has left no compiled kernel")
+        one.lacking.append("PoCL left no compiled kernel")
         return
     one.launched = code[0].parent.name != _ANY_SIZE
 
@@ -173,7 +173,7 @@ def _binary(one, path, kernel):
     """Look at a program's binary. NVIDIA's is PTX, a text."""
     binary = path.with_suffix(".bin").read_bytes()
     if f".entry {kernel}(".encode() not in binary:
-        one.lacking.append("this driver's binary is no text: nothing is counted")
+        one.lacking.append("this driver's binary is not text: no instructions are counted")
         return
     text = binary.rstrip(b"\0").decode(errors="replace")
     one.counts["PTX"] = listings.ptx(text, kernel)
@@ -224,7 +224,7 @@ def report(kernels):
         [n, kind, *(listings.shown(kind, c, name) for name in classes)] for n, kind, c in counts
     ]
     if rows:
-        title = "Instructions, counted once each, whether they are in a loop or not"
+        title = "Instructions; each is counted once, even in a loop"
         lines += ["", title, *table.lines(["", "in", *classes], rows)]
     lacking = dict.fromkeys(line for one in kernels.values() for line in one.lacking)
     return [*lines, "", *lacking]

@@ -46,7 +46,7 @@ def main(argv, run=child.run):
     args, words = command.parse(options(), argv)
     old = load(args.record)
     if old.sample not in manifest.names():
-        raise UsageError(f"the record is of the sample {old.sample!r}, which is not here")
+        raise UsageError(f"the record is of the sample {old.sample!r}, which does not exist here")
     found = manifest.read(old.sample)
     recorded, device = _options(old, args.trust), []
     another = points.named(words) & _DEVICE

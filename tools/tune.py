@@ -1,11 +1,11 @@
-"""Search for a kernel's parameters for a GPU that is not here, and store them for the sample.
+"""Search for a kernel's parameters for a GPU that you do not have, and store the best.
 
 python -m tools tune mygemm --kernel 24 --gpu mali-g52
 python -m tools tune mygemm --kernel 24 --gpu mali-g52 -- --N0 4 --M0 4 8    these values
 
-Each combination is built for a Mali GPU by Mesa's compiler, on an emulated board. The one wins that
-takes the fewest cycles for a multiply-add, by the compiler's static model. On a device that is
-there, `fab sweep mygemm --kernel 24` searches: see docs/experiments.md.
+Each combination is built for a Mali GPU by Mesa's compiler, on an emulated board. The
+combination with the fewest cycles per multiply-add, by the compiler's static model, is stored. To
+search on a real device, use `fab sweep mygemm --kernel 24`: see docs/experiments.md.
 """
 
 import random
@@ -23,7 +23,7 @@ def options():
     command.add_sample(result)
     add = result.add_argument
     add("--kernel", metavar="NAME", default="",
-        help="name of the kernel, or the value that its option takes; default: the only one")
+        help="name of the kernel, or the value that selects it; default: the only one")
     add("--gpu", metavar="GPU", required=True, help="the GPU: mali-g52, ...")
     add("--budget", type=count(1), metavar="N",
         help="number of combinations to try, drawn by --seed (default: all)")

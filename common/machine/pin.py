@@ -61,7 +61,7 @@ def _changes(clock, hz):
 def _chosen(clock, hz, there):
     if hz is None:
         if not there:
-            raise UsageError(f"--pin: {clock.name} does not show its maximum: give it as --pin MHZ")
+            raise UsageError(f"--pin: {clock.name} does not report its maximum: give --pin MHZ")
         return there[-1]
     near = [f for f in there if abs(f - hz) <= _STEADY * hz]
     if near:
@@ -70,4 +70,4 @@ def _chosen(clock, hz, there):
     if len(there) < 2 or (len(there) == 2 and there[0] <= hz <= there[1]):
         return hz
     have = ", ".join(mhz(f) for f in there)
-    raise UsageError(f"--pin: {clock.name} does not run at {mhz(hz)}: choose from {have}")
+    raise UsageError(f"--pin: {clock.name} cannot run at {mhz(hz)}: choose from {have}")

@@ -47,7 +47,7 @@ def changed(word, plan, tree=SYSFS, patience=keeper.PATIENCE):
         if said == "busy\n":
             raise UsageError(f"--{word}: another program uses these settings: wait until it ends")
         if said != "ready\n":
-            raise SampleError(f"--{word}: the process that restores the settings does not start")
+            raise SampleError(f"--{word}: the process that restores the settings did not start")
         guard.stdin.write(json.dumps([[str(path), text] for path, text in plan()]) + "\n")
         guard.stdin.flush()
         answer = json.loads(guard.stdout.readline() or "{}")

@@ -31,7 +31,7 @@ def read(name, words=(), kernel=None, **numbers):
     elif path.suffix or path.exists():
         table = parsed(path, MOST_BYTES, toml)
     else:
-        raise UsageError(f"no sample {sample!r}, there is: {', '.join(manifest.names())}")
+        raise UsageError(f"no sample {sample!r}: choose from {', '.join(manifest.names())}")
     title = path.stem if slash or path.suffix else sample
     if kernel:
         title = f"{title}-{kernel}"

@@ -81,7 +81,7 @@ class Member:
         Raises Lost, and BoardError where the board was lost before.
         """
         if self.session is None:
-            raise BoardError("it is away")
+            raise BoardError("it cannot be reached")
         settings, key = self.board.settings, asked.key
         limit_s = settings.time_limit or asked.timeout
         device = () if icd.OCLGRIND in asked.env else settings.device_options()

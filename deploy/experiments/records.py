@@ -218,8 +218,8 @@ def _state(point):
         raise ValueError(f"ended is {ended!r}")
     for name, value in (("metric", 0.0 if metric is None else metric), ("limit_s", limit)):
         if number(value) is None:
-            raise ValueError(f"{name} is no number")
+            raise ValueError(f"{name} is not a number")
     if metric is not None and ended != "passed":
-        raise ValueError("it has a metric, and did not pass")
+        raise ValueError("it has a metric but did not pass")
     return State.of(point)
 

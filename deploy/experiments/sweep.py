@@ -135,7 +135,7 @@ class Sweep:
             refused = [each.refused for each in self._attendants]
             if refused and all(refused):
                 raise refused[0]
-            raise BoardError("no board is left: the same command continues")
+            raise BoardError("no board is left; repeat the command to continue")
 
     def _look(self):
         """Let new workers join, and forget those that are gone."""

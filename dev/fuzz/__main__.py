@@ -1,12 +1,12 @@
 """Run the programs of this suite with invalid inputs, and check that each ends as documented.
 
 python -m dev.fuzz                           10,000 inputs, the same for the same --seed
-python -m dev.fuzz --inputs 300              a short one, as in CI
+python -m dev.fuzz --inputs 300              a short run, as in CI
 python -m dev.fuzz --only archives,records   some targets only
 
-An input is wrong where a program prints a traceback or speaks of something unforeseen, does not end
-within its time limit, ends with a status that is not documented, writes outside of its folder, or
-takes too much memory. Hypothesis draws the inputs, and reduces what is wrong.
+An input fails if a program prints a traceback or reports an unforeseen error, does not end within
+its time limit, ends with a status that is not documented, writes outside of its folder, or takes
+too much memory. Hypothesis draws the inputs, and reduces those that fail.
 """
 
 import os

@@ -37,13 +37,13 @@ def options():
     parser = cli.parser("64_bit_integer", __doc__)
     parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
     parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"), help="of --size (noise)")
+    parser.add_argument("--data", choices=("noise", "white", "black"), help="with --size (noise)")
     parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
-        help=f"({SDKS}; {WITHOUT_ATOMICS} where 64-bit atomics do not work)")
+        help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
     parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
         help="work-items in a work-group: 1, 2, 4, ... 1024")
     parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"),
-        help="access pattern (contiguous on a CPU)")
+        help="access pattern (default on a CPU: contiguous)")
     return parser
 
 

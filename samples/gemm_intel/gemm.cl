@@ -27,13 +27,13 @@
  *
  * so in each step the work-items of dimension 0 read neighbouring elements of A and write
  * neighbouring elements of C. The code is scalar. A compiler for CPUs may put the work-items of
- * dimension 0 into the lanes of its vectors. With the strided tile each of their accesses is then one
- * plain vector load or store; a tile of neighbouring rows would need a gather. On a GPU the same
+ * dimension 0 into the lanes of its vectors. With the strided tile, each of their accesses is then one
+ * contiguous vector load or store; a tile of neighbouring rows would need a gather. On a GPU the same
  * accesses coalesce. A compiler that runs work-items one by one can vectorise the loop over i instead:
  * with TILE_GROUP_M = 1 the rows of one tile are neighbours.
  *
  * TILE_GROUP_M * TILE_SIZE_M must divide M, TILE_GROUP_N * TILE_SIZE_N must divide N, and TILE_SIZE_K
- * must divide K; in NT it is 1. The kernel tests nothing: the host pads the matrices.
+ * must divide K; in NT it is 1. The kernel has no bounds checks: the host pads the matrices.
  */
 
 #ifdef cl_khr_fp64

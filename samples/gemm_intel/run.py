@@ -49,7 +49,7 @@ def options():
         add(tiling.OPTIONS[name], dest=name, type=count(1), metavar="N", default=usual,
             help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
     add("--strict", action="store_true", help="refuse an order that needs padding")
-    add("--auto", action="store_true", help="lower the tile options to what is legal")
+    add("--auto", action="store_true", help="reduce the tile options to legal values")
     add("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     return parser
 

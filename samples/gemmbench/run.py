@@ -41,7 +41,7 @@ def options():
     parser.set_defaults(seed=12345, repeat=4)
     add = parser.add_argument
     add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
-        help="metadata of kernels: one, A,B or 'SGEMM_*' or all (%(default)s)")
+        help="kernels: a name, A,B, 'SGEMM_*' or all (default %(default)s)")
     add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
         help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
@@ -49,9 +49,9 @@ def options():
     add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
         help="folder of the kernels (default: the one beside run.py)")
     add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
-        help="integer: exact results; scaled and cancelling: hard ones")
+        help="integer: exact results; scaled, cancelling: ill-conditioned")
     add("-eps", "--eps", type=positive, metavar="E",
-        help="largest error of any element (default: a bound for each element)")
+        help="tolerance of all elements (default: a bound for each element)")
     return parser
 
 

@@ -321,7 +321,7 @@ def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
     selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
-                        help="folder in which best finds tuned parameters")
+                        help="folder in which best looks for parameters")
 
 
 def of(precision):

@@ -202,7 +202,7 @@ def choose(kernel, given, problem, limits, device):
     if problem.precision not in kernel.precisions:
         raise Unsupported(f"this kernel is for --precision {', '.join(kernel.precisions)}")
     if problem.batch > 1 and any(each.channel for each in kernel.passes):
-        raise Unsupported(f"{kernel.label} takes no --batch: its images are of one product")
+        raise Unsupported(f"{kernel.label} does not support --batch: its images hold one product")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}
     facts = facts_of(kernel, problem, limits)
     space = space_of(kernel, given, problem, limits, device)
@@ -268,7 +268,7 @@ def build_kernel(queue, limits, kernel, given, problem):
         if prod(made.local_size) <= most or prod(made.local_size) == compiled_for:
             return Built(made, program, side)
         limits = replace(limits, max_work_group_size=most)
-    raise OpenCLFailure(f"{kernel.label}: a work-group of it has at most {most} work-items")
+    raise OpenCLFailure(f"{kernel.label}: its work-groups have at most {most} work-items")
 
 
 def group_limits(program, device):

@@ -14,7 +14,7 @@
  *
  * NDRange: dimension 0 goes over the columns of C, dimension 1 over its rows. It is rounded up to
  * whole work-groups; work-items outside of C return at once. M, N and K may be any number from 1 up:
- * the elements after the last whole vector are computed one by one.
+ * elements after the last whole vector are computed one by one.
  *
  * Each kernel adds one idea; all have the same arguments:
  *
@@ -22,9 +22,9 @@
  *   sgemm_row4     1 x 4 elements: B is read along its rows
  *   sgemm_tile4x4  4 x 4 elements: each vector of B is used four times
  *
- * GROUP_X and GROUP_Y, if defined, are the sides of the work-groups of the last two kernels. A compiler
- * that knows them may give a work-item more registers: a Mali-T860 has 16 for each in groups of 64,
- * but 8 if a group may be larger.
+ * GROUP_X and GROUP_Y, if defined, are the work-group size of the last two kernels. A compiler that
+ * knows it may give a work-item more registers: on a Mali-T860 a work-item has 16 in work-groups of
+ * 64, but only 8 if work-groups may be larger.
  *
  * FEW_REGISTERS, if defined, keeps a compiler from loading all eight vectors of a step of
  * sgemm_tile4x4 at once: they and the four sums do not fit in the 16 registers of a Mali-T860. The

@@ -68,7 +68,7 @@ def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
     done = run_sample("sgemm", *SMALL, env=with_driver(define, alone=True))
     assert done.returncode == 3
     assert done.stderr.startswith(f"run.py: error: no driver works: Fake: its driver {reason}")
-    assert done.stderr.endswith("use -p to force one\n")
+    assert done.stderr.endswith("select one with -p\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -33,9 +33,9 @@ def test_a_layer_is_a_size(name, size):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("@resnet", "'@resnet' is no network: choose from @resnet50, @mobilenet_v1"),
-        ("@transformer.fc", "'@transformer.fc' is no layer: @transformer has projection, scores"),
-        ("@", "'@' is no network"),
+        ("@resnet", "'@resnet' is not a network: choose from @resnet50, @mobilenet_v1"),
+        ("@transformer.fc", "'@transformer.fc' is not a layer: @transformer has projection"),
+        ("@", "'@' is not a network"),
         ("@resnet50", "give one size: a layer such as @resnet50.fc"),
     ],
 )

@@ -63,8 +63,8 @@ def test_parameters_are_given_to_the_kernels_that_have_them():
         (KERNELS[0], {"TS": 4}),
         (KERNELS[1], {"TS": 4, "WPT": 2}),
     ]
-    with pytest.raises(UsageError, match="--WPT is no parameter of 01_naive, which has --TS"):
+    with pytest.raises(UsageError, match="--WPT is not a parameter of 01_naive, which has --TS"):
         named("--kernel", "1", "--WPT", "2")
-    with pytest.raises(UsageError, match="--TS is a parameter of some kernels only"):
+    with pytest.raises(UsageError, match="--TS is a parameter of only some kernels"):
         named("--TS", "4")
     assert "(default 1: 32, 2: 16)" in parser.format_help()

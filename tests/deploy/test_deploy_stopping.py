@@ -120,7 +120,7 @@ def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, pr
 
 
 @pytest.mark.parametrize(
-    ("task", "said"), [("sweep", "stopped; the same command continues"), ("check", "stopped")]
+    ("task", "said"), [("sweep", "stopped; repeat the command to continue"), ("check", "stopped")]
 )
 def test_what_is_stopped_at_a_point_ends_it_on_the_board(start, project, task, said):
     folder = project / "samples" / "stub"

@@ -102,9 +102,10 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
             {"devices": two_platforms(devices=[CRASHES])},
             "note",
             "OpenCL",
-            "-p forces it",
+            "-p selects it",
         ),
-        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL", "exclude it"),
+        ({"devices": two_platforms(version="", problem="hangs")}, "FAIL", "OpenCL",
+         "do not use this driver"),
         (
             {"devices": two_platforms(name="rusticl", devices=[])},
             "FAIL",

@@ -54,7 +54,7 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     (project / "boards.toml").write_text('[local]\npython = "/no/python"\n')
     done = fab("sweep", "hello")
     assert (done.returncode, done.stderr) == (
-        3, "fab: error: no board is left: the same command continues\n",
+        3, "fab: error: no board is left; repeat the command to continue\n",
     )
 
 
@@ -65,7 +65,7 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
         (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
-        (("sweep", "none"), "no sample 'none', there is: hello"),
+        (("sweep", "none"), "no sample 'none': choose from hello"),
         (("run", "hello", "--case", "only", "--", "--case", "x"), "--case: a case has options"),
         (("run", "hello", "--", "--number", "x"), "hello: argument --number: invalid int value"),
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),

@@ -61,7 +61,7 @@ def test_a_kernel_that_was_not_built_misses_its_bar(built, monkeypatch, capsys):
 
 def test_a_gpu_without_bars_is_named(capsys):
     assert bars.main(["mali-g31,mali-t760"]) == 0
-    assert "no bars: mali-g31, mali-t760" in capsys.readouterr().out
+    assert "no targets: mali-g31, mali-t760" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("words", "said"), [

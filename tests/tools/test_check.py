@@ -233,5 +233,5 @@ def test_kernels_with_parameters_run_with_small_ones():
 
 
 def test_kernels_that_do_not_run_cannot_be_checked():
-    with pytest.raises(UsageError, match="leave out --build-only"):
+    with pytest.raises(UsageError, match="omit --build-only"):
         check.main(["sgemm", "--", "--build-only"])

@@ -45,7 +45,7 @@ def test_other_binaries_are_kept_and_not_counted(tmp_path):
     inspect.look(kept(tmp_path / "k", "ARM Platform", b"\x7fELF"), tmp_path, found)
     (one,) = found.values()
     assert one.counts == {}
-    assert one.lacking == ["this driver's binary is no text: nothing is counted"]
+    assert one.lacking == ["this driver's binary is not text: no instructions are counted"]
     assert inspect.report(found)[-1] == one.lacking[0]
 
 

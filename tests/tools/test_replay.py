@@ -205,7 +205,7 @@ def test_options_that_are_no_texts(recorded_point, stub):
         ("{}:4", "has no line 4"),
         ("{}:0", "has no line 0"),
         ("{}:" + "9" * 4400, "File name too long"),
-        ("{}:2", "the record is of the sample 'nonesuch', which is not here"),
+        ("{}:2", "the record is of the sample 'nonesuch', which does not exist here"),
         ("{}:3", "journal.jsonl:3: not a JSON object"),
         ("/", "cannot read /: it is a folder, not a file"),
         ("/dev/zero:1", "cannot read /dev/zero: it is a device, not a file"),

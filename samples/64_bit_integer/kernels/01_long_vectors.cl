@@ -1,7 +1,7 @@
 /* The sum of an image's pixels and the sum of their squares, as the SDK's sample computes them.
  *
  *   pixels   | p0 p1 .. p7 | p8 .. p15 | ...      one byte each, row after row, `count` of them
- *            work-item 0    work-item 1  ...      8 pixels each, the last one fewer
+ *            work-item 0    work-item 1  ...      8 pixels each, fewer for the last
  *                  \             |
  *                   +--- atom_add --> sums[0]     sum of p * p
  *                   +--- atom_add --> sums[1]     sum of p
@@ -11,8 +11,8 @@
  * reads one vector only.
  *
  * The idea: vectors of 128 bits, the width of a Mali-T600's registers, and integers of 64 bits.
- * 255 * 255 = 65025 fits 16 bits, so eight squares fit one ushort8. The cost: two atomic additions
- * per 8 pixels, all on the same 16 bytes, so the work-items wait for each other. */
+ * 255 * 255 = 65025 fits in 16 bits, so eight squares fit in one ushort8. The cost: two atomic
+ * additions per 8 pixels, all on the same 16 bytes, so the accesses of the work-items are serialised. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 __kernel void long_vectors(__global const uchar *restrict pixels, uint count, uint contiguous,

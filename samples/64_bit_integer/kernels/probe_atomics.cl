@@ -1,6 +1,6 @@
 /* Do 64-bit atomic additions work? Every work-item adds ADDEND to one sum, so the host knows the
- * right result. ADDEND fills the low word: nearly every addition carries into the high one. A
- * driver can list the extension and still lose additions or carries, or fail to build this file.
+ * correct result. ADDEND fills the low word: nearly every addition carries into the high word. A
+ * driver may list the extension and still lose additions or carries, or fail to build this file.
  *
  * NDRange: one dimension, any number of work-items. `sum` must be 0 before. */
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable

@@ -1,7 +1,7 @@
 /* The ceiling of 64_bit_integer: read every byte once, with as little arithmetic as possible.
  *
- * NDRange, access pattern and result as in 03_two_stages.cl, but without the last count % 64 bytes. The
- * bytes are added up as 32-bit words, so that a compiler can drop no read. */
+ * NDRange, access pattern and result are those of 03_two_stages.cl, but without the last count % 64
+ * bytes. The bytes are added up as 32-bit words, so that the compiler cannot remove a read. */
 #ifndef WORK_GROUP
 #define WORK_GROUP 256
 #endif

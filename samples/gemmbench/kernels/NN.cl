@@ -19,12 +19,12 @@
  * elements is multiplied by a vector of B, so no lanes need adding at the end. Products are
  * added in pairs before they go to the sum, so it waits for half as many additions.
  *
- * ROWS     with 2, a vector of B serves two rows of A: at WIDTH 4, 8 products of vectors for 6 loads,
- *          where one row has 4 for 5.
- * UNROLL   vectors of A per step: with 2, half as many tests and jumps, and loads that do not
- *          wait for each other.
+ * ROWS     with 2, a vector of B is used for two rows of A: at WIDTH 4, 8 vector products for 6 loads;
+ *          with 1, 4 products for 5 loads.
+ * UNROLL   vectors of A per step: with 2, half as many comparisons and branches, and loads that
+ *          are independent of each other.
  * DK       if defined, the work-items of a group meet at a barrier after every DK vectors of k. The
- *          result does not need it. It keeps them together, so that a vector of B which one of
+ *          result does not need it. It keeps them together, so that a vector of B that one of
  *          them has loaded is still in the cache for the others. The number of chunks depends on K
  *          alone, so all work-items reach the same barriers.
  * HALF     if defined, the matrices are of half; alpha, beta and the sums are float. cl_khr_fp16 is

@@ -11,7 +11,7 @@
  *     chunks          |<------ whole chunks ------->|         n = 96: 32 products too many
  *
  * With DK = 2, as in the unrolled kernels, a chunk is 8 floats. All orders of the paper are multiples
- * of 8, so there the mistake did not show.
+ * of 8, so the mistake did not show there.
  */
 
 #ifdef cl_khr_fp64

@@ -17,7 +17,7 @@
  * The idea: none yet, this is the formula. Neighbours in dimension 0 have neighbouring columns j: they
  * read neighbouring elements of B, write neighbouring elements of C, and read the same element of A.
  *
- * The cost: 2 loads from global memory for each multiplication and addition, 2 * M * N * K in all.
+ * The cost: 2 loads from global memory for each multiply-add, 2 * M * N * K in all.
  * The kernels that follow load less often. */
 
 #ifdef cl_khr_fp64

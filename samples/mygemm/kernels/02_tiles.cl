@@ -17,8 +17,8 @@
  * NDRange: (N, M) work-items in work-groups of TS x TS, one for each element of C. Each loads one
  * element of either tile. TS must divide M, N and K: the host pads the matrices with zeros.
  *
- * The idea: TS work-items of the group need the same element of A, and TS the same element of B. It
- * is loaded once into local memory and read there TS times.
+ * The idea: TS work-items of the group need the same element of A, and TS the same element of B. Each
+ * element is loaded once into local memory and read there TS times.
  *
  * The cost it removes: global loads fall from 2 * M * N * K to 2 * M * N * K / TS. */
 

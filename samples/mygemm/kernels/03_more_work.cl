@@ -16,7 +16,7 @@
  * M, N and K: the host pads the matrices with zeros.
  *
  * The idea: in 02 each multiplication reads two elements from local memory, and these reads limit the
- * rate. A work-item uses an element b of B for all rows of its column.
+ * rate. Here a work-item uses an element b of B for all its rows.
  *
  * The cost it removes: local reads fall from 2 to 1 + 1 / WPT for each multiplication. */
 

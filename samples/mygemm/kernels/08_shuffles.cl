@@ -6,8 +6,8 @@
  *   reads from the tile     | a0| a1| a2| a3| a0| a1| a2| a3|      Those with the same y need the
  *                           +---+---+---+---+---+---+---+---+      same WPTM elements a: here 4.
  *                             |   |   |   |   |   |   |   |
- *   gets by 4 shuffles        a0..a3 in each, from the first       Each lane of WPTM neighbours reads
- *                             four, and from the last four         one of them, and passes it on.
+ *   gets by 4 shuffles        a0..a3 in each, from the first       Each of WPTM neighbours reads one
+ *                             four, and from the last four         element and passes it on.
  *
  * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. The
  * constraints are those of 07, and WPTM, a power of 2, must divide TSN / WPTN and the number of lanes

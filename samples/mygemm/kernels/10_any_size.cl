@@ -2,8 +2,8 @@
  *
  *                   N
  *             +----+----+--:            Tiles, vectors and two stages as in 09. At the right and the
- *             |    |    |  :            lower edge of C a tile hangs over, and at the end of K the
- *           K +----+----+--:            tiles of A and B do. Elements outside are not loaded: the
+ *             |    |    |  :            lower edge of C a tile extends beyond C, and at the end of K
+ *           K +----+----+--:            the tiles of A and B do. Elements outside are not loaded: the
  *             |    |    |  :            tile has zeros there, which add nothing to any sum. They are
  *             :....:....:..:            not stored either.
  *      K

@@ -15,11 +15,11 @@
  * divide N, RY * THREADSY M and RK K; RX and RK are 1, 2, 4, 8 or 16 and divide the leading dimensions:
  * the host copies and pads the matrices.
  *
- * The idea: no local memory and no barrier. Neighbours want the same elements at about the same
- * time, so a cache can do what 02 does explicitly. clBLAS does the same.
+ * The idea: no local memory and no barrier. Neighbours need the same elements at about the same
+ * time, so a cache does what 02 does explicitly. clBLAS does the same.
  *
- * The cost it removes: barriers, and copies from global to local memory. A CPU has no local memory
- * anyway; a GPU re-reads from a cache that is slower than its local memory. */
+ * The cost it removes: barriers, and copies from global to local memory. A CPU has no separate
+ * local memory; a GPU reads repeatedly from a cache that is slower than its local memory. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -30,12 +30,12 @@
  * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. WIDTH_A may be 4 where
  * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc.
  *
- * The idea: shapes that save what limits the device. A GPU may start 128 multiplications in a clock
- * and read 32 elements of local memory: the more elements a lane computes, and the more square its
- * part is, the fewer it reads per product, as long as the sums stay in registers.
+ * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
+ * per clock but read only 32 elements of local memory. The more elements a lane computes, and the
+ * more square its part is, the fewer it reads per product, as long as the sums stay in registers.
  *
- * The cost it removes: more local reads. For each k a lane issues (WPTM + WPTN) / 4 of them for
- * WPTM * WPTN multiplications: with 16 and 8, 6 for 128, where 10 has 10 for 64. */
+ * The cost it removes: local reads. For each k a lane issues (WPTM + WPTN) / 4 of them for
+ * WPTM * WPTN multiplications: with 16 and 8, 6 for 128. Kernel 10 issues 10 for 64. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -102,7 +102,7 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 
-/* What a work-item loads of A: vector f is of row ROW_A(f, 0), from column K_A of the tile of slice
+/* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the tile of slice
  * FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the
  * transposed tile, and the work-items share the tiles of all slices: a warp then reads longer
  * pieces of fewer rows. */
@@ -118,7 +118,7 @@
 #define LOAD_A(from) (VEC)(*from[0], *from[1], *from[2], *from[3])
 #endif
 
-/* What it loads of B: load f is of row ROW_B(f) of its slice's tile, from column COLUMN(f % WIDE)
+/* The loads from B: load f is of row ROW_B(f) of the slice's tile, from column COLUMN(f % WIDE)
  * on. Where WIDTH_N is 1, columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores
  * them to C, its neighbours store those between, so that a warp stores contiguous elements. */
 #if WIDTH_N == 4
@@ -290,7 +290,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         for (int w = 0; w < WIDE; w++)
             from_b[w] += further ? (size_t)STEP * ldb : 0;
 
-        /* All have put what is read below, and used what is overwritten below. */
+        /* All have stored the tiles that are read below, and used those that are overwritten. */
         barrier(CLK_LOCAL_MEM_FENCE);
         __local const VEC *a_tile = now + at_m;
         __local const VEC *b_tile = now + TSK * VECS_M + at_n;
@@ -330,14 +330,14 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #define PASSED(m, s, n) tiles[(((m)-m0) * (SLICES - 1) + (s)) * PIECES_N * ITEMS + (n)*ITEMS + item]
 #pragma unroll
     for (int m0 = 0; m0 < WPTM; m0 += AT_ONCE) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
+        barrier(CLK_LOCAL_MEM_FENCE); /* all have used the tiles that are overwritten */
 #pragma unroll
         for (int m = m0; m < min(m0 + AT_ONCE, WPTM); m++)
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++)
                 if (slice > 0)
                     PASSED(m, slice - 1, n) = sums[m][n];
-        barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads the others' sums */
 #pragma unroll
         for (int m = m0; m < min(m0 + AT_ONCE, WPTM); m++)
 #pragma unroll

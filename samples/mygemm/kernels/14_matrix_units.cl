@@ -1,5 +1,5 @@
 /* C = alpha * A * B + beta * C in float32, row-major: element (i, j) is at [i * ld + j], with
- * matrix units, which multiply numbers of half the bits.
+ * matrix units, which multiply numbers with 11 significand bits.
  *
  *   float32     |s|exponent|    23 bits of fraction    |
  *                          \____________/\____________/
@@ -11,7 +11,7 @@
  * A float16 has 5 bits of exponent, a float32 8. So each row of A and each column of B, a "line"
  * below, is scaled by the power of 2 that brings its largest element to 2^14 .. 2^15, and C is
  * scaled back. Both are exact. split() does it, and stores the parts in the order in which gemm()
- * reads them, with zeros where a tile hangs over:
+ * reads them, with zeros where a tile extends beyond C:
  *
  *   work    | panels of A | panels of B | e of each row of A | e of each column of B |
  *
@@ -24,8 +24,8 @@
  *
  * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
  * them on their way into local memory, and scales each slab by its own powers of 2. A line is then
- * split once for each tile that needs it, instead of once. But one launch is enough, and no parts are
- * written to global memory: that is faster if A, B or C is small, or C has few tiles. Sums over
+ * split once for each tile that needs it, not once in all. But one launch is enough, and no parts are
+ * written to global memory: this is faster if A, B or C is small, or C has few tiles. Sums over
  * slabs are not scaled, so they overflow where those of any float32 kernel do.
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
@@ -33,18 +33,18 @@
  * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
  * work-items 8 * TSM and 8 * TSN.
  *
- * The idea: three products on a unit that is many times as fast as one product elsewhere.
+ * The idea: the matrix units compute three products faster than other units compute one.
  *
  * The error: big and small keep 22 or 23 bits of 24. The unit truncates sums instead of rounding
  * them, and these errors add up over K: so it sums up two steps of 16, ordinary additions the rest.
- * An element below 2^-28 of the largest one of its line loses bits. That is accepted as long as it
- * costs no more than a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line
+ * An element below 2^-28 of the largest one of its line loses bits. This is accepted as long as the
+ * error is at most a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line
  * with smaller elements other than 0, or with Inf or NaN, does not fit; none fits if K < 8. Its tiles
  * are computed by float32 multiplications. With PART_BITS 32 parts are tf32, which has 11 bits and the
  * exponent of float32: lines fit down to 2^-100, but the unit takes twice as long.
  *
- * The cost it removes: multiplications. The unit must only be fed: cp.async copies panels in the
- * background, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
+ * The cost it removes: multiplications. The unit only needs its operands: cp.async copies panels
+ * asynchronously, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
@@ -147,7 +147,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
 
-    /* What this warp makes of it, and this lane: 2 x 2 elements in each piece. */
+    /* The part of this warp, and of this lane: 2 x 2 elements in each piece. */
     const int warp_m = warp % (TSM / WARP_M) * WARP_M, warp_n = warp / (TSM / WARP_M) * WARP_N;
     const int i = i0 + warp_m + lane / 4, j = j0 + warp_n + lane % 4 * 2;
     float4 sums[PIECES_M][PIECES_N];
@@ -223,7 +223,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
         }
 #else
         WAIT;
-        /* All copies of this slab are there, and all have used the stage that is filled next. */
+        /* All copies of this slab are complete, and all have used the stage that is filled next. */
         barrier(CLK_LOCAL_MEM_FENCE);
         if (ahead < slabs)
             copy_slab(stages + next * STAGE + item, a + ahead * step_a, b + ahead * step_b);
@@ -280,7 +280,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
             if (!fits)
                 unfit[next] = ahead;
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the next slab is there, and all have used this one */
+        barrier(CLK_LOCAL_MEM_FENCE); /* the next slab is complete, and all have used this one */
 #endif
         now = now + 1 == STAGES ? 0 : now + 1;
         next = next + 1 == STAGES ? 0 : next + 1;

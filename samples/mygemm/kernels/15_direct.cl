@@ -10,23 +10,23 @@
  * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of 64 x TSN, whole or
  * not, and SPLITS of them for those that are shared, as in 13.
  *
- * The idea: as many work-items as possible, where C is small. The warpgroups of a work-group take every
- * SLICES-th slab, each at its own pace, and add up their sums at the end: while one waits for its
+ * The idea: as many work-items as possible if C is small. Each warpgroup of a work-group takes every
+ * SLICES-th slab, at its own pace, and they add up their sums at the end: while one waits for its
  * products or for memory, the others split.
  *
- * The cost it removes: a launch, and a way to global memory and back. The parts of A, which no other
- * warpgroup needs, do not even go through local memory. But each tile splits its lines again, which
- * costs more where C has many tiles.
+ * The cost it removes: a launch, and a write to and a read from global memory. The parts of A, which
+ * no other warpgroup needs, do not even go through local memory. But lines are split again for each
+ * tile, which costs more if C has many tiles.
  *
- * The order of k: a work-item has 4 k's of a slab, and the 4 that are 16 further, of two rows of A.
- * Lanes 0 to 3 so read 64 bytes of a row that follow each other. A step of 16 k's goes into the unit
- * in the order in which the lanes have them:
+ * The order of k: a work-item loads, of two rows of A, 4 k's of a slab and the 4 k's that are 16
+ * further. So lanes 0 to 3 read 64 contiguous bytes of a row. The unit gets the 16 k's of a step in
+ * the order in which the lanes hold them:
  *
  *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
  *   k                 0  1  4  5  8  9  12 13  | 2  3   6  7 10 11  14 15
  *   lane              0  0  1  1  2  2   3  3  | 0  0   1  1  2  2   3  3
  *
- * Lines have an exponent in each slab, so a slab is a sum of its own. If a line of it does not fit,
+ * Lines have an exponent for each slab, so each slab has its own sum. If a line does not fit,
  * float32 multiplications compute the slab. */
 
 #ifndef SLICES
@@ -37,8 +37,8 @@
 #define STRIPS (TSN / 8 / 4) /* of 8 columns of B, which a warp splits */
 
 /* Return `count` elements of a line, 2 or 4, which are `step` apart, and 0 for all but the first `left`.
- * All loads are in flight at once, since none is under a branch: in place of what does not exist
- * others are loaded. */
+ * All loads are in flight at once, since none is under a branch: elements that exist are loaded in
+ * place of those that do not. */
 float2 load_2(__global const float *from, const size_t step, const int left)
 {
     const long last = min(left - 1, 1); /* it may be negative */
@@ -53,7 +53,7 @@ float4 load_4(__global const float *from, const int left)
     return (int4)(0, 1, 2, 3) < left ? x : 0;
 }
 
-/* Load what a work-item splits: of a row of A, and of a column of B. */
+/* Load the elements that a work-item splits: of a row of A, and of a column of B. */
 void load_row(float4 *x, __global const float *from, const int left)
 {
     x[0] = load_4(from, left);

@@ -7,14 +7,14 @@
  *   line    | big, chunks 0 .. 3 of 8 k's | small, chunks 0 .. 3 |             16 bytes each
  *
  * Chunk c of line l lies at c ^ l % 8, where the matrix units read it without bank conflicts.
- * Panels have zeros where a tile of C hangs over.
+ * Panels have zeros where a tile extends beyond C.
  *
  * NDRange: one dimension. A work-group of 256 has 256 / ROW_ITEMS rows of A, or 256 / COLUMN_ITEMS
- * columns of B and KC k's. A row has one exponent, a column one for each KC: so B is read once, and
- * neighbours read neighbours.
+ * columns of B and KC k's. A row has one exponent, a column has one for each KC: so B is read once,
+ * and neighbouring work-items read neighbouring elements.
  *
  * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
- * units of 2^-23 of it, and one of products of both signs by half of that. The scales of B
+ * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B
  * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 it is 0 or 1, or 1 or 2, in turn.
  * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
  * their sums are exact. */
@@ -98,7 +98,7 @@ void load_b(float4 *x, __global const float *from, const size_t ldb)
     x[1] = (float4)(from[0], from[ldb], from[2 * ldb], from[3 * ldb]);
 }
 
-/* Load a chunk of which the first `left` elements exist, for the others 0. */
+/* Load a chunk of which the first `left` elements exist; the others are 0. */
 void load(float4 *x, __global const float *from, const size_t step, const int left,
           const int aligned)
 {
@@ -110,10 +110,10 @@ void load(float4 *x, __global const float *from, const size_t step, const int le
     }
 }
 
-/* Return `range`, widened to a chunk: the bits of the largest absolute value; those of the smallest
- * one but 0, doubled and negated; and the bits that `big` has no room for, which are 0 if it is the
- * number. Bits of absolute values are ordered as these are. NaN is left out: what it is multiplied
- * with becomes NaN whether a line fits or not. */
+/* Return `range`, widened to a chunk: the bits of the largest absolute value; the bits of the
+ * smallest one except 0, doubled and negated; and the low bits that `big` cannot hold, which are 0 if
+ * `big` is exact. The bits of absolute values have the same order as the values. NaN is ignored: its
+ * products are NaN whether the line fits or not. */
 uint4 widened(uint4 range, const float4 *x)
 {
     const float4 most = fmax(fabs(x[0]), fabs(x[1]));
@@ -127,7 +127,7 @@ uint4 widened(uint4 range, const float4 *x)
 }
 
 /* Return whether a line fits, and the exponent of its largest element, or `lowest` if that is larger.
- * The exponent of Inf and NaN is 128. All below 2^-126 count as the smallest that there is. */
+ * The exponent of Inf and NaN is 128. All elements below 2^-126 count as the smallest subnormal. */
 int2 exponent_of(const uint4 range, const int K, const int lowest, const int highest)
 {
     const uint smallest = (0 - range.s1) / 2;
@@ -148,7 +148,7 @@ uint8 parts_of(const float4 *x, const float scale)
 }
 
 /* Add up a work-item's elements of a tile by float32 multiplications, from row i and column j on.
- * Beyond the edge of C the last row and column are read. */
+ * Beyond the edge of C, the last row and column are read. */
 void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
                 const int lda, __global const float *B, const int ldb, const int i, const int j)
 {

@@ -11,21 +11,21 @@
  *
  *   slab    32 k's of 128 rows of A, and of TSN columns of B: see 15_split.cl
  *
- * NDRange: one dimension. As many work-groups of 384 as the device has compute units. Each computes one
- * tile of C after the other, of 128 x TSN, whole or not. With DIRECT see 15_direct.cl.
+ * NDRange: one dimension, as many work-groups of 384 as the device has compute units. Each computes
+ * tiles of C one after the other, of 128 x TSN, whole or not. For DIRECT see 15_direct.cl.
  *
- * The idea: one instruction multiplies 64 x 16 by 16 x TSN numbers in the background, and reads both
+ * The idea: one instruction asynchronously multiplies 64 x 16 by 16 x TSN numbers, and reads both
  * from local memory. One warpgroup only keeps the ring full: one of its work-items starts copies of
  * 16 KiB. A warpgroup waits at the barrier of one stage; the others continue. The copying warpgroup
  * gives registers to the other two, for 64 rows x TSN columns of sums each.
  *
- * The error: as in 14. The unit truncates, so it sums up at most KC products; ordinary additions sum
- * up the rest. Each of its sums is scaled for its column in these KC, and at the end for its row. If
+ * The error: as in 14. The unit truncates, so it sums up at most KC products; ordinary additions add
+ * up these sums. Each of them is scaled for its column in these KC, and at the end for its row. If
  * a range is too wide, the scale is NaN, or the exponent UNFIT. Elements that are not finite at the
  * end are computed again by float32 multiplications: those of lines with Inf or NaN, of columns with
  * elements beyond 2^95, and all if K < 8.
  *
- * The cost it removes: 14's reads of local memory into registers, ldmatrix, and its barriers.
+ * The cost it removes: the reads of local memory into registers in 14 (ldmatrix), and its barriers.
  *
  * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups.
  *
@@ -86,7 +86,7 @@ job job_of(const int number, const int M, const int N, const int K)
 }
 
 /* Start to copy a slab of a tile to a stage, and with the first slab of KC the scales of its columns
- * to `slot`. Scales are used before the first slab after theirs is freed. Where a slab is filled,
+ * to `slot`. Scales are used before the first slab after theirs is freed. When a slab is filled,
  * the one STAGES before it is free: at most STAGES other slots are in use. */
 void fill(__local uint4 *stage, __local float *slot, __local ulong *full, const layout at,
           const job it, const int slab)

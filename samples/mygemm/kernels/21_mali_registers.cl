@@ -14,14 +14,14 @@
  * work-items outside of C return at once. LANES * N0 must divide N, M0 M, 4 K, and 4 N0 and the leading
  * dimensions: the host copies and pads the matrices.
  *
- * The idea: fit the hardware of a Mali. Its local memory is main memory, so a copy there and the
- * barriers after it only cost time: what kernels 2 to 10 gain elsewhere slows them down here. It has
- * few registers, 64 of 32 bits for a work-item, and runs twice as many work-items if 32 are enough:
- * a tile of 8 x 8 does not fit. Each load is a message to a unit that accepts one in a clock, of any
- * width: so all are 16 bytes wide.
+ * The idea: fit the hardware of a Mali. Its local memory is main memory, so the copies to local
+ * memory and the barriers of kernels 2 to 10 only cost time here. It has few registers, 64 of 32 bits
+ * for a work-item, and runs twice as many work-items if they need only 32 each: a tile of 8 x 8 does
+ * not fit. Each load is a message to a unit that accepts one message per clock, of any width: so all
+ * loads are 16 bytes wide.
  *
- * The cost it removes: address arithmetic. 11 with tiles of 4 x 4 has the same loads, but computes
- * each address with a multiplication. Here pointers advance by constants of the loop. */
+ * The cost it removes: address arithmetic. Kernel 11 with tiles of 4 x 4 has the same loads, but
+ * computes each address with a multiplication. Here pointers advance by loop-invariant strides. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -11,7 +11,7 @@
  *     |vvvv|  +----+----+                 6  7  8   0 3 6 9 1 4
  *     +----+  |    |                      9 10 11   7 10 2 5 8 11  is stored 0 1 2 3 ... 15
  *
- * As in 21, a work-item makes a tile of M0 x N0 elements of C, and a work-group is LANES work-items
+ * As in 21, a work-item computes M0 x N0 elements of C, and a work-group is LANES work-items
  * wide. At each k a work-item reads M0 / 4 vectors of its panel of A, and N0 / 4 of B, LANES vectors
  * apart. 4 must divide M0 and N0, and UNROLL must be a power of two.
  *
@@ -21,17 +21,17 @@
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / UNROLL) * UNROLL,
  * ceil(M / M0)), pack_b (ceil(N / (LANES * N0)) * LANES * N0 / 4, ceil(K / UNROLL) * UNROLL) in groups
  * of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There are no
- * other constraints: work-items outside of C return at once; at its edges only elements of C are
+ * other constraints: work-items outside of C return at once, and at the edges only elements of C are
  * written.
  *
- * The idea: one pointer for all. If the rows of a tile are lda elements apart, each needs an address
- * of its own. In a panel, elements are contiguous in the order of their use, and distances are
+ * The idea: one pointer for all rows. If the rows of a tile are lda elements apart, each row needs
+ * its own address. In a panel, elements are contiguous in the order of their use, and distances are
  * constants.
  *
  * The cost it removes: registers, and the integer arithmetic of addresses. With 32 registers instead
  * of 60, a Mali of the Bifrost or Valhall generation runs twice as many work-items, which hide the
- * latency of memory. A vector of A is four rows of one column here, so that the next four k's need no
- * registers. The copies move M * K + K * N elements, few compared with M * N * K. */
+ * latency of memory. Here a vector of A has four rows of one column, so that no registers hold the
+ * next k's. The copies move M * K + K * N elements, few compared with M * N * K. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

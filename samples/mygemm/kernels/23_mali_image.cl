@@ -6,20 +6,20 @@
  *             |bbbb|bbbb|bbbb|bbbb|     rows, column after column.
  *             +----+----+----+----+
  *       K     +----+----+----+----+
- *     +----+  |oooo|    |oooo|    |     As in 21, a work-item makes a tile of M0 x N0 elements of C,
+ *     +----+  |oooo|    |oooo|    |     As in 21, a work-item computes M0 x N0 elements of C,
  *  M0 |vvvv|  |oooo|    |oooo|    |     and a work-group is LANES work-items wide. At each k a
  *     |vvvv|  |oooo|    |oooo|    |     work-item reads M0 / 4 vectors of its panel of A, and
  *     +----+  +----+----+----+----+     N0 / 4 pixels of B, LANES pixels apart.
  *
  * 4 must divide M0 and N0, and UNROLL must be a power of two. `work` holds A with M rounded up to M0
- * and K to UNROLL, and lies on a multiple of 16 bytes. `b_image` is CL_RGBA, CL_FLOAT, at least
+ * and K to UNROLL, and begins at a multiple of 16 bytes. `b_image` is CL_RGBA, CL_FLOAT, at least
  * ceil(N / (LANES * N0)) * LANES * N0 / 4 pixels wide and ceil(K / UNROLL) * UNROLL high: both must be
  * within CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT. Elements outside of the matrices are 0.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / UNROLL) * UNROLL,
  * ceil(M / M0)), pack_b (the pixels of `b_image`) in groups of any size; gemm (ceil(N / N0),
  * ceil(M / M0)) in groups of LANES x ROWS. There are no other constraints: work-items outside of C
- * return at once, and at its edges only elements of C are written.
+ * return at once, and at the edges only elements of C are written.
  *
  * The idea: a GPU has a second path to memory. Images are read through the texture unit, which has
  * its own cache, computes the address from two coordinates, and on a Mali reads 2 to 8 pixels while

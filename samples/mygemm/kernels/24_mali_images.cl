@@ -6,7 +6,7 @@
  *             |bbbb|bbbb|bbbb|bbbb|     other elements 4y to 4y + 3 of column k of A: A is transposed.
  *             +----+----+----+----+
  *       K     +----+----+----+----+
- *     +----+  |oooo|    |oooo|    |     As in 21, a work-item makes a tile of M0 x N0 elements of C,
+ *     +----+  |oooo|    |oooo|    |     As in 21, a work-item computes M0 x N0 elements of C,
  *  M0 |aa  |  |oooo|    |oooo|    |     and a work-group is LANES work-items wide. At each k a
  *     |aa  |  |oooo|    |oooo|    |     work-item reads M0 / 4 pixels of A, and N0 / 4 of B, LANES
  *     +----+  +----+----+----+----+     pixels apart.
@@ -18,15 +18,15 @@
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a and pack_b (the pixels of their
  * image) in groups of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There
- * are no other constraints: work-items outside of C return at once, and at its edges only elements
+ * are no other constraints: work-items outside of C return at once, and at the edges only elements
  * of C are written.
  *
- * The idea: no addresses. All reads of the loop are pixels, and the texture unit computes their
+ * The idea: no addresses. All reads in the loop are of pixels, and the texture unit computes their
  * addresses from two coordinates. The loop waits for that unit only, which on a Mali since the Valhall
  * generation reads 4 to 8 pixels while the load/store unit reads one vector.
  *
- * The cost it removes: the load/store unit's share. With tiles of 4 x 4, two messages feed 16
- * multiplications and additions: then a Valhall waits for its arithmetic, not for loads. A Bifrost
+ * The cost it removes: the messages to the load/store unit. With tiles of 4 x 4, there are two
+ * messages for 16 multiply-adds: then arithmetic limits a Valhall, not loads. A Bifrost
  * reads only two pixels at a time, and gains as much from tiles of 4 x 8 in 23. */
 
 #ifndef M0

@@ -8,7 +8,7 @@
  *        2    +----+----+----+----+     2q of A, then of column 2q + 1. Two halves are a uint: the
  *      +--+   +----+----+----+----+     first is its low part.
  *      |aa|   |oooo|    |    |    |
- *    4 |aa|   |oooo|    |    |    |     A work-item makes a tile of 4 x 4 elements of C, and a
+ *    4 |aa|   |oooo|    |    |    |     A work-item computes 4 x 4 elements of C, and a
  *      |aa|   |oooo|    |    |    |     work-group is LANES work-items wide. For every two k's a
  *      |aa|   |oooo|    |    |    |     work-item reads a pixel of A and a pixel of B.
  *      +--+   +----+----+----+----+
@@ -25,9 +25,9 @@
  * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
  * instruction. But a sum in half precision has 11 bits and is at most 65504. So only CHAIN products
  * are added up in half precision, and these sums in float32. A tile of 4 x 4 leaves registers for
- * both. With CHAIN 0 all is float32: exact products, at half the speed.
+ * both. With CHAIN 0 all arithmetic is in float32: exact products, at half the speed.
  *
- * The cost it removes: half of the memory, half of the messages, as a pixel serves two k's, and half
+ * The cost it removes: half of the memory, half of the messages, since a pixel has two k's, and half
  * of the instructions. */
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable

@@ -1,4 +1,4 @@
-/* C = alpha * A * B + beta * C for integers, A and B of 8 bits, all others of 32, row-major: element
+/* C = alpha * A * B + beta * C for integers: A and B have 8 bits, all others 32; row-major: element
  * (i, j) of a matrix is at [i * ld + j].
  *
  *                 LANES pixels
@@ -13,13 +13,13 @@
  *     +----+   +----+----+----+----+     pixel of B, and computes 4 * M0 dot products of them.
  *
  * 4 must divide M0, and UNROLL must be a power of two. `work` holds A with M rounded up to M0 and K to
- * 4 * UNROLL, a byte for each element, and lies on a multiple of 16 bytes. `b_image` is CL_RGBA,
+ * 4 * UNROLL, a byte for each element, and begins at a multiple of 16 bytes. `b_image` is CL_RGBA,
  * CL_UNSIGNED_INT32, at least ceil(N / 4) pixels wide and ceil(K / (4 * UNROLL)) * UNROLL high: both
  * must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT. Elements outside of the matrices are 0.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / (4 * UNROLL)) * UNROLL,
  * ceil(M / 4)), pack_b (the pixels of `b_image`) in groups of any size; gemm (ceil(N / 4),
- * ceil(M / M0)) in groups of LANES x ROWS. Nothing must divide anything else. C is exact while it is
+ * ceil(M / M0)) in groups of LANES x ROWS. There are no other constraints. C is exact while it is
  * within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product is at most 2^14.
  *
  * The idea: small numbers, four at a time. The weights of a neural network may be bytes, and a Mali

@@ -1,14 +1,13 @@
 /* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share:
- * launched after kernels 13 to 17. For 16 and 17 a tile is a row of C, filled up to whole vectors.
+ * launched after kernels 13 to 17. For 16 and 17 a tile is a row of C, padded to whole vectors.
  *
  *   parts | part 0 of each of the last tiles, TSM x TSN elements, row-major | part 1 | ...
  *
  * `shared` tiles, the last ones in the order of 13, have SPLITS parts each. The order in which
  * they are added up depends only on SPLITS: every run gives the same bits.
  *
- * NDRange: one dimension, ADDERS work-items for each 4 elements that follow each other in a row of
- * a part, in work-groups of ITEMS. Each adds up every ADDERS-th part; then halves are added to
- * halves. */
+ * NDRange: one dimension, ADDERS work-items for each 4 consecutive elements in a row of a part, in
+ * work-groups of ITEMS. Each adds up every ADDERS-th part; a tree then adds up their sums. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -1,5 +1,5 @@
 /* Instructions of NVIDIA's Hopper GPUs as functions, for 15_warpgroups.cl; it is compiled between
- * nvidia.cl and that file. A warpgroup is 128 work-items, four warps that follow each other.
+ * nvidia.cl and that file. A warpgroup is 128 work-items: four consecutive warps.
  *
  * NVIDIA's OpenCL compiles for sm_90. The matrix unit of a warpgroup is a part of sm_90a, which no
  * build option selects. So its instructions follow //@, in a comment of PTX. The program's binary is
@@ -56,8 +56,8 @@ void copy_bulk(__local void *to, __global const void *from, uint bytes, __local 
 }
 
 /* The unit's descriptor of a matrix in local memory, with rows of 128 bytes. In row r, chunk c of 16
- * bytes lies at c ^ r % 8, which avoids bank conflicts. Row 0 begins at ring[at], 1024 bytes or a
- * multiple from the ring's begin. One more is 16 bytes further along the rows. */
+ * bytes is at c ^ r % 8, which avoids bank conflicts. Row 0 begins at ring[at], a multiple of 1024
+ * bytes from the begin of the ring. One more is 16 bytes further along the rows. */
 typedef ulong matrix;
 #define MATRIX(ring, at) \
     ((matrix)((PLACE(&(ring)[at]) & 0x3ffff) >> 4) | 1UL << 16 | 64UL << 32 | 1UL << 62)
@@ -117,7 +117,8 @@ typedef ulong matrix;
 #define AWAIT_PRODUCTS(high, low) \
     __asm volatile("//@ wgmma.wait_group.sync.aligned 0;" : ALL(high), ALL(low)::"memory")
 
-/* A warpgroup that gives registers away, and one that takes them: 384 work-items begin with 168. */
+/* For a warpgroup that releases registers, and one that takes them: each of 384 work-items begins with
+ * 168. */
 #define FEWER_REGISTERS __asm volatile("//@ setmaxnreg.dec.sync.aligned.u32 24;")
 #define MORE_REGISTERS __asm volatile("//@ setmaxnreg.inc.sync.aligned.u32 240;")
 #define EMULATED_COPY(call) /* by the work-item that waits, if nothing copies in the background */

@@ -1,5 +1,6 @@
-/* For 14_matrix_units.cl: splits a float32 into two parts; and split(), which splits A and B in a
- * launch before gemm(). That file, compiled after this one, describes the parts and their order. */
+/* For 14_matrix_units.cl: functions that split a float32 into two parts; and split(), which splits A
+ * and B in a launch before gemm(). That file, compiled after this one, describes the parts and their
+ * order. */
 
 #ifndef TSM
 #define TSM 64 /* rows of a tile of C */
@@ -78,7 +79,7 @@ void load(float4 *x, __global const float *from, const size_t step, int left, co
 }
 
 /* Return `range`, widened to a chunk: the bits of the largest element, without its sign, and those
- * of the smallest one beside 0, subtracted from 2^32. */
+ * of the smallest one except 0, subtracted from 2^32. */
 uint2 widened(uint2 range, const float4 *x)
 {
 #pragma unroll

@@ -1,12 +1,12 @@
 /* For kernels 14 and 15: how two elements of C are scaled and stored. Compiled before their files. */
 
-/* Return v * 2^e. One power of 2 might be beyond the range of float32, two are not. */
+/* Return v * 2^e. A single factor 2^e might exceed the range of float32; two factors do not. */
 float2 scaled(const float2 v, const int2 e)
 {
     return v * as_float2((e / 2 + 127) << 23) * as_float2((e - e / 2 + 127) << 23);
 }
 
-/* Where a tile's elements go: element (i, j) of C to c[i * ld + j], as alpha * v + beta * c. */
+/* The target of a tile: element (i, j) of C is stored in c[i * ld + j], as alpha * v + beta * c. */
 typedef struct {
     __global float *c;
     size_t ld;

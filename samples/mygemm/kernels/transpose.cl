@@ -8,10 +8,10 @@
  *                         +-------+--+
  *
  * NDRange: (S, R) work-items, rounded up to whole work-groups of TILE x TILE. A work-group reads a
- * tile along the rows of `from` and writes it along the rows of `to`: both coalesced. In between it
- * is in local memory, in rows that are one element longer, so that a column's elements are in
- * different banks. Dimension 2, if there is one, goes over the matrices of a batch, which follow each
- * other. */
+ * tile along the rows of `from` and writes it along the rows of `to`: both accesses are coalesced. In
+ * between, the tile is in local memory, in rows that are one element longer, so that the elements of a
+ * column are in different banks. Dimension 2, if there is one, goes over the matrices of a batch,
+ * which are contiguous. */
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

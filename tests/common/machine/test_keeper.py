@@ -119,7 +119,7 @@ def test_a_user_who_is_not_root_pins_by_the_helper(tree, tmp_path, monkeypatch):
     assert {path: text.strip() for path, text in snapshot(tree).items()} == before
     sudo.write_text("#!/bin/sh\nexit 1\n")
     with (
-        pytest.raises(SampleError, match="--pin: the process that restores the settings does not"),
+        pytest.raises(SampleError, match="--pin: the process that restores the settings did not"),
         pin.pinned("gpu", 4e8, tree),
     ):
         pass

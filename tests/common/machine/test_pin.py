@@ -98,7 +98,7 @@ def test_the_locks_of_an_exynos(tmp_path):
         assert held(tmp_path, f"{folder}/dvfs_max_lock") == "600"
     assert held(tmp_path, f"{folder}/dvfs_min_lock") == "0"
     with (
-        pytest.raises(UsageError, match="mali does not show its maximum: give it as --pin MHZ"),
+        pytest.raises(UsageError, match="mali does not report its maximum: give --pin MHZ"),
         pinned("gpu", None, tmp_path),
     ):
         pass
@@ -230,8 +230,8 @@ def test_what_cannot_be_pinned_is_said(tree, tmp_path):
     bare.mkdir()
     for arguments, message in (
         (("gpu", None, bare), "has no clock that can be set"),
-        (("gpu", 5e8, tree), "does not run at 500 MHz: choose from 200 MHz, 400 MHz, 800 MHz"),
-        (("cpu", 5e9, tree), "policy0 does not run at 5000 MHz"),
+        (("gpu", 5e8, tree), "cannot run at 500 MHz: choose from 200 MHz, 400 MHz, 800 MHz"),
+        (("cpu", 5e9, tree), "policy0 cannot run at 5000 MHz"),
         (("acc", 5e8, tree), "has no acc clock"),
     ):
         error = Unsupported if "has no" in message else UsageError

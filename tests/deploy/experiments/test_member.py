@@ -80,7 +80,7 @@ def test_a_lost_board_runs_nothing_until_it_is_connected_again(bench):
     member.session._process.kill()
     with pytest.raises(Lost, match="status -9"):
         member.run(asked("a1"))
-    with pytest.raises(BoardError, match="away"):
+    with pytest.raises(BoardError, match="cannot be reached"):
         member.run(asked("a1"))
     member.connect()
     assert member.run(asked("a1")).status == 0

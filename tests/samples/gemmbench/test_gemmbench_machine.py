@@ -108,7 +108,7 @@ def test_pinned_while_it_runs_and_restored(point, tree):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--pin", "700"), "--pin: policy0 does not run at 700 MHz: choose from 408 MHz, 1200 MHz"),
+        (("--pin", "700"), "--pin: policy0 cannot run at 700 MHz: choose from 408 MHz, 1200 MHz"),
         (("--pin", "fast"), "'fast' is not a number"),
         (("--pin", "0"), "'0' is not a number above 0"),
     ],

@@ -294,8 +294,8 @@ def test_a_wrong_kernel_fails_and_the_others_go_on(mygemm, project):
 REFUSED = {
     "kernel": (["--kernel", "99"], "'99' is not a kernel: give all, best, or some of 1 naive, 2"),
     "best and more": (["--kernel", "best,1"], "'best' cannot be combined with other kernels"),
-    "foreign": (["--kernel", "1", "--WPT", "4"], "--WPT is no parameter of 01_naive, which has"),
-    "best": (["--TS", "4"], "--TS is a parameter of some kernels only: name one with --kernel"),
+    "foreign": (["--kernel", "1", "--WPT", "4"], "--WPT is not a parameter of 01_naive, which has"),
+    "best": (["--TS", "4"], "--TS is a parameter of only some kernels: select one with --kernel"),
     "range": (["--size", "5:1:1"], "'5:1:1' is an empty range: 5 is above 1"),
     "range of 2": (["--size", "5:9"], "'5:9' is not a range of sizes: give from:to:step"),
     "size": (["--size", "0"], "'0' is not a size: every order must be from 1 to"),

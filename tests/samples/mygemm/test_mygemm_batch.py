@@ -115,7 +115,7 @@ def test_a_product_that_takes_another_ones_matrix_is_seen(checked, monkeypatch, 
 
 def test_a_kernel_that_cannot_says_so(sample, queue):
     limits, kernel = device.limits(queue.device), kernel_of(sample, 23)
-    with pytest.raises(Unsupported, match=r"^23_mali_image takes no --batch: its images are of"):
+    with pytest.raises(Unsupported, match=r"^23_mali_image does not support --batch: its images"):
         sample.plans.choose(kernel, {}, problem_of((8, 8, 8), 2), limits, queue.device)
 
 
