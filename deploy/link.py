@@ -63,9 +63,9 @@ _NO_QUESTIONS = {"SSH_ASKPASS_REQUIRE": "never"}
 
 # What to do, by what ssh says; what comes first matters most.
 _HINTS = {
-    "host key is known": "to see its key, and to accept it, run {ssh}",
-    "has changed": "someone may be listening. Only if you know why it changed, remove the old key "
-                   "from the file that this names: {ssh}",
+    "^No .* host key is known": "to see its key, and to accept it, run {ssh}",
+    "^Host key for .* has changed": "someone may be listening. Only if you know why it changed, "
+                                    "remove the old key from the file that this names: {ssh}",
     "revoked": "it may have been stolen: make a new one on the board",
     "Host key verification failed": "to see why, run {ssh}",
     "Permission denied": "copy your key to it with ssh-copy-id; one with a passphrase needs "
@@ -203,10 +203,10 @@ def _shell_word(command):
 class Session:
     """A running program: lines of JSON both ways, and files.
 
-    It is started with a request, plain data, and has `seconds` for all of it.
+    It has `seconds` for all of it. Nothing begins there before `greet`.
     """
 
-    def __init__(self, link, request, seconds):
+    def __init__(self, link, seconds):
         self._link, self._seconds = link, seconds
         self._end = time.monotonic() + seconds
         self._greeted = False
@@ -223,14 +223,12 @@ class Session:
         except OSError as error:
             raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
         os.set_blocking(self._process.stdin.fileno(), False)
-        try:
-            self._greet(request)
-        except BoardError:
-            self.close()
-            raise
 
-    def _greet(self, request):
-        """Send the program and the request, and wait until it greets."""
+    def greet(self, request):
+        """Send the program and its request, plain data, and wait until it greets.
+
+        Raises BoardError, as `event` does.
+        """
         token = secrets.token_hex(8)
         self.send(_chunk(_LOADER) + _chunk(_sources()))
         self.send(json.dumps({**request, "token": token}).encode() + b"\n")
@@ -239,6 +237,13 @@ class Session:
                 self._greeted = True
                 return
         raise BoardError("its login script, or its python, does not stop printing")
+
+    def stop(self):
+        """Ask the program to stop. One that has not greeted has begun nothing: it is given up."""
+        if self._greeted:
+            self.send(b"stop\n")
+        else:
+            self._link.leave(self._process)
 
     def send(self, data):
         """Send bytes; a board that is gone, or late, shows when its answer is read."""

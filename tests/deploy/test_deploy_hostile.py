@@ -174,7 +174,7 @@ def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="closed its output but does not end"):
-        link.Session(link.LocalLink(str(python)), {}, 60)
+        link.Session(link.LocalLink(str(python)), 60).greet({})
     assert time.monotonic() - start < 20
 
 
@@ -185,7 +185,7 @@ def test_a_program_that_reads_nothing(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="lost: no data for 1 s"):
-        link.Session(link.LocalLink(str(python)), {"x": "x" * 10**6}, 60)
+        link.Session(link.LocalLink(str(python)), 60).greet({"x": "x" * 10**6})
     assert time.monotonic() - start < 20
 
 

@@ -217,8 +217,10 @@ def test_a_board_that_is_given_up_leaves_no_ssh(odroid, tmp_path, monkeypatch):
     (tmp_path / "python").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "python").chmod(0o755)
     link = SshLink("odroid", str(tmp_path / "python"), tmp_path / ".ssh" / "config")
+    session = Session(link, 60)
     with pytest.raises(BoardError, match="lost: no data for 1 s"):
-        Session(link, {}, 60)
+        session.greet({})
+    session.close()
     until(lambda: not processes_with(f"{tmp_path}/python"))
 
 
