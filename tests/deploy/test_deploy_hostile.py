@@ -139,6 +139,10 @@ FLOODS = {
         "say('run', run=RUN)\nsay('file', b'{', path='plan.json', bytes=9)",
         "the connection was lost during a transfer",
     ),
+    "the end of its work": (
+        "for _ in itertools.count(): say('broken', reason='x')",
+        "it sends invalid data: .*it was not asked for",
+    ),
     "cases that nobody asked for": (
         "for n in itertools.count(): say('end', sample='s', case='c%d' % n, records=[])",
         "it sends invalid data: .*it was not asked for",
