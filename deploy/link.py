@@ -52,7 +52,7 @@ ClearAllForwardings yes
 ServerAliveInterval 10
 ServerAliveCountMax 3
 """
-_USUAL = b"Include ~/.ssh/config\nHost *\nInclude /etc/ssh/ssh_config\n"
+_USUAL = b"Include ~/.ssh/config\nInclude /etc/ssh/ssh_config\n"
 _BEHIND = """
 Host *
 ConnectTimeout 15
