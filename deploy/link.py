@@ -178,8 +178,9 @@ class SshLink(LocalLink):
         lines = [shortened(line.strip()) for line in said.splitlines() if line.strip(" \r@")]
         ask = ["ssh", *self._own, "-o", "StrictHostKeyChecking=ask", *self._host, "exit"]
         for what, hint in _HINTS.items():
-            if found := [line for line in lines if re.search(what, line)]:
-                return f"{found[-1]} -> {hint.format(ssh=shlex.join(ask))}"
+            # The first line says most; behind it ssh sums up, or that of a jump does.
+            if line := next((line for line in lines if re.search(what, line)), None):
+                return f"{line} -> {hint.format(ssh=shlex.join(ask))}"
         return lines[-1] if lines else LOST
 
     def leave(self, process):

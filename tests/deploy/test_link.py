@@ -250,7 +250,7 @@ def test_a_revoked_host_key_is_refused(fab, odroid):
         file.write(f"@revoked * {key}")
     refused = fab("deploy", "--host", "odroid")
     assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
-    assert "was revoked" in refused.stderr
+    assert "is marked as revoked" in refused.stderr
     assert "accept" not in refused.stderr
     assert not (odroid.home / "opencl-samples").exists()
 
