@@ -9,6 +9,7 @@ from common import stopping
 # Before all that takes long to import.
 stopping.end_at_once("fab: error: stopped")
 
+import fabric
 from fabric.main import program
 from invoke import Exit, ParseError
 
@@ -45,4 +46,5 @@ def _parse_tasks(parse=program.parse_tasks):
 
 
 sys.excepthook = _one_line
+fabric.Config.load_ssh_config = lambda config: None  # OpenSSH does: see deploy/link.py
 program.parse_tasks = _parse_tasks

@@ -141,7 +141,8 @@ def _first_that_works(candidates):
 
 def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
-    unloadable = [f"{file}: its driver {why}" for file, why in drivers.unloadable().items()]
+    problems = {**drivers.unloadable(), **drivers.not_found()}
+    unloadable = [f"{file}: its driver {why}" for file, why in problems.items()]
     return [*unloadable, *dict.fromkeys(passed_over)]
 
 
@@ -277,7 +278,7 @@ def survey(tried=True):
                 })
         except OpenCLFailure as error:
             about["problem"] = str(error)
-    for file, why in left_out.items():
+    for file, why in {**left_out, **drivers.not_found()}.items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})
     return found
 

@@ -6,6 +6,7 @@ common/probe.py has run on it. The verdicts are kept in the user's cache (XDG_CA
 """
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
@@ -47,7 +48,8 @@ def platforms():
         return sorted(found, key=lambda item: from_pip and item.name.strip() == icd.PLATFORM)
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
-    why = "".join(f"; {file} {reason}" for file, reason in unloadable().items())
+    problems = {**unloadable(), **not_found()}
+    why = "".join(f"; {file} {reason}" for file, reason in problems.items())
     todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; see `fab doctor`"
     raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
 
@@ -76,6 +78,21 @@ def unloadable(anew=False):
     verdicts = {file: _verdict({"without": [other for other in files if other != file]}, anew)
                 for file in files}
     return {file: reason for file, reason in verdicts.items() if reason}
+
+
+def not_found():
+    """Return {ICD file: why the loader passes over it without a word}: its library does not load.
+
+    To be called when the platforms are known: then no library is loaded that is not loaded already.
+    """
+    found = {}
+    for file, library in icd.libraries().items():
+        if file not in unloadable():
+            try:
+                ctypes.CDLL(library)
+            except OSError as error:
+                found[file] = f"does not load: {error}"
+    return found
 
 
 def every_device(platforms):

@@ -43,16 +43,20 @@ class Board:
         if self.stopping:
             raise BoardError(together.STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
-        self._session = Session(self.link, {**request, **mine, "do": do}, seconds)
+        self._session = Session(self.link, seconds)
+        try:
+            self._session.greet({**request, **mine, "do": do})
+        except BoardError as error:
+            raise BoardError(together.STOPPED) if self.stopping else error from error
         if self.stopping:  # since: the program must hear of it, too
-            self._session.send(b"stop\n")
+            self._session.stop()
         return self._session
 
     def stop(self):
         """Ask the program that is running on the board to stop, and start no other."""
         self.stopping = True
         if self._session:
-            self._session.send(b"stop\n")
+            self._session.stop()
 
     def close(self):
         """Give the program that is running on the board up: to it, the connection is lost."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.errors import UsageError
-from common.files import regular
+from common.files import read_bytes
 from deploy.errors import BoardError
 from deploy.onboard import limits
 from deploy.screen import shortened
@@ -29,23 +29,52 @@ NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
 LOST = "the connection was lost"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
-CONNECT_TIMEOUT = 15  # seconds, where the ssh configuration has no ConnectTimeout
 SSH_FAILED = 255  # the exit status of ssh where the connection failed, or was lost
+MOST_BYTES = 1024**2  # of an ssh configuration
 
-# An unknown host key is refused and nothing is asked, also by the ssh of a ProxyJump: it does not
-# get these options, but has no terminal. A connection that is dead is noticed in half a minute.
-_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes",
-        "-o", "ServerAliveInterval=10")
+# Stands before the user's configuration: ssh takes the first value of an option. The ssh of a
+# ProxyJump gets the same file. Only keys that are known are trusted, and nothing is asked; what
+# serves a person at a terminal, or would lend a board the user's agent, is off. A connection that
+# is dead is noticed in half a minute.
+_BEFORE = """
+StrictHostKeyChecking yes
+NoHostAuthenticationForLocalhost no
+VerifyHostKeyDNS no
+UpdateHostKeys no
+BatchMode yes
+LogLevel INFO
+RequestTTY no
+RemoteCommand none
+PermitLocalCommand no
+ForwardAgent no
+ForwardX11 no
+ClearAllForwardings yes
+ServerAliveInterval 10
+ServerAliveCountMax 3
+"""
+_USUAL = b"Include ~/.ssh/config\nInclude /etc/ssh/ssh_config\n"
+_BEHIND = """
+Host *
+ConnectTimeout 15
+"""
+# A connection that another ssh shares may be to a host whose key was not checked.
+_SSH = ("ssh", "-o", "ControlPath=none")
 _NO_QUESTIONS = {"SSH_ASKPASS_REQUIRE": "never"}
 
-# What to do, by what ssh says.
+# What to do, by what ssh says; what comes first matters most.
 _HINTS = {
-    "Host key verification failed": "to see its key, and to accept it, run {ssh}",
+    "^No .* host key is known": "to see its key, and to accept it, run {ssh}",
+    "^Host key for .* has changed": "someone may be listening. Only if you know why it changed, "
+                                    "remove the old key from the file that this names: {ssh}",
+    "revoked": "it may have been stolen: make a new one on the board",
+    "Host key verification failed": "to see why, run {ssh}",
     "Permission denied": "copy your key to it with ssh-copy-id; one with a passphrase needs "
                          "ssh-add, too",
     "Could not resolve": "give a Host of your ssh configuration, or an address",
     "timed out|No route|unreachable": "is the board on, and on this network?",
     "Connection refused": "is sshd running there, on this port?",
+    "no matching host key type": "an old server: allow its type in your ssh configuration, such as "
+                                 "HostKeyAlgorithms +ssh-rsa",
 }
 
 # What travels, of deploy/onboard, in the order of their imports.
@@ -101,6 +130,9 @@ class LocalLink:
         """Return why there is no connection, by what its command said on stderr."""
         return _last(said)
 
+    def leave(self, process):
+        """End what would outlast a program that is given up: here it ends by itself."""
+
 
 class SshLink(LocalLink):
     """The way to a host of the user's ssh configuration.
@@ -112,37 +144,53 @@ class SshLink(LocalLink):
     def __init__(self, name, python, ssh_file=None, options=()):
         super().__init__(python)
         self.ssh_file = ssh_file
-        if ssh_file:
-            _require(name, ssh_file)
-            options = ["-F", ssh_file, *options]
+        text = _read(name, ssh_file) if ssh_file else _USUAL
         host, port = name.split(":") if name.count(":") == 1 else (name, None)  # else IPv6
         self._host = [*options, *(["-p", port] if port else []), host]
-        configured = subprocess.run(["ssh", "-G", *self._host], capture_output=True, text=True)
-        if configured.returncode != 0:
-            raise UsageError(f"the ssh configuration of {name}: {_last(configured.stderr)}")
-        its = dict(line.partition(" ")[::2] for line in configured.stdout.splitlines())
+        self._own = ["-F", ssh_file] if ssh_file else []
+        its = self._configured(name)
         self.address = f"{its['user']}@{its['hostname']}, port {its['port']}"
-        if its["connecttimeout"] == "none":
-            self._host[:0] = ["-o", f"ConnectTimeout={CONNECT_TIMEOUT}"]
+        self._config = os.memfd_create("ssh_config")  # however fab ends, it is gone
+        os.write(self._config, _BEFORE.encode() + text + _BEHIND.encode())
+
+    def _configured(self, name):
+        """Return the options that the user's configuration has for the board. Raises UsageError."""
+        try:
+            done = subprocess.run(
+                ["ssh", "-G", *self._own, *self._host], stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, errors="replace",
+            )
+        except OSError as error:
+            raise UsageError(f"cannot start ssh: {error.strerror}. Install OpenSSH's client "
+                             "(Debian: openssh-client)") from error
+        if done.returncode != 0:
+            said = " ".join(done.stderr.split())
+            raise UsageError(f"the ssh configuration of {name}: {shortened(said)}")
+        return dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
 
     def command(self):
-        return [*_SSH, *self._host, f"{_shell_word(self._python)} -c {shlex.quote(_BOOTSTRAP)}"]
+        config = f"/proc/{os.getpid()}/fd/{self._config}"
+        program = f"{_shell_word(self._python)} -c {shlex.quote(_BOOTSTRAP)}"
+        return [*_SSH, "-F", config, *self._host, program]
 
     def lost(self, said):
-        # Lines of @ surround ssh's warnings. Behind the line that matters may be those of a jump.
+        # Lines of @ surround ssh's warnings.
         lines = [shortened(line.strip()) for line in said.splitlines() if line.strip(" \r@")]
-        for number, line in enumerate(lines):
-            for what, hint in _HINTS.items():
-                if re.search(what, line):
-                    why = " ".join(lines[max(0, number - 1) : number + 1])
-                    return f"{why} -> {hint.format(ssh=shlex.join(['ssh', *self._host, 'exit']))}"
-        return lines[-1] if lines else "ssh says nothing"
+        ask = ["ssh", *self._own, "-o", "StrictHostKeyChecking=ask", *self._host, "exit"]
+        for what, hint in _HINTS.items():
+            # The first line says most; behind it ssh sums up, or that of a jump does.
+            if line := next((line for line in lines if re.search(what, line)), None):
+                return f"{line} -> {hint.format(ssh=shlex.join(ask))}"
+        return lines[-1] if lines else LOST
+
+    def leave(self, process):
+        process.terminate()  # else ssh waits for as long as the board keeps its end open
 
 
-def _require(name, file):
-    """Raise UsageError where a board's ssh_config is no file."""
+def _read(name, file):
+    """Return what an ssh configuration says. Raises UsageError where it is no file."""
     try:
-        regular(file)
+        return read_bytes(file, MOST_BYTES)
     except UsageError as error:
         hint = "; `make board` starts an emulated board" if ".emulated" in str(file) else ""
         raise UsageError(f"the ssh_config of {name}: {error}{hint}") from error
@@ -156,13 +204,13 @@ def _shell_word(command):
 class Session:
     """A running program: lines of JSON both ways, and files.
 
-    It is started with a request, plain data, and has `seconds` for all of it.
+    It has `seconds` for all of it. Nothing begins there before `greet`.
     """
 
-    def __init__(self, link, request, seconds):
+    def __init__(self, link, seconds):
         self._link, self._seconds = link, seconds
         self._end = time.monotonic() + seconds
-        token, self._greeted = secrets.token_hex(8), False
+        self._greeted = False
         self._rest = bytearray()  # what came, and was not read yet
         self._room, self._noise = limits.LARGEST_CONVERSATION, limits.MOST_NOISE
         self._sending = threading.Lock()  # a stop comes from another thread
@@ -176,18 +224,33 @@ class Session:
         except OSError as error:
             raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
         os.set_blocking(self._process.stdin.fileno(), False)
+
+    def greet(self, request):
+        """Send the program and its request, plain data, and wait until it greets.
+
+        Raises BoardError, as `event` does.
+        """
+        token = secrets.token_hex(8)
         self.send(_chunk(_LOADER) + _chunk(_sources()))
         self.send(json.dumps({**request, "token": token}).encode() + b"\n")
-        for _ in range(limits.MOST_NOISE):  # a login script may print anything before it greets
+        for _ in range(limits.MOST_NOISE):  # a login script may print anything before that
             if self.event().get("token") == token:
                 self._greeted = True
                 return
         raise BoardError("its login script, or its python, does not stop printing")
 
+    def stop(self):
+        """Ask the program to stop. One that has not greeted has begun nothing: it is given up."""
+        if self._greeted:
+            self.send(b"stop\n")
+        else:
+            self._link.leave(self._process)
+
     def send(self, data):
-        """Send bytes; a board that is gone shows when its answer is read."""
+        """Send bytes; a board that is gone, or late, shows when its answer is read."""
         data, pipe = memoryview(data), self._process.stdin
-        with self._sending, suppress(OSError, ValueError):  # ValueError: it was closed
+        # ValueError: it was closed.
+        with self._sending, suppress(BoardError, OSError, ValueError):
             while data:
                 if not select.select([], [pipe], [], min(self.left(), limits.SILENCE))[1]:
                     return
@@ -198,6 +261,7 @@ class Session:
         with self._sending:
             self._process.stdin.close()
         self._process.stdout.close()
+        self._link.leave(self._process)
 
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.

@@ -30,7 +30,7 @@ def make(words):
 
 
 def export(board, name=None, rights=None):
-    """Pack a run of the board of that name, the newest that nobody stopped if none is named.
+    """Pack a run of the board of that name, the newest that ended by itself if none is named.
 
     `rights` is a file of authors and licences, as `python -m report` takes it.
     Raises UsageError where there is none, and invoke's Exit where it cannot be packed.
@@ -41,7 +41,8 @@ def export(board, name=None, rights=None):
         raise UsageError(f"no run of {board} is in {shown(folder)}: `fab run-all` makes one")
     if name is not None and name not in names:
         raise UsageError(f"no run {name} is in {shown(folder)}")
-    whole = [n for n in names if not files.object_in(folder / n / "ended.json").get("stopped")]
+    ended = [(n, files.object_in(folder / n / "ended.json")) for n in names]  # a sweep has none
+    whole = [n for n, about in ended if about and not about.get("stopped")]
     run = folder / (name or (whole or names)[-1])
     words = [f"--rights={rights}"] if rights else []
     make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", *words, run])

@@ -80,7 +80,10 @@ class _Talk:
     def __init__(self, view, session, judge, cases=(), run=None):
         self.view, self.board, self.session, self.judge = view, view.board, session, judge
         self.run, self.runs, self.rows, self.running = run, 0, [], False
-        self.board.broken, self.cases = None, set(cases)
+        self.board.broken = None
+        # What may still come once: a board must not print without end.
+        self.open = {(what, *case) for case in cases for what in ("start", "end")}
+        self.open |= {("tree",), ("broken",)} if cases else set()
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
@@ -89,10 +92,17 @@ class _Talk:
                 self._take(event)
         return self.rows
 
+    def _once(self, *what):
+        if what not in self.open:
+            raise ValueError("it was not asked for")
+        self.open.remove(what)
+
     def _take(self, event):
         board, what = self.board, event["event"]
-        if what in ("start", "end") and (event["sample"], event["case"]) not in self.cases:
-            raise ValueError("it was not asked for")
+        if what in ("start", "end"):
+            self._once(what, event["sample"], event["case"])
+        elif what in ("tree", "broken"):
+            self._once(what)
         match what:
             case "tree":
                 self.running = True

@@ -1,6 +1,7 @@
 """Work on several boards at once. One that goes wrong is given up, and the others go on."""
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from common.errors import UsageError
@@ -59,7 +60,8 @@ def on_each(boards, work, progress=None):
                 # A job that has just begun may not be noted yet.
                 if board not in jobs or not jobs[board].done():
                     board.say("stopping")
-                    board.stop()
+                    # One that takes no data must not keep the others from hearing of it.
+                    threading.Thread(target=board.stop, daemon=True).start()
             raise
     for job in jobs.values():
         job.result()

@@ -60,7 +60,7 @@ def blocks(given, problem, native, memory, cpu):
 def _tile(size, width, most):
     """Return MR and NR: 2 vectors, and up to `most` rows, of which few are beyond a small C."""
     panels = -(-size.M // most)
-    return -(-size.M // panels), width if size.N <= width else 2 * width
+    return -(-size.M // panels), width * min(2, -(-size.N // width))
 
 
 def _small(problem, width):

@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from common import constraints, steps
 from common.constraints import VECTORS, Space
-from common.errors import OpenCLFailure, Unsupported, UsageError
+from common.errors import OpenCLFailure, Unsupported
 from common.gemm import REAL, Problem, Size, padded
 from common.machine import tiles
 from common.program import build
@@ -190,8 +190,8 @@ def require_images(kernel, images, device):
         most = device.image2d_max_width, device.image2d_max_height
         if any(side > limit for side, limit in zip(shape, most)):
             has, may = ("{} x {}".format(*sides) for sides in (shape, most))
-            text = f"an image of {has} pixels, but the device takes at most {may}"
-            raise UsageError(f"{kernel.label}: {text}: choose a smaller size")
+            raise Unsupported(f"{kernel.label} needs an image of {has} pixels, but the device "
+                              f"takes at most {may}: choose a smaller size")
 
 
 def choose(kernel, given, problem, limits, device):

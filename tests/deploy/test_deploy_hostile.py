@@ -139,6 +139,10 @@ FLOODS = {
         "say('run', run=RUN)\nsay('file', b'{', path='plan.json', bytes=9)",
         "the connection was lost during a transfer",
     ),
+    "the end of its work": (
+        "for _ in itertools.count(): say('broken', reason='x')",
+        "it sends invalid data: .*it was not asked for",
+    ),
     "cases that nobody asked for": (
         "for n in itertools.count(): say('end', sample='s', case='c%d' % n, records=[])",
         "it sends invalid data: .*it was not asked for",
@@ -174,7 +178,7 @@ def test_a_program_that_closes_its_output_and_lives_on(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="closed its output but does not end"):
-        link.Session(link.LocalLink(str(python)), {}, 60)
+        link.Session(link.LocalLink(str(python)), 60).greet({})
     assert time.monotonic() - start < 20
 
 
@@ -185,7 +189,7 @@ def test_a_program_that_reads_nothing(tmp_path, monkeypatch):
     python.chmod(0o755)
     start = time.monotonic()
     with pytest.raises(BoardError, match="lost: no data for 1 s"):
-        link.Session(link.LocalLink(str(python)), {"x": "x" * 10**6}, 60)
+        link.Session(link.LocalLink(str(python)), 60).greet({"x": "x" * 10**6})
     assert time.monotonic() - start < 20
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -107,6 +108,23 @@ def test_a_second_ctrl_c_ends_it_at_once(start, stub, project, boards_toml):
     finally:
         for each in asleep:
             os.kill(each, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_board_that_does_not_answer_is_stopped_at_once(start, odroid, tmp_path, number, status):
+    with socket.socket() as mute, open(tmp_path / ".ssh" / "config", "a") as config:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        config.write(odroid.host_block("mute", Port=mute.getsockname()[1]))
+        config.flush()
+        process = start(FAB, "deploy", "--host", "mute")
+        accepted = mute.accept()  # held open
+        began = time.monotonic()
+        ended, output, errors = stop(process, number)
+        assert (ended, output, errors.count("\n")) == (status, "stopping\n", 1)
+        assert time.monotonic() - began < 5
+        until(lambda: not processes_with(f"{tmp_path}/.ssh"))
+        accepted[0].close()
 
 
 def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, project):

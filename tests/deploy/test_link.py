@@ -10,10 +10,12 @@ import pytest
 
 from common.errors import UsageError
 from deploy import boards
+from deploy.errors import BoardError
 from deploy.fleet import Fleet
-from deploy.link import SshLink
+from deploy.link import Session, SshLink
+from deploy.onboard import limits
 from dev.loopback import make_key
-from tests.deploy.test_deploy import records
+from tests.deploy.test_deploy import processes_with, records, until
 
 
 def command_of(refused):
@@ -49,11 +51,69 @@ def test_an_unknown_host_key_is_refused_with_the_command_that_accepts_it(
     assert fab("-S", config, "deploy", "--host", "odroid").returncode == 0
 
 
-def test_a_host_key_is_checked_whatever_the_configuration_says(fab, odroid, tmp_path):
+@pytest.mark.parametrize(("option", "value"), [
+    ("StrictHostKeyChecking", "no"), ("StrictHostKeyChecking", "accept-new"),
+    ("NoHostAuthenticationForLocalhost", "yes"), ("LogLevel", "QUIET"), ("LogLevel", "DEBUG3"),
+])
+def test_a_host_key_is_checked_whatever_the_configuration_says(
+    fab, odroid, tmp_path, option, value
+):
     odroid.known_hosts.unlink()
     with open(tmp_path / ".ssh" / "config", "a") as config:
-        config.write(odroid.host_block("other", StrictHostKeyChecking="no"))
-    assert "Host key verification failed" in fab("deploy", "--host", "other").stderr
+        config.write(odroid.host_block("other", **{option: value}))
+    refused = fab("deploy", "--host", "other")
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
+    assert "host key is known" in refused.stderr
+    assert command_of(refused)[-4:] == ["-o", "StrictHostKeyChecking=ask", "other", "exit"]
+    assert not odroid.known_hosts.exists()
+
+
+def test_a_connection_whose_key_was_not_checked_is_not_shared(fab, odroid, tmp_path):
+    path, config = tmp_path / "shared", tmp_path / ".ssh" / "config"
+    config.write_text(odroid.host_block("other", ControlPath=path, StrictHostKeyChecking="no"))
+    master = subprocess.Popen(["/usr/bin/ssh", "-F", config, "-N", "-M", "other"])
+    until(path.exists)
+    odroid.known_hosts.unlink()
+    try:
+        assert "host key is known" in fab("deploy", "--host", "other").stderr
+    finally:
+        master.terminate()
+        master.wait()
+
+
+@pytest.mark.parametrize("options", [
+    {"RemoteCommand": "echo hi"}, {"RequestTTY": "force"},
+    {"LocalForward": "127.0.0.1:{port} 127.0.0.1:9", "ExitOnForwardFailure": "yes"},
+], ids=" ".join)
+def test_options_that_serve_a_person_at_a_terminal(fab, odroid, tmp_path, stub, options):
+    stub("one")
+    options = {name: text.format(port=odroid.port) for name, text in options.items()}
+    with open(tmp_path / ".ssh" / "config", "a") as config:
+        config.write(odroid.host_block("other", **options))
+    done = fab("deploy", "--host", "other")
+    assert done.returncode == 0, done.stderr
+
+
+def options_of(link):
+    """Return the options that ssh uses for a board."""
+    words = link.command()
+    words[1:1] = ["-G"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    return dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+
+
+def test_a_board_is_lent_nothing(tmp_path):
+    """... and leaves nothing: neither the agent, nor a port, nor a key in known_hosts."""
+    (tmp_path / "config").write_text(
+        "ForwardAgent yes\nForwardX11 yes\nRemoteForward 1234 localhost:22\n"
+        "PermitLocalCommand yes\nUpdateHostKeys yes\nVerifyHostKeyDNS yes\nBatchMode no\n"
+    )
+    found = options_of(SshLink("board", "python3", tmp_path / "config"))
+    assert "remoteforward" not in found or found["clearallforwardings"] == "yes"
+    assert found["batchmode"] == "yes"
+    assert [found[name] for name in (
+        "forwardagent", "forwardx11", "permitlocalcommand", "updatehostkeys", "verifyhostkeydns"
+    )] == ["no", "no", "no", "false", "false"]
 
 
 def test_the_command_for_an_address_holds_port_and_user(fab, odroid):
@@ -130,9 +190,38 @@ def test_a_name_that_ssh_cannot_use(name):
 def test_how_long_to_wait_for_a_board(tmp_path):
     """... the configuration says, else fab."""
     (tmp_path / "config").write_text("Host slow\n    ConnectTimeout 99\n")
-    for name, expected in (("slow", False), ("other", True)):
-        command = SshLink(name, "python3", tmp_path / "config").command()
-        assert ("ConnectTimeout=15" in command) == expected
+    for name, expected in (("slow", "99"), ("other", "15")):
+        link = SshLink(name, "python3", tmp_path / "config")
+        assert options_of(link)["connecttimeout"] == expected
+    link = SshLink("slow", "python3", tmp_path / "config", ["-o", "ConnectTimeout=7"])
+    assert options_of(link)["connecttimeout"] == "7"  # fab's -t
+
+
+def test_an_ssh_configuration_that_only_openssh_understands(fab, odroid, tmp_path, stub):
+    stub("one")
+    config = tmp_path / "config"
+    block = odroid.host_block("other").encode()
+    config.write_bytes(b"# \xff\nMatch final\n    Compression no\n" + block)
+    done = fab("-S", config, "deploy", "--host", "other")
+    assert done.returncode == 0, done.stderr
+
+
+def test_this_machine_has_no_ssh(fab, tmp_path):
+    done = fab("deploy", "--host", "odroid", env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "openssh-client" in done.stderr
+
+
+def test_a_board_that_is_given_up_leaves_no_ssh(odroid, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "SILENCE", 1)
+    (tmp_path / "python").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "python").chmod(0o755)
+    link = SshLink("odroid", str(tmp_path / "python"), tmp_path / ".ssh" / "config")
+    session = Session(link, 60)
+    with pytest.raises(BoardError, match="lost: no data for 1 s"):
+        session.greet({})
+    session.close()
+    until(lambda: not processes_with(f"{tmp_path}/python"))
 
 
 @pytest.mark.parametrize("path", ["/no/such/file", "/dev/zero"])
@@ -148,8 +237,10 @@ def test_a_changed_host_key_is_always_refused(fab, odroid):
     make_key(odroid.folder / "host_key")
     odroid.start()
     refused = fab("deploy", "--host", "odroid")
-    assert refused.returncode == 3
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
     assert "has changed" in refused.stderr
+    assert "someone may be listening" in refused.stderr
+    assert "accept" not in refused.stderr
     assert not (odroid.home / "opencl-samples").exists()
 
 
@@ -158,9 +249,9 @@ def test_a_revoked_host_key_is_refused(fab, odroid):
     with open(odroid.known_hosts, "a") as file:
         file.write(f"@revoked * {key}")
     refused = fab("deploy", "--host", "odroid")
-    assert refused.returncode == 3
-    assert "Host key verification failed" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
+    assert "is marked as revoked" in refused.stderr
+    assert "accept" not in refused.stderr
     assert not (odroid.home / "opencl-samples").exists()
 
 
@@ -193,10 +284,19 @@ def test_the_host_key_of_the_jump_is_checked_too(fab, odroid, ssh_server, tmp_pa
     jump = ssh_server("jump")
     jump.known_hosts.write_text("")
     with open(tmp_path / ".ssh" / "config", "a") as config:
-        config.write(jump.host_block("jump") + odroid.host_block("far", ProxyJump="jump"))
+        config.write(jump.host_block("jump", StrictHostKeyChecking="no"))
+        config.write(odroid.host_block("far", ProxyJump="jump"))
     refused = fab("deploy", "--host", "far")
-    assert refused.returncode == 3
-    assert refused.stderr.startswith("fab: error: far: Host key verification failed. -> ")
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
+    assert f"host key is known for [127.0.0.1]:{jump.port} " in refused.stderr
+    assert jump.known_hosts.read_text() == ""
+
+
+def test_a_jump_with_an_ssh_configuration_whose_name_has_a_space(fab, odroid, tmp_path, stub):
+    stub("one")
+    config = tmp_path / "my boards"
+    config.write_text((tmp_path / ".ssh" / "config").read_text())
+    assert fab("-S", config, "deploy", "--host", "behind").returncode == 0
 
 
 def test_a_key_that_is_not_accepted(fab, odroid):

@@ -73,6 +73,21 @@ def test_a_stop_reaches_all_boards(capsys, monkeypatch):
     assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
 
 
+def test_a_board_that_takes_no_data_does_not_delay_the_stop_of_others(monkeypatch):
+    (deaf, other), stopped = boards("deaf", "other"), threading.Event()
+    heard = []
+    monkeypatch.setattr(deaf, "stop", lambda: heard.append(stopped.wait(PATIENCE)))
+    monkeypatch.setattr(other, "stop", stopped.set)
+
+    def interrupt(_jobs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(together, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        together.on_each([deaf, other], lambda board: stopped.wait(PATIENCE) or heard.append(False))
+    assert False not in heard
+
+
 def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
     """... though its job is not noted yet."""
     begun = threading.Event()

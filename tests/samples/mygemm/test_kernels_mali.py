@@ -158,7 +158,7 @@ REFUSED = [
     ("--kernel 22 --UNROLL 3", UsageError, "UNROLL must be one of 1, 2, 4, 8, 16; try --UNROLL 4"),
     ("--kernel 21 --N0 2", UsageError, "4 must divide N0; try --N0 4"),
     ("--kernel 25 --precision half --UNROLL 8 --CHAIN 12", UsageError, "UNROLL must divide CHAIN"),
-    ("--kernel 24 --size 4x4x3000000", UsageError, "3000000 pixels, but the device takes at most"),
+    ("--kernel 24 --size 4x4x3000000", Unsupported, "3000000 pixels, but the device takes at most"),
 ]
 
 
