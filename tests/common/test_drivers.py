@@ -62,6 +62,23 @@ def test_one_that_cannot_even_be_loaded_is_listed_with_the_reason(run_sample, wi
     assert run_sample("sgemm", "-p", "fake", env=env).returncode == 2
 
 
+def test_one_whose_library_is_missing_is_named(run_sample, tmp_path):
+    add_working(tmp_path)
+    (tmp_path / "mali.icd").write_text("/nowhere/libMali.so\n")
+    env = {"OCL_ICD_VENDORS": str(tmp_path)}
+    said = "mali.icd: its driver does not load: /nowhere/libMali.so: cannot open"
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == 0
+    assert said in done.stdout
+    assert said in run_sample("sgemm", "--list", env=env).stdout
+    for path in tmp_path.glob("*.icd"):
+        if path.name != "mali.icd":
+            path.unlink()
+    alone = run_sample("sgemm", *SMALL, env=env)
+    assert alone.returncode == 3
+    assert "mali.icd does not load: /nowhere/libMali.so" in alone.stderr
+
+
 @pytest.mark.parametrize("how", exhaustive_but(["garbage"], ["garbage", "aborts"]))
 def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
     define, reason = WRONG[how]

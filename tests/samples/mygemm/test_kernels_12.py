@@ -287,6 +287,14 @@ def test_every_core_has_a_share(plan):
         assert cores * 0.75 <= columns * rows <= cores
 
 
+@pytest.mark.parametrize(("size", "tile"), [
+    (Size(16, 4096, 4096), (8, 32)), (Size(13, 33, 500), (7, 32)), (Size(5, 64, 64), (5, 32)),
+    (Size(4096, 16, 4096), (12, 16)), (Size(4096, 17, 4096), (12, 32)), (Size(1, 1, 9), (1, 16))])
+def test_the_tile_of_a_small_c_has_few_rows_and_columns_beyond_it(plan, size, tile):
+    defines = plan(size, Cpu(64)).defines
+    assert (defines["MR"], defines["NR"]) == tile
+
+
 @pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
 @pytest.mark.parametrize("l1", [2**15, 3 * 2**14, 2**17])
 def test_a_panel_of_a_takes_half_of_the_first_cache(plan, dtype, l1):
