@@ -90,7 +90,7 @@ def not_found():
         if file not in unloadable():
             try:
                 ctypes.CDLL(library)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: no name of a file
                 found[file] = f"does not load: {error}"
     return found
 

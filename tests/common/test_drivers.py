@@ -66,6 +66,7 @@ def test_one_whose_library_is_missing_is_named(run_sample, tmp_path):
     add_working(tmp_path)
     (tmp_path / "mali.icd").write_text("/nowhere/libMali.so\n")
     env = {"OCL_ICD_VENDORS": str(tmp_path)}
+    (tmp_path / "rubbish.icd").write_bytes(b"\0\n")
     said = "mali.icd: its driver does not load: /nowhere/libMali.so: cannot open"
     done = run_sample("sgemm", *SMALL, env=env)
     assert done.returncode == 0
