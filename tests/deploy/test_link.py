@@ -17,6 +17,9 @@ from deploy.onboard import limits
 from dev.loopback import make_key
 from tests.deploy.test_deploy import processes_with, records, until
 
+NEEDS_SSH = pytest.mark.skipif(
+    not os.path.exists("/usr/bin/ssh"), reason="ssh is not installed (Debian: openssh-client)")
+
 
 def command_of(refused):
     """Return the command by which a refusal lets the user see and accept a host key."""
@@ -102,6 +105,7 @@ def options_of(link):
     return dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
 
 
+@NEEDS_SSH
 def test_a_board_is_lent_nothing(tmp_path):
     """... and leaves nothing: neither the agent, nor a port, nor a key in known_hosts."""
     (tmp_path / "config").write_text(
@@ -174,6 +178,7 @@ def test_an_ssh_config_that_is_no_file(tmp_path):
         SshLink("board", "python3", tmp_path / "config")
 
 
+@NEEDS_SSH
 @pytest.mark.parametrize("name", ["2001:db8::7", "root@2001:db8::7", "::1"])
 def test_an_ipv6_address(name):
     command = SshLink(boards.check_name(name), "python3").command()
@@ -187,6 +192,7 @@ def test_a_name_that_ssh_cannot_use(name):
         SshLink(name, "python3")
 
 
+@NEEDS_SSH
 def test_how_long_to_wait_for_a_board(tmp_path):
     """... the configuration says, else fab."""
     (tmp_path / "config").write_text("Host slow\n    ConnectTimeout 99\n")
@@ -319,6 +325,7 @@ def test_a_hostile_name_is_refused(name):
         fleet.asked(None)
 
 
+@NEEDS_SSH
 def test_an_unknown_host_and_a_closed_port(fab, tmp_path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
