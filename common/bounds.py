@@ -14,6 +14,7 @@ half of V.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +27,17 @@ _OTHERS = 3  # roundings: those of alpha and beta, and of the final sum
 
 
 class Case(NamedTuple):
-    """What a GEMM must make: `result` in float64, each element within its `bound`.
+    """What a GEMM must make of C: `result` in float64, each element within its `bound`.
 
-    For random data in half precision `spread` gives closer bounds: for each element how far one
-    rounding of every product deviates, and what flushing of subnormal numbers may cost.
+    `C` is what C holds before: the input; or where beta is 0 a value that no kernel may read. That
+    is NaN; but of integers none shows that it was read and multiplied by 0, and 77 shows only that
+    beta was forgotten. For random data in half precision `spread` gives closer bounds: for each
+    element how far one rounding of every product deviates, and what flushing of subnormal numbers
+    may cost.
     """
 
     beta: float
+    C: np.ndarray | float
     result: np.ndarray
     bound: np.ndarray
     spread: tuple | None
@@ -42,6 +47,12 @@ class Case(NamedTuple):
 
         It adds up `chain` products in A's precision, and such sums in a wider one.
         """
+        found = self._check(product, chain, intact)
+        if found.reason and self.beta:
+            found = replace(found, reason=f"with --beta {self.beta:g}, {found.reason}")
+        return found
+
+    def _check(self, product, chain, intact):
         if self.spread is None:
             return gemm.check(product, self.result, self.bound, intact)
         one, flushed = self.spread
@@ -65,9 +76,7 @@ def _spread(alpha, A, B, beta, C):
 class Expected:
     """The inputs A, B, C of a GEMM, and what it must make of them.
 
-    `cases` has a Case for each of gemm.checked_betas(). `unread` is what C is full of where no
-    kernel may read it. That is NaN; but of integers none shows that it was read and multiplied by
-    0, and 77 shows only that beta was forgotten.
+    `cases` has a Case for each of gemm.checked_betas().
     """
 
     def __init__(self, size, dtype, data, seed, alpha, beta, nearest=True, batch=1):
@@ -78,7 +87,6 @@ class Expected:
         """
         self.inputs = gemm.INPUTS[data](size, seed, dtype, batch)
         self._alpha, self._exact, self._nearest = alpha, data == "integer", nearest
-        self.unread = 77 if self.inputs[2].dtype.kind == "i" else np.nan
         self.cases = [self._case(alpha, each) for each in gemm.checked_betas(data, beta)]
 
     def _case(self, alpha, beta):
@@ -86,7 +94,8 @@ class Expected:
         result, bound = gemm.reference(alpha, A, B, beta, C)
         random_halves = A.dtype == np.float16 and not self._exact
         spread = _spread(alpha, A, B, beta, C) if random_halves and self._nearest else None
-        return Case(beta, result, bound * (not self._exact), spread)
+        unread = 77 if C.dtype.kind == "i" else np.nan
+        return Case(beta, C if beta else unread, result, bound * (not self._exact), spread)
 
     def product(self):
         """Return the Case of A * B, which is what libraries make."""

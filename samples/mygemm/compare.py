@@ -1,24 +1,22 @@
 """The results of kernels and baseline libraries: status, ratios, records, tables."""
 
 from argparse import SUPPRESS
-from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from statistics import median
 
 import numpy as np
-import plans
 import pyopencl as cl
 
-from common import cli, gemm, interleaved, libraries, measuring, record, steps, table
+from common import interleaved, libraries, measuring, roofline, table
 from common.arguments import count
-from common.constraints import options
-from common.errors import PASSED, WRONG_RESULT, SampleError, UsageError
+from common.device import type_of
+from common.errors import UsageError, worst
+from common.interleaved import Contender
+from common.planning import plans, steps
+from common.planning.result import Result
 from common.program import report
-from common.record import Record
 from common.text import figures, milliseconds
 
-_OPTIONS = ("precision", "alpha", "beta", "data", "seed")
 # The ceiling is that of plain multiplications.
 _OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
 
@@ -47,193 +45,160 @@ def _moved(word):
     raise UsageError(f"unrecognized argument: {word}; see --help")
 
 
-class Result:
-    """What became of one kernel (`built`) or one library (`version`) at one size.
+class Comparison:
+    """Kernels and libraries side by side, size by size: what fails is noted, and others go on."""
 
-    `times` is its Timing, each of `launches`. `ratios` says how many times as
-    fast as others it was, and which share of the ceiling it reached. A kernel that crashed the
-    driver, as the progress knows, has its record. `steps` names the launches of a GEMM.
-    """
+    def __init__(self, args, queue, limits, about, problems):
+        """Find the ceiling's kernels and the library of --blas; say where others use this machine.
 
-    def __init__(self, problem, name, progress, kernel=None, given=None):
-        """Start with a `kernel` and the parameters `given` for it, or with a library."""
-        self.problem, self.name, self.kernel, self.given = problem, name, kernel, given
-        self._progress, self._unit = progress, (name, str(problem.size))
-        self.built = self.version = self.contender = self.check = self.output = self.times = None
-        self.status, self.reason, self.exit_status, self.ratios = "passed", None, PASSED, {}
-        self.launches, self.made = interleaved.Launches(1, 1), {}
-        self.steps = []
-        self.found = None  # what measuring.alone() found
-        self._crashed = self._recorded = self._unit in progress.crashed
-        if self._crashed:
-            self.status, self.reason = "error", progress.crashed[self._unit]
-
-    def at(self, doing):
-        """Note that this one is at work: if the process dies now, it was this one."""
-        variant, size = self._unit
-        self._progress.at(variant, doing, size)
-
-    @contextmanager
-    def going_on(self, alone=False, queue=None):
-        """Take over what went wrong in the block, and let others go on: see Progress.survive()."""
-        try:
-            yield
-        except (SampleError, cl.Error) as error:
-            self.exit_status, self.status, self.reason = self._progress.survive(
-                error, queue, alone)
-
-    def checked(self, check, output):
-        """Take over a Check, and the C that it was made of."""
-        self.check, self.output = check, output
-        if check.reason:
-            self.status, self.reason, self.exit_status = "failed", check.reason, WRONG_RESULT
-
-    @property
-    def gflops(self):
-        """The median rate, by the device's clock where there is one; None without times."""
-        return self.times and self.rates()[0]
-
-    def rates(self):
-        """Return the rate in the problem's unit: median, 10th and 90th percentile."""
-        rate = self.times.rate(self.problem.flop() / 1e9)
-        return rate.median, rate.low, rate.high
-
-    def save_checked(self, args, inputs, about):
-        """Append what is known so far, so that it is on the disk when another kernel starts.
-
-        The record that follows when the kernel was timed takes the place of this one.
+        Raises UsageError.
         """
-        if self.status == "passed" and not args.check_only:
-            self.save(args, inputs, about, None, unfinished=True)
-        elif not self._crashed:
-            self.save(args, inputs, about, None)
-            self._progress.done(*self._unit)
-            self._recorded = True
-
-    def save(self, args, inputs, about, peak, unfinished=False):
-        """Append the record; `peak` is the Peak that was measured, or None."""
-        if self._recorded:
+        self.args, self.queue, self.about, self.alone = args, queue, about, False
+        self._limits, self._problems, self._results, self._blas = limits, problems, [], None
+        self._roof = roofline.Roofline(queue, limits, problems[0].dtype)
+        if args.check_only or args.build_only:
             return
-        problem, status, reason = self.problem, self.status, self.reason
-        if unfinished:
-            status, reason = "error", record.UNFINISHED
-        params = {**cli.parameters(args, *_OPTIONS), "size": str(problem.size)}
-        params.update(zip(("lda", "ldb", "ldc"), problem.leading))
-        if problem.batch > 1:
-            params["batch"] = problem.batch
-        if self.built:
-            params.update(self.built.plan.params)
-            params["local"] = "x".join(map(str, self.built.plan.local_size))
-        if self.version:
-            params["library"] = self.version
-        timing, metrics = self.made.get("timing", {}), self.made.get("metrics", {})
-        found = self.found or measuring.Measured()
-        if self.times:
-            timing = {**asdict(self.times), **self.launches._asdict()}
-            metrics = gemm.metrics(problem, self.times, problem.unit)
-            metrics = {**found.metrics, **metrics, "ratios": self.ratios}
-        if self.times and peak:
-            metrics["peak_gflops"] = peak.gflops
-            metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
-            metrics["near_gbytes_per_s"] = peak.near_gbytes_per_s
-            metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
-        cli.save(args, Record(
-            "mygemm", self.name, status, reason, params=params, device=about,
-            environment={**cli.environment(args.sysfs), **found.machine}, timing=timing,
-            metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
-        ), self.output if self.built and not unfinished else None)
+        if args.caches == "flushed" and (args.in_flight or args.queues):
+            raise UsageError("--caches flushed times each launch alone: omit --in-flight and "
+                             "--queues")
+        if busy := interleaved.busy():
+            print(busy)
+        self._blas = libraries.cblas(args.blas) if args.blas else None
 
+    def each_size(self):
+        """Yield each Problem that is left after a crash."""
+        for problem in self._problems:
+            if not self.args.progress.is_done("all", str(problem.size)):
+                print(f"\n{problem}, {self.args.precision} precision", flush=True)
+                yield problem
+                self.args.progress.done("all", str(problem.size))
 
-def started(args, problem, picked):
-    """Return a Result for each (kernel, parameters) of `picked` that is left after a crash."""
-    size = str(problem.size)
-    picked = [pair for pair in picked if not args.progress.is_done(pair[0].label, size)]
-    if len(picked) == len(args.size) == 1:
-        args.progress.single()
-    return [Result(problem, pair[0].label, args.progress, *pair) for pair in picked]
+    def start(self, problem, picked):
+        """Return a Result for each (kernel, parameters) of `picked` that is left after a crash.
 
+        Parameters that cannot be are refused here, before the inputs are made.
+        """
+        size, progress = str(problem.size), self.args.progress
+        picked = [pair for pair in picked if not progress.is_done(pair[0].label, size)]
+        self.alone = len(picked) == 1
+        if self.alone and len(self._problems) == 1:
+            progress.single()
+        results = [Result(problem, pair[0].label, self, *pair) for pair in picked]
+        for result in results:
+            with result.going_on():
+                plans.choose(result.kernel, result.given, problem, self._limits, self.queue.device)
+        self._results += results
+        return results
 
-def build_only(args, queue, limits, about, results):
-    """Build the kernel of each Result; record what the driver made of it."""
-    for result in results:
-        if result.status == "passed":
-            with result.going_on(len(results) == 1, queue):
+    def each(self, results, inputs=None):
+        """Yield each Result that did not fail before; save what became of it, with the others."""
+        for result in results:
+            if result.status == "passed":
+                yield result
+            result.save_checked(inputs)
+
+    def build(self, results):
+        """Build the kernel of each Result; record what the driver made of it."""
+        for result in self.each(results):
+            with result.going_on():
                 result.at("building")
                 given = result.kernel, result.given, result.problem
-                result.built = plans.build_kernel(queue, limits, *given)
-                result.made = report(result.name, cl.Kernel(result.built.program, "gemm"))
-                for name, kernel in steps.others(result.built).items():
+                built = plans.build_kernel(self.queue, self._limits, *given)
+                result.plan = built.plan
+                result.made = report(result.name, cl.Kernel(built.program, "gemm"))
+                for name, kernel in steps.others(built).items():
                     made = report(f"{result.name} {name}", kernel)["metrics"]
                     result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
-        if result.reason:
-            print(f"{result.name}: {result.status}: {result.reason}", flush=True)
-        result.save_checked(args, None, about)
+        for result in results:
+            if result.reason:
+                print(f"{result.name}: {result.status}: {result.reason}", flush=True)
+
+    def measure(self, results, stream, expected):
+        """Time the Results that passed, with the libraries; compare, save and print them all."""
+        args, missing, peak = self.args, {}, None
+        if not args.check_only:
+            missing = self.beside(results, stream, expected)
+            self.alone = len(results) == 1
+            self._time([result for result in results if result.status == "passed"], stream)
+            if not args.duration:  # after which the device is hot
+                args.progress.now("measuring the ceiling")
+                size = stream.problem.size, stream.problem.batch
+                peak, missing["the ceiling"] = self._roof.peak(*size)
+        compare(results, peak, args.beta)
+        for result in results:
+            result.save(expected.inputs, peak)
+        lines = ["", *rates_table(results), *remarks(results, missing, peak, args)]
+        print("\n".join(lines), flush=True)
+        for result in results:  # of this size nothing is left on the device
+            result.contender = result.launcher = result.output = None
+
+    def beside(self, results, stream, expected):
+        """Add a Result for each library that is here, checked; return why the others are not.
+
+        With --duration there is none: a library is no launch that could follow another at once.
+        """
+        if self.args.duration:
+            return {}
+        A, B, _ = inputs = expected.inputs
+        found, missing = libraries.find(
+            self.args.libraries, self.queue.device, inputs, self._blas, self.args.caches)
+        self.alone = False
+        for library in found:
+            result = Result(stream.problem, library.name, self)
+            results.append(result)
+            self._results.append(result)
+            result.version, result.contender = library.version, library
+            if result.status != "passed":
+                continue
+            with result.going_on():
+                result.at("running")
+                stream.write(A, B, np.nan)  # C is not the result of a kernel
+                library.launcher(stream)()
+                library.finish([stream])
+                product = library.result(stream)
+                check = expected.product().check(product, stream.problem.size.K, stream.intact())
+                result.checked(check, product)
+                library.rest()
+        return missing
+
+    def _time(self, results, stream):
+        """Warm up and time Results, interleaved or for --duration; then the energy."""
+        args, bare = self.args, type_of(self.queue.device) != "cpu"
+        for result in results:
+            if result.launcher:
+                result.steps = result.launcher(stream).steps
+                result.contender = Contender(result.name, result.launcher, events=True, bare=bare)
+            result.contender.announce = partial(result.at, "timing")
+        if not args.duration:
+            times, launches = interleaved.measure(
+                [result.contender for result in results], stream, args.repeat, args.warmup,
+                args.in_flight, args.queues, args.caches,
+            )
+            for result in results:
+                result.times, result.launches = times.get(result.name), launches[result.name]
+                with result.going_on():
+                    if result.contender.error:
+                        raise result.contender.error
+        for result in results:
+            if args.duration or (args.energy and result.times):
+                result.contender.announce()
+                with result.going_on():
+                    launch, gflop = result.contender.launcher(stream), result.problem.flop() / 1e9
+                    end = partial(result.contender.finish, [stream])
+                    result.found = measuring.alone(args, self.about, launch, end, "gflops", gflop)
+                    result.times = result.times or result.found.times
+                    print(result.name, *result.found.lines(), sep="\n    ", flush=True)
+
+    def end(self):
+        """Print the sizes side by side, if there are several; return the exit status."""
+        if len(self._problems) > 1:
+            sizes = [problem.size for problem in self._problems]
+            print("\n".join(by_size(sizes, self._results)))
+        return worst(result.exit_status for result in self._results)
 
 
-def prepare(args):
-    """Return the Cblas of --blas, or None; say where others use this machine."""
-    if args.caches == "flushed" and (args.in_flight or args.queues):
-        raise UsageError("--caches flushed times each launch alone: omit --in-flight and --queues")
-    if busy := interleaved.busy():
-        print(busy)
-    return None if args.blas is None else libraries.cblas(args.blas)
-
-
-def beside(args, results, expected, stream, blas):
-    """Add a Result for each library that is here, checked; return why the others are not.
-
-    With --duration there is none: a library is no launch that could follow another at once.
-    """
-    if args.duration:
-        return {}
-    device, inputs = stream.queue.device, expected.inputs
-    found, missing = libraries.find(args.libraries, device, inputs, blas, args.caches)
-    for library in found:
-        result = Result(stream.problem, library.name, args.progress)
-        results.append(result)
-        result.version, result.contender = library.version, library
-        if result.status != "passed":
-            continue
-        with result.going_on():
-            result.at("running")
-            stream.write(*expected.inputs[:2], np.nan)  # C is not the result of a kernel
-            library.launcher(stream)()
-            library.finish([stream])
-            product = library.result(stream)
-            check = expected.product().check(product, stream.problem.size.K, stream.intact())
-            result.checked(check, product)
-            library.rest()
-    return missing
-
-
-def measure(args, results, stream, about):
-    """Warm up and time the Results that passed, interleaved or for --duration; then the energy."""
-    timed = [result for result in results if result.status == "passed"]
-    for result in timed:
-        result.contender.announce = partial(result.at, "timing")
-    if not args.duration:
-        times, launches = interleaved.measure(
-            [result.contender for result in timed], stream, args.repeat, args.warmup,
-            args.in_flight, args.queues, args.caches,
-        )
-        for result in timed:
-            result.times, result.launches = times.get(result.name), launches[result.name]
-            with result.going_on(alone=len(results) == 1):
-                if result.contender.error:
-                    raise result.contender.error
-    for result in timed:
-        if args.duration or (args.energy and result.times):
-            result.contender.announce()
-            with result.going_on(alone=len(results) == 1):
-                launch, gflop = result.contender.launcher(stream), result.problem.flop() / 1e9
-                end = partial(result.contender.finish, [stream])
-                result.found = measuring.alone(args, about, launch, end, "gflops", gflop)
-                result.times = result.times or result.found.times
-                print(result.name, *result.found.lines(), sep="\n    ", flush=True)
-
-
-def compare(args, results, peak):
+def compare(results, peak, beta):
     """Note the ratios of each Result to the first kernel, the libraries and the ceiling."""
     compared = [r for r in results if r.times and (r is results[0] or r.version)]
     for result in (result for result in results if result.times):
@@ -241,28 +206,11 @@ def compare(args, results, peak):
         result.ratios = dict(pairs)
         if peak:
             problem = result.problem
-            ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)
+            ceiling = peak.ceiling(problem.size, problem.dtype, beta)
             result.ratios["ceiling"] = result.gflops / ceiling.gflops
 
 
 # What is printed: plain text, in columns.
-
-
-def chosen(plan):
-    """Return the lines that say how a kernel is launched, and why not with its defaults."""
-    local = " x ".join(map(str, plan.local_size))
-    line = f"{plan.kernel.label}: {options(plan.params)}, work-groups of {local}"
-    if plan.local_bytes:
-        line += f", {plan.local_bytes} bytes of local memory"
-    return [line, *([f"    not with the defaults: {plan.why}"] if plan.why else [])]
-
-
-def show(args, results, missing, peak):
-    """Print what became of the Results of one size, and let go of the device's memory."""
-    lines = ["", *rates_table(results), *remarks(results, missing, peak, args)]
-    print("\n".join(lines), flush=True)
-    for result in results:
-        result.contender = result.output = None
 
 
 def rates_table(results):
@@ -278,7 +226,7 @@ def rates_table(results):
     marks = {r.name: "*" if r is best else "" for r in compared}
     count = len(timed[0].times.host_s)
     head = [f"median of {count}", "time", timed[0].problem.unit, "10 %", "90 %"]
-    short = {r.name: r.name.split("_")[0] if r.built else r.name for r in compared}
+    short = {r.name: r.name.split("_")[0] if r.plan else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
     head += ["of ceiling", "error/bound"]
     rows = []
@@ -306,7 +254,7 @@ def rates_table(results):
 
 def _clock(results):
     """Return whose clock gave the times of the kernels: the device's, if its driver has one."""
-    times = [r.times for r in results if r.built]
+    times = [r.times for r in results if r.plan]
     return "device" if all(each.seconds() is each.run_s for each in times) else "host"
 
 
@@ -324,7 +272,7 @@ def remarks(results, missing, peak, args):
     for r in results:
         if r.reason:
             lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
-        elif r.built and r.contender and r.contender.steps and len(r.steps) > 1:
+        elif r.plan and r.contender and r.contender.steps and len(r.steps) > 1:
             parts = [
                 f"{what} {milliseconds(median(times))}"
                 for what, times in zip(r.steps, zip(*r.contender.steps))
@@ -354,7 +302,7 @@ def by_size(sizes, results):
     """Return the lines of tables kernel x size: rates, and the ratios of them."""
     cells = {(r.name, r.problem.size): r for r in results}
     names = list(dict.fromkeys(r.name for r in results))
-    kernels = [n for n in names if any(cells[n, s].built for s in sizes if (n, s) in cells)]
+    kernels = [n for n in names if any(cells[n, s].plan for s in sizes if (n, s) in cells)]
     others = [r.name for r in results if r.version]
     views = {results[0].problem.unit: lambda r: figures(r.gflops)} if results else {}
     if len(kernels) > 1:

@@ -8,7 +8,6 @@ python samples/mygemm/run.py --kernel all --limits mali-t628      as on a smalle
 """
 
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,16 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 try:
     import compare
-    import kernels
     import numpy as np
-    import plans
     import pyopencl as cl
+    import special
 
-    from common import cli, device, gemm, roofline, steps
+    from common import cli, device, gemm
     from common.bounds import Expected
-    from common.errors import worst
-    from common.interleaved import Contender
-    from common.stream import Stream
+    from common.planning import plans, steps
+    from common.planning.stream import Stream
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
@@ -37,7 +34,7 @@ except KeyboardInterrupt:
 def options():
     parser = cli.parser("mygemm", __doc__)
     gemm.add_options(parser)  # --size, --precision, --alpha, ...
-    kernels.add_options(parser)  # --kernel, and the parameters of the kernels
+    special.add_options(parser)  # --kernel, and the parameters of the kernels
     compare.add_options(parser)  # --libraries, --queues, ...
     return parser
 
@@ -45,81 +42,46 @@ def options():
 def main(args):
     # Open the device.
     chosen, limits, about = cli.choose(args)
-    problems, named = gemm.problems(args, limits), kernels.named(args)
+    problems, named = gemm.problems(args, limits), special.named(args)
     if args.describe:
-        ours = [kernel for kernel, _ in named] or kernels.of(args.precision)
-        return cli.describe(args, about, plans.described(ours, problems[0], limits, chosen))
+        kernels = [kernel for kernel, _ in named] or special.of(args.precision)
+        return cli.describe(args, about, plans.described(kernels, problems[0], limits, chosen))
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
     cli.pin(args, about, problems * max(1, len(named)))
-    roof = roofline.Roofline(queue, limits, problems[0].dtype)
-    blas = None if args.check_only or args.build_only else compare.prepare(args)
 
-    results = []
-    for problem in problems:
-        if not args.progress.is_done("all", str(problem.size)):
-            print(f"\n{problem}, {args.precision} precision", flush=True)
-            picked = named or kernels.best(args, problem, about, limits, chosen)
-            results += multiply(args, queue, limits, about, problem, picked, blas, roof)
-            args.progress.done("all", str(problem.size))
-    if len(problems) > 1:
-        print("\n".join(compare.by_size([problem.size for problem in problems], results)))
-    return worst(result.exit_status for result in results)
+    comparison = compare.Comparison(args, queue, limits, about, problems)
+    for problem in comparison.each_size():
+        picked = named or special.best(args, problem, about, limits, chosen)
+        results = comparison.start(problem, picked)
+        if args.build_only:
+            comparison.build(results)
+        elif results:
+            multiply(args, queue, limits, problem, comparison, results)
+    return comparison.end()
 
 
-def multiply(args, queue, limits, about, problem, picked, blas, roof):
-    """Run the (kernel, parameters) of `picked` at one size, and libraries; return their Results."""
-    results = compare.started(args, problem, picked)
-    if not results:
-        return []
-    alone = len(results) == 1
-    # Parameters that cannot be are refused before the inputs are made.
-    for result in results:
-        with result.going_on(alone):
-            plans.choose(result.kernel, result.given, problem, limits, queue.device)
-
-    if args.build_only:
-        compare.build_only(args, queue, limits, about, results)
-        return results
-
+def multiply(args, queue, limits, problem, comparison, results):
+    """Run the kernels of the `results` at one size: check them, and time the right ones."""
     # Make the inputs and the expected results.
-    drawn = args.data, args.seed, args.alpha, args.beta
     nearest = device.rounds_to_nearest(queue.device, problem.dtype)
-    expected = Expected(*problem[:2], *drawn, nearest, problem.batch)
+    drawn = args.data, args.seed, args.alpha, args.beta
+    expected = Expected(problem.size, problem.dtype, *drawn, nearest, problem.batch)
     stream = Stream(queue, problem)
 
     # Build each kernel, run it once and check every element.
-    for result in results:
-        if result.status != "passed":
-            continue
-        with result.going_on(alone, queue):
+    for result in comparison.each(results, expected.inputs):
+        with result.going_on():
             result.at("building")
-            result.built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
-            print("\n".join(compare.chosen(result.built.plan)), flush=True)
+            built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
+            result.built(built.plan)
             result.at("running")
-            result.checked(*check(result.built, args.alpha, stream, expected))
-            launcher = partial(enqueuer, result.built, args.alpha, args.beta)
-            bare = device.type_of(queue.device) != "cpu"
-            result.contender = Contender(result.name, launcher, events=True, bare=bare)
-            result.steps = [step.what for step in launches(*launcher.args, stream)]
-        result.save_checked(args, expected.inputs, about)
+            result.checked(*check(built, args.alpha, stream, expected))
+            result.launcher = partial(enqueuer, built, args.alpha, args.beta)
 
-    # Warm up and time the right kernels, in rounds with the libraries; then measure the ceiling.
-    missing, peak = {}, None
-    if not args.check_only:
-        missing = compare.beside(args, results, expected, stream, blas)
-        compare.measure(args, results, stream, about)
-        if not args.duration:  # after which the device is hot
-            args.progress.now("measuring the ceiling")
-            peak, missing["the ceiling"] = roof.peak(problem.size, problem.batch)
-
-    # Compare, record and show.
-    compare.compare(args, results, peak)
-    for result in results:
-        result.save(args, expected.inputs, about, peak)
-    compare.show(args, results, missing, peak)
-    return results
+    # Warm up and time the right ones, in rounds with the libraries. Record and print all.
+    comparison.measure(results, stream, expected)
 
 
 def check(built, alpha, stream, expected):
@@ -127,30 +89,27 @@ def check(built, alpha, stream, expected):
     found = []
     for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
-        A, B, C = expected.inputs
-        stream.write(A, B, C if case.beta else expected.unread)
+        stream.write(*expected.inputs[:2], case.C)
         enqueuer(built, alpha, case.beta, stream)()[-1].wait()
         product = stream.C.read()
-        verdict = case.check(product, built.plan.chain, stream.intact())
-        if verdict.reason and len(expected.cases) > 1:
-            verdict = replace(verdict, reason=f"with --beta {case.beta:g}, {verdict.reason}")
-        found.append((verdict, product))
+        found.append((case.check(product, built.plan.chain, stream.intact()), product))
     return next((pair for pair in found if pair[0].reason), found[0])
 
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
     # Set the arguments. They belong to the kernel, so each stream has kernels of its own.
-    queue, order = stream.queue, launches(built, alpha, beta, stream)
+    order = launches(built, alpha, beta, stream)
     for step in order:
         step.kernel.set_args(*step.arguments)
 
     def enqueue():
         return [
-            cl.enqueue_nd_range_kernel(queue, step.kernel, step.global_size, step.local_size)
+            cl.enqueue_nd_range_kernel(stream.queue, step.kernel, step.global_size, step.local_size)
             for step in order
         ]
 
+    enqueue.steps = [step.what for step in order]
     return enqueue
 
 

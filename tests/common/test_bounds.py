@@ -86,5 +86,5 @@ def test_what_libraries_make_is_the_product_alone():
 
 
 def test_no_integer_may_be_read_as_nan():
-    assert np.isnan(Expected(Size(2, 2, 2), np.float16, "sdk", 1, 1.0, 0.0).unread)
-    assert Expected(Size(2, 2, 2), np.int8, "integer", 1, 1, 0).unread == 77
+    assert np.isnan(Expected(Size(2, 2, 2), np.float16, "sdk", 1, 1.0, 0.0).cases[0].C)
+    assert Expected(Size(2, 2, 2), np.int8, "integer", 1, 1, 0).cases[0].C == 77

@@ -4,6 +4,7 @@ In one process, with the sample's own modules: a run of the program for each wou
 """
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,8 @@ from common import device, gemm, tuned
 from common.bounds import Expected
 from common.errors import UsageError
 from common.interleaved import finish
-from common.stream import Stream
+from common.planning import plans
+from common.planning.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
@@ -23,7 +25,7 @@ FOLDER = ROOT / "samples" / "mygemm"
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    names = ("compare", "kernels", "plans", "run")
+    names = ("compare", "special", "run")
     return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
@@ -32,11 +34,12 @@ def run(sample, queue):
     """Run a kernel by its number; gives the Check and what was Built."""
 
     def run_kernel(number, size, *, dtype=np.float32, alpha=1.5, beta=-0.5, data="sdk",
-                   strides=None, profile=None, **params):
+                   strides=None, profile=None, folder=None, **params):
         size = gemm.Size(*size)
         problem = gemm.Problem(size, np.dtype(dtype), *(strides or (size.K, size.N, size.N)))
-        kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
-        built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
+        kernel, limits = sample.special.KERNELS[number - 1], device.limits(queue.device, profile)
+        kernel = replace(kernel, folder=folder or kernel.folder)
+        built = plans.build_kernel(queue, limits, kernel, params, problem)
         expected = Expected(size, problem.dtype, data, 1, alpha, beta)
         stream = Stream(queue, problem)
         return sample.run.check(built, alpha, stream, expected)[0], built
@@ -130,7 +133,7 @@ def test_what_the_plan_counts_is_what_the_kernel_takes(run, queue):
 
 
 def test_a_kernel_that_can_have_fewer_work_items_gets_fewer(run, sample, monkeypatch):
-    monkeypatch.setattr(sample.plans, "group_limits", lambda *_: (64, 1))
+    monkeypatch.setattr(plans, "group_limits", lambda *_: (64, 1))
     check, built = run(3, (40, 40, 40))
     assert check.reason is None
     assert np.prod(built.plan.local_size) <= 64
@@ -174,7 +177,7 @@ ONE_OF_EACH_FILE = {(number, *other): mutant for mutant, (number, _, _, *other) 
 
 
 @pytest.mark.parametrize("mutant", exhaustive_but(ONE_OF_EACH_FILE.values(), MUTANTS))
-def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mutant):
+def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong, *other = MUTANTS[mutant]
     kernels = tmp_path / "kernels"
     shutil.copytree(FOLDER / "kernels", kernels)
@@ -183,10 +186,9 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
-    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
     M, N, K = (TILE.get(number, 32) + 3,) * 3
-    beta = 0 if "beta 0" in mutant else -0.5
-    check, _ = run(number, (M, N, K), beta=beta, strides=(K + 1, N + 2, N + 3))
+    beta, strides = 0 if "beta 0" in mutant else -0.5, (K + 1, N + 2, N + 3)
+    check, _ = run(number, (M, N, K), beta=beta, strides=strides, folder=kernels)
     assert check.reason, f"{check} looks right"
     if "beyond C" in mutant or "too little" in mutant:
         assert "outside of its buffers" in check.reason or "are wrong" in check.reason
@@ -195,14 +197,13 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
 TILE = {6: 128, 7: 128, 9: 128, 10: 128}  # the others' is 32 or less
 
 
-def test_a_write_into_the_gap_behind_a_row_is_seen(run, sample, monkeypatch, tmp_path):
+def test_a_write_into_the_gap_behind_a_row_is_seen(run, tmp_path):
     kernels = tmp_path / "kernels"
     shutil.copytree(FOLDER / "kernels", kernels)
     path = kernels / "01_naive.cl"
     path.write_text(path.read_text().replace("    *c = beta", "    C[N] = 1;\n    *c = beta"))
-    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
-    check, _ = run(1, (8, 8, 8), strides=(8, 8, 9))
-    assert check.reason == "the kernel wrote outside of its buffers"
+    check, _ = run(1, (8, 8, 8), strides=(8, 8, 9), folder=kernels)
+    assert check.reason == "with --beta -0.5, the kernel wrote outside of its buffers"
 
 
 # What the constraints say.
@@ -214,8 +215,8 @@ def choose(sample, queue):
 
     def choose_for(number, profile="mali-t628", **params):
         problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
-        kernel, limits = sample.kernels.KERNELS[number - 1], device.limits(queue.device, profile)
-        return sample.plans.choose(kernel, params, problem, limits, queue.device)
+        kernel, limits = sample.special.KERNELS[number - 1], device.limits(queue.device, profile)
+        return plans.choose(kernel, params, problem, limits, queue.device)
 
     return choose_for
 
@@ -268,8 +269,8 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
     """Kernel 2 makes copies at this size, which the streams must not share either."""
     size, limits = gemm.Size(70, 45, 33), device.limits(queue.device)
     problem = gemm.Problem(size, np.dtype(np.float32), 33, 45, 45)
-    kernel = sample.kernels.KERNELS[number - 1]
-    built = sample.plans.build_kernel(queue, limits, kernel, {}, problem)
+    kernel = sample.special.KERNELS[number - 1]
+    built = plans.build_kernel(queue, limits, kernel, {}, problem)
     expected = Expected(size, problem.dtype, "integer", 1, 1.0, 0.0)
     first = Stream(queue, problem)
     second = first.beside()
@@ -304,7 +305,7 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
         args = SimpleNamespace(tuned=tmp_path, precision="single")
         problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
         limits = device.limits(queue.device, profile)
-        ((kernel, params),) = sample.kernels.best(
+        ((kernel, params),) = sample.special.best(
             args, problem, {**about, **its}, limits, queue.device
         )
         return kernel.name, params, capsys.readouterr().out

@@ -11,8 +11,8 @@ import pytest
 from common import device
 from common.errors import UsageError
 from common.gemm import Problem, Size
-from common.machine import blocking
-from common.stream import Stream
+from common.planning import blocking, plans
+from common.planning.stream import Stream
 from tests.conftest import exhaustive_but, sample_module
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -21,8 +21,8 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def sample_modules():
-    """The modules kernels, plans and run of the sample."""
-    names = ("kernels", "plans", "run")
+    """The modules special and run of the sample."""
+    names = ("special", "run")
     return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
@@ -113,7 +113,7 @@ def test_nan_stays_in_its_row_and_column(sample_modules, queue):
     """What fills up a panel is thrown away: a NaN at an edge of A or B goes where it belongs."""
     M, N, K = size = Size(13, 37, 29)
     problem, limits = Problem(size, FLOAT, K, N, N), device.limits(queue.device)
-    plans, kernel = sample_modules.plans, sample_modules.kernels.PACKED
+    kernel = sample_modules.special.PACKED
     built = plans.build_kernel(queue, limits, kernel, {}, problem)
     A, B = np.ones((M, K), np.float32), np.ones((K, N), np.float32)
     A[M - 1, K - 1], B[K - 1, N - 1] = np.nan, np.inf
@@ -140,12 +140,12 @@ REFUSED = {
 @pytest.mark.parametrize(("args", "message"), REFUSED.values(), ids=REFUSED)
 def test_refused(sample_modules, queue, args, message):
     words = ["--kernel", "12", *map(str, args)]
-    ((kernel, given),) = sample_modules.kernels.named(
+    ((kernel, given),) = sample_modules.special.named(
         sample_modules.run.options().parse_args(words)
     )
     problem, limits = Problem(Size(64, 64, 64), FLOAT, 64, 64, 64), device.limits(queue.device)
     with pytest.raises(UsageError) as caught:
-        sample_modules.plans.choose(kernel, given, problem, limits, queue.device)
+        plans.choose(kernel, given, problem, limits, queue.device)
     assert message in str(caught.value)
 
 
@@ -175,8 +175,8 @@ def plan(sample_modules, monkeypatch, queue):
         monkeypatch.setattr(blocking.platform, "machine", lambda: machine)
         monkeypatch.setattr(blocking, "cache_bytes", lambda level: (l1, l2)[level - 1])
         problem = Problem(size, dtype, size.K, size.N, size.N)
-        kernel, lower = sample_modules.kernels.PACKED, replace(limits, local_mem_size=local)
-        return sample_modules.plans.plan(kernel, params, problem, lower, what)
+        kernel, lower = sample_modules.special.PACKED, replace(limits, local_mem_size=local)
+        return plans.plan(kernel, params, problem, lower, what)
 
     return make
 

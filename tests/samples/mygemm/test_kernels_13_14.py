@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from common import device, gemm
-from common.machine import nvidia
+from common.planning import nvidia, plans
+from common.planning.stream import Stream
 from common.program import build
-from common.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 from tests.samples.mygemm import split_model as split
 
@@ -28,7 +28,7 @@ CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
 def sample():
     """The sample's modules."""
     load = partial(sample_module, "mygemm")
-    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"), run=load("run"))
+    return SimpleNamespace(special=load("special"), run=load("run"))
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def multiply(sample, queue, tmp_path):
     """Run kernel 13 or 14; gives C. `change` is a part of the kernel and what takes its place."""
 
     def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=1, **params):
-        kernel = sample.kernels.KERNELS[number - 1]
-        before = [path for path in kernel.before if path.name != "nvidia.cl"]
+        kernel = sample.special.KERNELS[number - 1]
+        before = [kernel.path(name) for name in kernel.before if name != "nvidia"]
         text = "".join(path.read_text() for path in (*before, kernel.file))
         if change:
             assert change[0] in text
@@ -53,11 +53,11 @@ def multiply(sample, queue, tmp_path):
         size = gemm.Size(*C.shape, A.shape[1])
         strides = size.K + gap, size.N + gap, size.N + gap
         problem = gemm.Problem(size, C.dtype, *strides)
-        plan = sample.plans.plan(kernel, params, problem, limits, chip)
+        plan = plans.plan(kernel, params, problem, limits, chip)
         program = build(queue.context, path, plan.defines)
         stream = Stream(queue, problem)  # whose room is full of NaN
         stream.write(A, B, C)
-        built = sample.plans.Built(plan, program, 16)
+        built = plans.Built(plan, program, 16)
         sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
         assert stream.intact()
         return stream.C.read()

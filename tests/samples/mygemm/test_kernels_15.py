@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from common import device, gemm
-from common.machine import nvidia
+from common.planning import nvidia, plans, steps
+from common.planning.stream import Stream
 from common.program import build
-from common.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 from tests.samples.mygemm.test_kernels_13_14 import CAPABLE, matrices, wrong
 
@@ -24,7 +24,7 @@ PARTS_OF_14 = {"PART_BITS": 16, "WARP_M": 16, "WARP_N": 16}  # for the emulation
 def sample():
     """The sample's modules."""
     load = partial(sample_module, "mygemm")
-    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"), run=load("run"))
+    return SimpleNamespace(special=load("special"), run=load("run"))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def multiply(sample, queue, tmp_path, programs):
         batch = len(C) if C.ndim == 3 else 1
         strides = size.K + gap, size.N + gap, size.N + gap
         problem = gemm.Problem(size, C.dtype, *strides, batch)
-        plan = sample.plans.plan(sample.kernels.WARPGROUPS, params, problem, limits, chip)
-        strides, files = sample.plans.steps.of_batch(plan)
+        plan = plans.plan(sample.special.WARPGROUPS, params, problem, limits, chip)
+        strides, files = steps.of_batch(plan)
         defines = {**plan.defines, **strides, **PARTS_OF_14}
         key = text, *defines.items()
         if key not in programs:
@@ -66,7 +66,7 @@ def multiply(sample, queue, tmp_path, programs):
             programs[key] = build(queue.context, path, defines, plainly, (*files, *emulated))
         stream = Stream(queue, problem)  # whose room is full of NaN
         stream.write(A, B, C)
-        built = sample.plans.Built(plan, programs[key], 16)
+        built = plans.Built(plan, programs[key], 16)
         sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
         assert stream.intact()
         return stream.C.read()

@@ -1,6 +1,7 @@
 """samples/mygemm: kernels 16 and 17, for one column of B or one row of A."""
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,14 +10,15 @@ import pytest
 from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
-from common.stream import Stream
+from common.planning import plans
+from common.planning.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
 
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    return SimpleNamespace(**{n: sample_module("mygemm", n) for n in ("kernels", "plans", "run")})
+    return SimpleNamespace(**{n: sample_module("mygemm", n) for n in ("special", "run")})
 
 
 @pytest.fixture(scope="module", params=["portable", "intel"])
@@ -33,8 +35,9 @@ def run(sample, queue):
     """Run a kernel at several sizes, and check it; gives the reasons of those that are wrong."""
 
     def run_kernel(number, sizes, precision="single", alpha=1.5, beta=-0.5, gaps=(3, 2, 1),
-                   data="sdk", **params):
-        kernel = next(each for each in sample.kernels.KERNELS if each.number == number)
+                   data="sdk", folder=None, **params):
+        kernel = next(each for each in sample.special.KERNELS if each.number == number)
+        kernel = replace(kernel, folder=folder or kernel.folder)
         limits, dtype, wrong = device.limits(queue.device), gemm.PRECISIONS[precision], []
         try:
             gemm.require_precision(precision, limits)
@@ -43,7 +46,7 @@ def run(sample, queue):
         for size in (gemm.Size(*each) for each in sizes):
             strides = (least + gap for least, gap in zip((size.K, size.N, size.N), gaps))
             problem = gemm.Problem(size, np.dtype(dtype), *strides)
-            built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
+            built = plans.build_kernel(queue, limits, kernel, params, problem)
             expected = Expected(size, dtype, data, 1, alpha, beta)
             check, C = sample.run.check(built, alpha, Stream(queue, problem), expected)
             again = sample.run.check(built, alpha, Stream(queue, problem), expected)[1]
@@ -118,7 +121,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("queue", ["portable"], indirect=True)
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
-def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mutant):
+def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong = MUTANTS[mutant]
     kernels = tmp_path / "kernels"
     shutil.copytree(ROOT / "samples/mygemm/kernels", kernels)
@@ -126,12 +129,11 @@ def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mu
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
-    monkeypatch.setattr(sample.plans, "FOLDER", kernels)
     given = {"LANES": 4, "WIDTH": 4, "SPLITS": 1 if "beyond" in mutant else 2}
     more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}
     given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
-    assert run(number, sizes, beta=beta, **given)
+    assert run(number, sizes, beta=beta, folder=kernels, **given)
 
 
 def test_a_is_loaded_in_vectors_if_its_rows_begin_at_multiples_of_them(sample, queue):
@@ -139,9 +141,9 @@ def test_a_is_loaded_in_vectors_if_its_rows_begin_at_multiples_of_them(sample, q
     for size, lda in (((9, 1, 20), 20), ((9, 1, 20), 21), ((1, 9, 21), 21), ((3, 9, 21), 21)):
         size = gemm.Size(*size)
         problem = gemm.Problem(size, np.dtype(np.float32), lda, size.N, size.N)
-        kernel = sample.kernels.DOT_PRODUCTS if size.N == 1 else sample.kernels.ROW_SUMS
+        kernel = sample.special.DOT_PRODUCTS if size.N == 1 else sample.special.ROW_SUMS
         given = {"WIDTH": 4} if size.N == 1 else {"UNROLL": 8}
-        made = sample.plans.plan(kernel, given, problem, limits, queue.device)
+        made = plans.plan(kernel, given, problem, limits, queue.device)
         found.append(made.defines["WIDTH_A"])
     assert found == [4, 1, 4, 1]
 
@@ -154,7 +156,7 @@ def test_the_best_for_a_vector(sample, queue, tmp_path, size, label):
     about = device.describe(queue.device, limits)
     args = SimpleNamespace(tuned=tmp_path, precision="single")
     problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
-    ((kernel, given),) = sample.kernels.best(args, problem, about, limits, queue.device)
+    ((kernel, given),) = sample.special.best(args, problem, about, limits, queue.device)
     assert (kernel.label, given) == (label, {})
 
 
@@ -164,7 +166,7 @@ def test_a_narrow_b_is_read_by_one_core(sample, queue):
     for size in (gemm.Size(1, 64, 100000), gemm.Size(1, 4096, 4096)):
         problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
         limits = device.limits(queue.device)
-        made = sample.plans.plan(sample.kernels.ROW_SUMS, {}, problem, limits, queue.device)
+        made = plans.plan(sample.special.ROW_SUMS, {}, problem, limits, queue.device)
         found.append(made.global_size)
     assert found[0] == (1, 1)
     assert found[1][0] >= min(2, queue.device.max_compute_units)

@@ -4,6 +4,7 @@ What they are on a Mali's compiler is not for tests.
 """
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
+from common.planning import plans
+from common.planning.stream import Stream
 from common.program import build
-from common.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
@@ -23,7 +25,7 @@ SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130,
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    names = ("kernels", "plans", "run")
+    names = ("special", "run")
     return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
@@ -42,22 +44,23 @@ def run(sample, queue):
     programs = {}
 
     def run_kernel(number, size, precision=None, alpha=1.5, beta=-0.5, gaps=(3, 2, 1),
-                   plain=False, **params):
-        kernel = next(each for each in sample.kernels.KERNELS if each.number == number)
+                   plain=False, folder=None, **params):
+        kernel = next(each for each in sample.special.KERNELS if each.number == number)
+        kernel = replace(kernel, folder=folder or kernel.folder)
         precision, limits = precision or kernel.precisions[0], device.limits(queue.device)
         size, dtype = gemm.Size(*size), np.dtype(gemm.PRECISIONS[precision])
         try:
             gemm.require_precision(precision, limits)
             strides = (least + gap for least, gap in zip((size.K, size.N, size.N), gaps))
             problem = gemm.Problem(size, dtype, *strides)
-            plan = sample.plans.plan(kernel, params, problem, limits, queue.device)
+            plan = plans.plan(kernel, params, problem, limits, queue.device)
         except Unsupported as error:
             pytest.skip(f"the device has no such precision: {error}")
         options = () if plain else plan.options
         key = number, options, *plan.defines.items()
         if key not in programs:
             programs[key] = build(queue.context, kernel.file, plan.defines, options)
-        built = sample.plans.Built(plan, programs[key], 16)
+        built = plans.Built(plan, programs[key], 16)
         data = "integer" if precision == "int8" else "sdk"
         expected = Expected(size, dtype, data, 1, alpha, beta)
         return sample.run.check(built, alpha, Stream(queue, problem), expected)
@@ -136,17 +139,17 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
-def test_a_kernel_broken_on_purpose_fails(run, sample, monkeypatch, tmp_path, mutant):
+def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong = MUTANTS[mutant]
-    shutil.copytree(FOLDER / "kernels", tmp_path / "kernels")
-    (path,) = (tmp_path / "kernels").glob(f"{number}_*.cl")
+    kernels = tmp_path / "kernels"
+    shutil.copytree(FOLDER / "kernels", kernels)
+    (path,) = kernels.glob(f"{number}_*.cl")
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
-    monkeypatch.setattr(sample.plans, "FOLDER", tmp_path / "kernels")
     factors = {"alpha": 1, "beta": 0 if "beta 0" in mutant else 2}
     more = {"N0": 8} if "pixel" in mutant else {}
-    check, _ = run(number, (35, 101, 70), **factors, **more, plain=True)
+    check, _ = run(number, (35, 101, 70), **factors, **more, plain=True, folder=kernels)
     assert check.reason, f"{check} looks right"
 
 
@@ -168,8 +171,8 @@ def test_what_is_refused_and_why(sample, queue, words, error, message):
 
     def look():
         (problem,) = gemm.problems(args, limits)
-        ((kernel, given),) = sample.kernels.named(args)
-        sample.plans.plan(kernel, given, problem, limits, queue.device)
+        ((kernel, given),) = sample.special.named(args)
+        plans.plan(kernel, given, problem, limits, queue.device)
 
     with pytest.raises(error, match=message):
         look()
@@ -188,11 +191,11 @@ def test_all_are_those_of_the_precision(recorded):
 def test_kernels_without_images_do_not_ask_for_them(sample, queue):
     problem = gemm.Problem(gemm.Size(8, 8, 8), np.dtype(np.float32), 8, 8, 8)
     limits, chip = device.limits(queue.device), SimpleNamespace(image_support=False)
-    by_number = {each.number: each for each in sample.kernels.KERNELS}
+    by_number = {each.number: each for each in sample.special.KERNELS}
     for number in (21, 22):
-        assert sample.plans.plan(by_number[number], {}, problem, limits, chip).local_size == (16, 4)
+        assert plans.plan(by_number[number], {}, problem, limits, chip).local_size == (16, 4)
     with pytest.raises(Unsupported, match="24_mali_images needs images"):
-        sample.plans.plan(by_number[24], {}, problem, limits, chip)
+        plans.plan(by_number[24], {}, problem, limits, chip)
 
 
 # Which one is the best.
@@ -216,9 +219,9 @@ def test_the_best_on_a_mali(sample, queue, capsys, name, precision, label, param
     limits = device.limits(queue.device)
     about = {**device.describe(queue.device, limits), "name": name, "type": "gpu"}
     about["vendor"] = "ARM" if "Mali" in name else "NVIDIA"
-    args = SimpleNamespace(tuned=sample.kernels.TUNED, precision=precision)
+    args = SimpleNamespace(tuned=sample.special.TUNED, precision=precision)
     problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(gemm.PRECISIONS[precision]), 64, 64, 64)
-    ((kernel, given),) = sample.kernels.best(args, problem, about, limits, queue.device)
+    ((kernel, given),) = sample.special.best(args, problem, about, limits, queue.device)
     assert kernel.label == label
     assert params.items() <= given.items()
     assert ("chosen by a static model" in capsys.readouterr().out) == bool(params)
@@ -227,7 +230,7 @@ def test_the_best_on_a_mali(sample, queue, capsys, name, precision, label, param
 def test_the_best_on_a_mali_without_images(sample, queue):
     limits, chip = device.limits(queue.device), SimpleNamespace(image_support=False)
     about = {**device.describe(queue.device, limits), "name": "Mali-G52", "type": "gpu"}
-    args = SimpleNamespace(tuned=sample.kernels.TUNED, precision="single")
+    args = SimpleNamespace(tuned=sample.special.TUNED, precision="single")
     problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
-    ((kernel, _),) = sample.kernels.best(args, problem, about, limits, chip)
+    ((kernel, _),) = sample.special.best(args, problem, about, limits, chip)
     assert kernel.label == "22_mali_packed"

@@ -14,7 +14,7 @@ from common import device, gemm, icd, interleaved, isolation
 from common.bounds import Expected
 from common.errors import UsageError
 from common.gemm import Size
-from common.stream import Stream
+from common.planning.stream import Stream
 from deploy import samples
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
@@ -39,7 +39,7 @@ def mygemm(recorded):
 @pytest.fixture(scope="module")
 def sample():
     """The sample's modules."""
-    names = ("compare", "kernels", "plans", "run")
+    names = ("compare", "special", "run")
     return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
@@ -320,9 +320,9 @@ def test_what_is_refused_and_why(sample, case, queue):
 
     def look():
         args = sample.run.options().parse_args(words)
-        gemm.problems(args, device.limits(queue.device))
-        sample.kernels.named(args)
-        sample.compare.prepare(args)
+        problems = gemm.problems(args, device.limits(queue.device))
+        sample.special.named(args)
+        sample.compare.Comparison(args, queue, device.limits(queue.device), {}, problems)
 
     with pytest.raises(UsageError) as caught:
         look()
@@ -339,7 +339,7 @@ def test_what_users_typed_before_means_the_same(sample):
 def test_kernels_are_described_with_parameters_of_one_of_them(sample):
     """A search names the kernel later."""
     args = sample.run.options().parse_args(["--describe", "--KC", "64"])
-    assert sample.kernels.named(args) == []
+    assert sample.special.named(args) == []
 
 
 def test_exact_data_is_exact_for_every_beta_that_is_checked(sample, queue):
@@ -355,9 +355,10 @@ NOT_IN_SOURCES = ("GROUPS", "THREADSX", "THREADSY")  # they are of the NDRange a
 
 def test_the_readme_and_the_sources_name_every_kernel(sample):
     readme = (ROOT / "samples/mygemm/README.md").read_text()
-    assert {*LABELS, *IN_HALF, "26_mali_int8"} == {each.label for each in sample.kernels.KERNELS}
-    for kernel in sample.kernels.KERNELS:
-        text = "".join(path.read_text() for path in (*kernel.before, kernel.file))
+    assert {*LABELS, *IN_HALF, "26_mali_int8"} == {each.label for each in sample.special.KERNELS}
+    for kernel in sample.special.KERNELS:
+        files = [kernel.file, *map(kernel.path, kernel.before)]
+        text = "".join(path.read_text() for path in files)
         for name in kernel.space.defaults:
             assert (re.search(rf"#define {name} \d", text) is None) == (name in NOT_IN_SOURCES)
         assert kernel.file.name in readme
@@ -371,12 +372,13 @@ def test_a_library_that_spins_on_is_followed_by_a_pause(sample, queue, monkeypat
     monkeypatch.setattr(interleaved, "settle", lambda: rests.append(1))
     args = sample.run.options().parse_args(["--size", "4x5x6", "--libraries", "numpy"])
     args.progress = isolation.Progress()
-    (problem,) = gemm.problems(args, device.limits(queue.device))
+    limits = device.limits(queue.device)
+    (problem,) = problems = gemm.problems(args, limits)
     expected = Expected(*problem[:2], "sdk", 1, 1.0, 0.0)
-    results = [sample.compare.Result(problem, "01_naive", args.progress)]
-    stream = Stream(queue, problem)
-    assert sample.compare.beside(args, results, expected, stream, None) == {}
-    library = results[1]
+    comparison = sample.compare.Comparison(args, queue, limits, {}, problems)
+    results, stream = [], Stream(queue, problem)
+    assert comparison.beside(results, stream, expected) == {}
+    (library,) = results
     assert (library.status, len(rests)) == ("passed", 1)
     interleaved.rounds([library.contender], repeat=1, warmup=0, in_flight=1)
     assert len(rests) == 2

@@ -9,12 +9,12 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from common import device, gemm, steps
+from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
-from common.machine import blocking
+from common.planning import blocking, plans, steps
+from common.planning.stream import Stream
 from common.program import build
-from common.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FLOAT = np.dtype(np.float32)
@@ -33,12 +33,12 @@ QUICK = [1, 5, 11, 12, 13, 17, 22]
 def sample():
     """The sample's modules."""
     load = partial(sample_module, "mygemm")
-    names = ("kernels", "plans", "run", "compare")
+    names = ("special", "run", "compare")
     return SimpleNamespace(**{name: load(name) for name in names})
 
 
 def kernel_of(sample, number):
-    return next(each for each in sample.kernels.KERNELS if each.number == number)
+    return next(each for each in sample.special.KERNELS if each.number == number)
 
 
 def problem_of(size, batch, gaps=(0, 0, 0), dtype=FLOAT):
@@ -55,7 +55,7 @@ def checked(sample, queue):
         problem = problem_of(size, batch, gaps, dtype)
         limits = device.limits(queue.device)
         kernel = kernel_of(sample, number)
-        built = sample.plans.build_kernel(queue, limits, kernel, params, problem)
+        built = plans.build_kernel(queue, limits, kernel, params, problem)
         expected = Expected(problem.size, dtype, data, 1, 2.0, 0.0, True, batch)
         return sample.run.check(built, 2.0, Stream(queue, problem), expected)[0]
 
@@ -79,7 +79,7 @@ def test_12_reads_small_products_in_place_or_packs_them(checked, size, dtype):
 
 @pytest.mark.parametrize("gaps", [(0, 0, 0), (0, 0, 1)])
 def test_12_bypasses_the_caches_where_c_is_large(checked, monkeypatch, gaps):
-    monkeypatch.setattr("common.machine.blocking._STAYS", 0)
+    monkeypatch.setattr("common.planning.blocking._STAYS", 0)
     assert checked(12, (32, 64, 20), 5, gaps).reason is None
 
 
@@ -90,13 +90,13 @@ def test_14_with_its_instructions_emulated(sample, queue):
     chip = SimpleNamespace(max_compute_units=1, compute_capability_major_nv=9,
                            compute_capability_minor_nv=0)
     problem, kernel = problem_of((20, 35, 97), 3, (1, 2, 3)), kernel_of(sample, 14)
-    made = sample.plans.plan(kernel, params, problem, limits, chip)
+    made = plans.plan(kernel, params, problem, limits, chip)
     strides, files = steps.of_batch(made)
-    others = [path for path in kernel.before if path.name != "nvidia.cl"]
+    others = [kernel.path(name) for name in kernel.before if name != "nvidia"]
     program = build(queue.context, kernel.file, {**made.defines, **strides},
                     before=(*files, EMULATED, *others))
     expected = Expected(problem.size, FLOAT, "sdk", 1, 1.5, 0.0, True, 3)
-    built = sample.plans.Built(made, program, 16)
+    built = plans.Built(made, program, 16)
     assert sample.run.check(built, 1.5, Stream(queue, problem), expected)[0].reason is None
 
 
@@ -116,7 +116,7 @@ def test_a_product_that_takes_another_ones_matrix_is_seen(checked, monkeypatch, 
 def test_a_kernel_that_cannot_says_so(sample, queue):
     limits, kernel = device.limits(queue.device), kernel_of(sample, 23)
     with pytest.raises(Unsupported, match=r"^23_mali_image does not support --batch: its images"):
-        sample.plans.choose(kernel, {}, problem_of((8, 8, 8), 2), limits, queue.device)
+        plans.choose(kernel, {}, problem_of((8, 8, 8), 2), limits, queue.device)
 
 
 def test_the_program_and_its_record(recorded):
@@ -150,7 +150,7 @@ def test_copies_and_rooms_count_the_batch(sample, queue):
         kernel, strides = kernel_of(sample, number), []
         for batch in (2, 6):
             problem = problem_of((33, 33, 33), batch)
-            made = sample.plans.plan(kernel, params, problem, limits, queue.device)
+            made = plans.plan(kernel, params, problem, limits, queue.device)
             strides.append(steps.of_batch(made)[0])
             with pytest.raises(UsageError, match="--batch"):
                 steps.require_memory(made, replace(limits, global_mem_size=batch * 3 * 33**2 * 4))
@@ -168,7 +168,7 @@ def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, 
              "compute_capability": "9.0", "limits": {"profile": "device"}}
     args = SimpleNamespace(tuned=tmp_path, precision="single")
     problem = problem_of((order,) * 3, 4096)
-    ((kernel, _),) = sample.kernels.best(args, problem, about, limits, chip)
+    ((kernel, _),) = sample.special.best(args, problem, about, limits, chip)
     assert kernel.number == 13
     found = kernel.start({}, problem, limits, chip)
     assert (found["TSM"], found["TSN"], found["SPLITS"]) == (*tile, 1)
@@ -179,7 +179,7 @@ def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, mon
     cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8)
     limits = device.limits(queue.device)
     for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1)):
-        made = sample.plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,
+        made = plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,
                                  cpu)
         assert np.prod(made.global_size) == groups
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ()).times(batch)

@@ -3,7 +3,7 @@
 import pytest
 
 from common.gemm import parse_size
-from common.machine import tiles
+from common.planning import tiles
 
 UNITS = 132  # of an H200
 

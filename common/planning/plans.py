@@ -9,15 +9,14 @@ from typing import Callable, NamedTuple
 
 import pyopencl as cl
 
-from common import constraints, steps
+from common import constraints
 from common.constraints import VECTORS, Space
 from common.errors import OpenCLFailure, Unsupported
 from common.gemm import REAL, Problem, Size, padded
-from common.machine import tiles
+from common.planning import steps, tiles
+from common.planning.steps import whole
 from common.program import build
-from common.steps import whole
 
-FOLDER = Path(__file__).with_name("kernels")
 _ATTEMPTS = 8  # at parameters for which the built kernel can have its work-group
 _SIDE = 16  # of the work-groups that copy
 
@@ -39,12 +38,15 @@ class Pass(NamedTuple):
 class Kernel:
     """A kernel: its parameters, the NDRange they lead to, and the matrices that it takes.
 
+    Texts such as "TSN // WPTN" are expressions over its parameters: see common/constraints.py.
+
     With a parameter SPLITS, work-groups may share a tile: gemm() then gets a last buffer for parts,
     which add.cl adds up.
     """
 
     number: int
     name: str
+    folder: Path  # of its source
     space: Space  # the parameters, their constraints, and the local size
     per_item: tuple = ("1", "1")  # columns and rows of C that a work-item makes
     multiple: tuple = ("1", "1", "1")  # M, N and K must be multiples of these: copies are padded
@@ -60,7 +62,7 @@ class Kernel:
     groups: Callable | None = None
     local_least: int = 0  # bytes of local memory that the device has, whatever its driver says
     precisions: tuple = ("single", "double", "half")  # a source for only one has no REAL
-    before: tuple = ()  # files that stand before its own
+    before: tuple = ()  # names of sources that stand before its own
     chain: str = "K"  # products that are added up in the precision of A, their sums in a wider one
 
     @property
@@ -71,7 +73,11 @@ class Kernel:
     @property
     def file(self):
         """The path of its source."""
-        return FOLDER / f"{self.label}.cl"
+        return self.path(self.label)
+
+    def path(self, name):
+        """Return the path of another source beside it."""
+        return self.folder / f"{name}.cl"
 
 
 # What a search tries for a parameter; where a kernel has others, they stand there.
@@ -88,15 +94,22 @@ _VALUES = {
 _MAY_BE_0 = ("PAD", "CHAIN", "DIRECT", "GLOBAL")
 
 
-def define(number, name, defaults, rules, local, local_bytes="0", values=None, **more):
-    """Return a Kernel; a parameter for which VECTORS are tried must be one of them."""
-    tried = {name: (values or _VALUES).get(name) or _VALUES[name] for name in defaults}
+def define(folder, number, name, *, params, local_size, rules=(), local_bytes="0", values=(),
+           **more):
+    """Return a Kernel whose `params` have these defaults, and keep these `rules`.
+
+    A parameter is at least 1; one for which a search tries VECTORS must be one of them. `values`
+    are what it tries for others, where that is not as usual. `more` are fields of a Kernel.
+    """
+    tried = {**_VALUES, **dict(values)}
+    tried = {name: tried[name] for name in params}
     own = [
         f"{name} in {VECTORS}" if tried[name] is VECTORS else f"{name} >= 1"
-        for name in defaults
+        for name in params
         if name not in _MAY_BE_0
     ]
-    return Kernel(number, name, Space(defaults, tried, (*own, *rules), local, local_bytes), **more)
+    space = Space(params, tried, (*own, *rules), local_size, local_bytes)
+    return Kernel(number, name, folder, space, **more)
 
 
 def over(count, unit):
@@ -127,6 +140,14 @@ class Plan(NamedTuple):
     room: dict  # by role, the bytes of a buffer, or the (channel, width, height) of an image
     shared: int  # tiles that several work-groups share
     chain: int
+
+    def lines(self):
+        """Return the lines that say how the kernel is launched, and why not with its defaults."""
+        local = " x ".join(map(str, self.local_size))
+        chosen = f"{self.kernel.label}: {constraints.options(self.params)}"
+        memory = f", {self.local_bytes} bytes of local memory" if self.local_bytes else ""
+        return [f"{chosen}, work-groups of {local}{memory}",
+                *([f"    not with the defaults: {self.why}"] if self.why else [])]
 
 
 def plan(kernel, given, problem, limits, device):
@@ -262,7 +283,8 @@ def build_kernel(queue, limits, kernel, given, problem):
         made = plan(kernel, given, problem, limits, device)
         steps.require_memory(made, limits)
         strides, files = steps.of_batch(made)
-        defines, before = {**made.defines, **strides}, (*files, *kernel.before)
+        before = (*files, *map(kernel.path, kernel.before))
+        defines = {**made.defines, **strides}
         program = build(queue.context, kernel.file, defines, made.options, before)
         most, compiled_for = group_limits(program, device)
         if prod(made.local_size) <= most or prod(made.local_size) == compiled_for:

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import Unsupported
 from common.gemm import Problem, parse_size
-from common.machine import nvidia
+from common.planning import nvidia
 
 H200 = SimpleNamespace(max_compute_units=132, compute_capability_major_nv=9,
                        compute_capability_minor_nv=0)

@@ -92,7 +92,7 @@ def of_batch(plan):
     own = dict(zip("ABC", buffer_bytes(plan.problem).values()))
     taken = {**own, **_copied(plan), **plan.room}
     strides = {f"STRIDE_{name}": size // products for name, size in taken.items()}
-    return strides, (plan.kernel.file.with_name("batch.cl"),)
+    return strides, (plan.kernel.path("batch"),)
 
 
 def copies(built, stream, beta):
@@ -164,7 +164,7 @@ def _beside(built, entry):
         defines.update((name, plan.defines[name]) for name in ("TSM", "TSN", "BAND", "SPLITS"))
         defines.update(ADDERS=_adders(built), ITEMS=built.side**2)
     defines["REAL"] = REAL[plan.problem.dtype]
-    path = plan.kernel.file.with_name(f"{entry}.cl")
+    path = plan.kernel.path(entry)
     return cl.Kernel(_program(built.program.context, path, (*defines.items(),), files), entry)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.gemm import Problem, parse_size
-from common.machine import tiles, vectors
+from common.planning import tiles, vectors
 
 UNITS = 132  # of an H200
 

@@ -2,7 +2,7 @@
 and what a device must have. A function takes what a Kernel's `start`, `more` or `groups` takes."""
 
 from common.errors import Unsupported
-from common.machine import tiles
+from common.planning import tiles
 
 EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
 

@@ -9,9 +9,10 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from common import constraints, device
+from common import constraints, device, subgroups
 from common.errors import Unsupported, UsageError
 from common.gemm import PRECISIONS, Problem, Size, parse_size
+from common.planning import plans
 from common.program import flags
 from tests.conftest import sample_module
 
@@ -23,7 +24,7 @@ NVIDIA = "cl_nv_compiler_options"
 def sample():
     """The sample's modules."""
     load = partial(sample_module, "mygemm")
-    return SimpleNamespace(kernels=load("kernels"), plans=load("plans"))
+    return SimpleNamespace(special=load("special"))
 
 
 LIMITS = device.Limits(
@@ -44,7 +45,7 @@ H200 = {
 
 
 def kernel_of(sample, number):
-    return next(each for each in sample.kernels.KERNELS if each.number == number)
+    return next(each for each in sample.special.KERNELS if each.number == number)
 
 
 def plan(sample, number, size, dtype=FLOAT, limits=LIMITS, **more):
@@ -54,7 +55,7 @@ def plan(sample, number, size, dtype=FLOAT, limits=LIMITS, **more):
     problem = Problem(size, dtype, size.K, size.N, size.N)
     kernel = kernel_of(sample, number)
     chip = SimpleNamespace(**H200 | more)
-    return sample.plans.plan(kernel, params, problem, replace(limits, extensions=extensions), chip)
+    return plans.plan(kernel, params, problem, replace(limits, extensions=extensions), chip)
 
 
 # What the compiler was given when the kernels were measured.
@@ -136,7 +137,7 @@ PLANS = [
 @pytest.mark.parametrize(("number", "size", "options", "total", "local"), PLANS)
 def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, total, local):
     shuffles = SimpleNamespace(how=3, options=())
-    monkeypatch.setattr(sample.kernels.subgroups, "require", lambda *_: shuffles)
+    monkeypatch.setattr(subgroups, "require", lambda *_: shuffles)
     made = plan(sample, number, parse_size(size))
     assert flags(made.defines) == [f"-D{option}" for option in options.split()]
     assert made.options == ()
@@ -147,7 +148,7 @@ def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, t
 def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch, number):
     """All that legal() gives can be planned, and the defaults are among it."""
     shuffles = SimpleNamespace(how=3, options=())
-    monkeypatch.setattr(sample.kernels.subgroups, "require", lambda *_: shuffles)
+    monkeypatch.setattr(subgroups, "require", lambda *_: shuffles)
     kernel = kernel_of(sample, number)
     dtype = np.dtype(PRECISIONS[kernel.precisions[0]])
     problem = Problem(square(256), dtype, 256, 256, 256)
@@ -155,14 +156,14 @@ def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch,
         type=cl.device_type.GPU, native_vector_width_float=4, version="OpenCL 3.0",
         image_support=True, image2d_max_width=8192, image2d_max_height=8192, **H200,
     )
-    (told,) = sample.plans.described([kernel], problem, LIMITS, chip)
+    (told,) = plans.described([kernel], problem, LIMITS, chip)
     assert json.loads(json.dumps(told))["options"] == ["--kernel", str(number)]
     space, known = constraints.Space(**told["space"]), constraints.facts(LIMITS, told["itemsize"])
     assert constraints.broken(space, space.defaults, known) == []
     legal = list(constraints.legal(space, known))
     assert legal
     for params in legal[:: len(legal) // 20 + 1]:
-        assert sample.plans.plan(kernel, params, problem, LIMITS, chip).params == params
+        assert plans.plan(kernel, params, problem, LIMITS, chip).params == params
 
 
 def square(n):
@@ -296,7 +297,7 @@ def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, majo
     problem = Problem(size, FLOAT, size.K, size.N, size.N)
     args = SimpleNamespace(tuned=tmp_path, precision="single")
     chip = SimpleNamespace(**H200 | {"compute_capability_major_nv": major})
-    ((kernel, given),) = sample.kernels.best(args, problem, about, LIMITS, chip)
+    ((kernel, given),) = sample.special.best(args, problem, about, LIMITS, chip)
     assert (kernel.number, given) == (number, {})
 
 

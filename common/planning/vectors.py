@@ -6,7 +6,7 @@ What is here for a GPU was measured on an H200.
 from common.constraints import VECTORS
 from common.device import type_of
 from common.gemm import REAL
-from common.machine import nvidia
+from common.planning import nvidia
 
 DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kernel 16, by default
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}

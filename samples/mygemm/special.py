@@ -1,0 +1,295 @@
+"""Kernels for some devices only, as in kernels.py; and which of all kernels is best where.
+
+Kernel 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16 and 17 for vectors, 21 to 26 for Mali.
+Their parameters follow the device and the size: common/planning/ says how.
+"""
+
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+
+from kernels import EVERYWHERE, REGISTERS_ONLY, UNROLLED, define
+
+from common import constraints, selection
+from common.device import type_of
+from common.errors import SampleError, Unsupported, UsageError
+from common.gemm import REAL
+from common.planning import blocking, nvidia, plans, tiles, vectors
+from common.planning.plans import Pass, over, up
+from common.tuned import find
+
+# 12: packed panels, for CPUs.
+
+
+def _packed_start(given, problem, limits, device):
+    """Return the fastest parameters that are legal, those that are given among them."""
+    known = constraints.facts(limits, problem.dtype.itemsize)
+    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
+    about = problem, native, limits.local_mem_size, type_of(device) == "cpu"
+    wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
+    wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
+    legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
+    return next(legal, wishes[0])
+
+
+def _packed_groups(problem, params, device):
+    on_cpu = type_of(device) == "cpu"
+    return blocking.shares(problem, params, device.max_compute_units, on_cpu)
+
+
+def _packed_more(problem, params, limits, device):
+    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
+
+
+_PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
+
+PACKED = define(
+    12, "packed",
+    params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1},
+    rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"],
+    local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL)",
+    values={"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
+            "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
+    start=_packed_start, more=_packed_more, groups=_packed_groups,
+    work=f"work_groups * {_PANELS_OF_12} * GLOBAL",
+)
+
+# 13: warps. The tile follows the size, by common/planning/tiles.py.
+
+_SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
+
+WARPS = define(
+    13, "warps", params={**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8},
+    rules=[
+        "WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0",
+        "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
+        f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
+        f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
+        UNROLLED.format("TSK * WPTM * WPTN"),
+    ],
+    local_size=(f"{_SLICE} * SLICES",),
+    local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
+                f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
+    values={**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
+            **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
+            "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
+    start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
+)
+
+# 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
+# waits, the matrix units work for the other. With 3 stages three would, and NVIDIA's compiler would
+# leave a work-item too few registers.
+
+_ITEMS = "(TSM // WARP_M * (TSN // WARP_N) * 32)"  # of a work-group: warps of 32
+_LINES = f"({up('M', 'TSM')} + {up('N', 'TSN')})"  # rows of A and columns of B
+_SLABS = over("K", "(512 // PART_BITS)")  # 64 bytes of a part, for each line
+
+MATRIX_UNITS = define(
+    14, "matrix_units",
+    params={"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8,
+            "DIRECT": 1},
+    rules=[
+        "PART_BITS in (16, 32)", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1",
+        "WARP_M % 16 == 0", "WARP_N % 8 == 0",
+        "TSM % WARP_M == 0", "TSN % WARP_N == 0", UNROLLED.format("WARP_M * WARP_N"),
+        f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp
+        *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
+    ],
+    local_size=(_ITEMS,),
+    local_bytes="STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 16 * (TSM + TSN)",  # 8: do lines fit?
+    values={"PART_BITS": (16, 32), "TSM": (32, 64, 128), "TSN": (32, 64, 128, 256),
+            **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
+            "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
+    start=nvidia.units_start, more=nvidia.units_more, groups=nvidia.groups,
+    passes=(Pass("split", (f"{_LINES} // 8 * PARTS * SPLIT_ITEMS * (1 - DIRECT)",), None,
+                 ("SPLIT_ITEMS",)),),
+    work=f"{_LINES} * ({_SLABS} * 128 + 4 * PARTS) * (1 - DIRECT)",  # panels, an exponent a line
+    # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
+    # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
+    local_least=99 * 2**10, precisions=("single",),
+    before=("nvidia", "store", "split"),
+)
+
+# 15: warpgroups. A compute unit has one work-group, which stays.
+
+_PARTS_OF_A, _COLUMNS_OF_B = up("M", "128"), up("N", "TSN")
+_COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
+
+WARPGROUPS = define(
+    15, "warpgroups",
+    params={**dict.fromkeys((*tiles.WARPGROUP_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
+    rules=["KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
+           "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
+           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"],
+    local_size=("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
+    # Slabs, scales, barriers; or slabs of B and their scales.
+    local_bytes="(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * "
+                "(1 - DIRECT) + SLICES * (2 * TSN * 132 + 8) * DIRECT",
+    values={"TSN": (32, 64, 128), "KC": (32, 64, 128, 256), "STAGES": (2, 3, 4, 5, 6),
+            "SLICES": (1, 2, 4), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
+    start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
+    passes=(Pass("split", (f"({_PARTS_OF_A} * ROW_ITEMS + {_COLUMNS_OF_B} * ({_COLUMN_ITEMS}) * "
+                           f"{over('K', 'KC')}) * (1 - DIRECT)",), None, ("256",)),),
+    work=f"(({_PARTS_OF_A} + {_COLUMNS_OF_B}) * {over('K', '32')} * 128 + "
+         f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}) * (1 - DIRECT)",
+    local_least=227 * 2**10,  # from the same table as for 14
+    precisions=("single",),
+    before=("nvidia", "hopper", "store", "15_split", "15_direct"),
+)
+
+# 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
+
+_SPLITS = (1, 2, 4, 8, 16)
+
+
+def _dots_groups(problem, params, device):
+    shares = -(-problem.size.M // (params["ROWS"] * params["TEAMS"]))
+    if type_of(device) == "cpu":
+        shares = min(shares, vectors.cores(problem, device)[0])
+    return problem.size.N * params["SPLITS"], shares
+
+
+def _sums_groups(problem, params, device):
+    return -(-problem.size.N // params["NC"]), problem.size.M * params["SPLITS"]
+
+
+DOT_PRODUCTS = define(
+    16, "dot_products", params=vectors.DOTS,
+    rules=["LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)"],
+    local_size=("LANES", "TEAMS"), local_bytes="TEAMS * ROWS * LANES * itemsize",
+    values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
+            "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
+    start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
+)
+ROW_SUMS = define(
+    17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
+    local_size=("LANES", "SLICES"), local_bytes="SLICES * NC * itemsize",
+    values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
+            "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
+            "SPLITS": _SPLITS},
+    start=vectors.start_sums, more=vectors.more_sums, groups=_sums_groups,
+)
+
+# 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26
+# copy A and B first, in the order in which they are read, and fill them up with zeros.
+
+_GROUP, _LOCAL = {"LANES": 16, "ROWS": 4}, {"local_size": ("LANES", "ROWS")}
+_TILES = {
+    "params": {"M0": 4, "N0": 4, "UNROLL": 4, **_GROUP}, "rules": ["M0 % 4 == 0", "N0 % 4 == 0"],
+    "per_item": ("N0", "M0"), **_LOCAL,
+}
+_ROWS, _COLUMNS, _DEPTH = up("M", "M0"), up("N", "LANES * N0"), up("K", "UNROLL")
+_PANELS = Pass("pack_a", (_DEPTH, over("M", "M0")))
+_IMAGE_A = Pass("pack_a", (f"{_ROWS} // 4", _DEPTH), "FLOAT")
+_IMAGE_B = Pass("pack_b", (f"{_COLUMNS} // 4", _DEPTH), "FLOAT")
+_HALVES = [
+    Pass(entry, (over(side, "4"), f"{_DEPTH} // 2"), "UNSIGNED_INT32")
+    for entry, side in (("pack_a", "M"), ("pack_b", "N"))
+]
+_QUADS = f"{up('K', '4 * UNROLL')} // 4"  # bytes
+_BYTES = (
+    Pass("pack_a", (_QUADS, f"{_ROWS} // 4")),
+    Pass("pack_b", (over("N", "4"), _QUADS), "UNSIGNED_INT32"),
+)
+
+
+def _dot_products(problem, params, limits, device):
+    """Return the option with which OpenCL C may have a dot product of bytes."""
+    return {}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
+
+
+MALI_REGISTERS = define(
+    21, "mali_registers", params={"M0": 4, "N0": 4, **_GROUP}, rules=["N0 % 4 == 0", "M0 <= 8"],
+    values={"M0": (1, 2, 3, 4, 6, 8)}, per_item=("N0", "M0"), **_LOCAL,
+    multiple=("M0", "LANES * N0", "4"), align=("4", "4", "4"),
+)
+MALI_PACKED = define(
+    22, "mali_packed", passes=(_PANELS, _IMAGE_B._replace(channel=None)),
+    work=f"({_ROWS} + {_COLUMNS}) * {_DEPTH} * itemsize", **_TILES,
+)
+MALI_IMAGE = define(
+    23, "mali_image", passes=(_PANELS, _IMAGE_B), work=f"{_ROWS} * {_DEPTH} * 4",
+    precisions=("single",), **_TILES,
+)
+MALI_IMAGES = define(
+    24, "mali_images", passes=(_IMAGE_A, _IMAGE_B), precisions=("single",), **_TILES,
+)
+MALI_HALF = define(
+    25, "mali_half", params={"UNROLL": 8, "CHAIN": 64, **_GROUP},
+    rules=["UNROLL >= 2", "CHAIN % UNROLL == 0"], per_item=("4", "4"), **_LOCAL,
+    passes=_HALVES, precisions=("half",), chain="max(CHAIN, 1)",
+)
+MALI_INT8 = define(
+    26, "mali_int8", params={"M0": 4, "UNROLL": 4, **_GROUP}, rules=["M0 % 4 == 0"],
+    per_item=("4", "M0"), **_LOCAL, passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
+    more=_dot_products, precisions=("int8",),
+)
+
+KERNELS = (
+    *EVERYWHERE, PACKED, WARPS, MATRIX_UNITS, WARPGROUPS, DOT_PRODUCTS, ROW_SUMS,
+    MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
+)
+TUNED = Path(__file__).with_name("tuned")
+_BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
+
+
+def add_options(parser):
+    """Add --kernel, --tuned, and an option for each parameter."""
+    selection.add_options(parser, KERNELS, default="best")
+    parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
+                        help="folder in which best looks for parameters")
+
+
+def of(precision):
+    """Return the kernels for one precision."""
+    return [kernel for kernel in KERNELS if precision in kernel.precisions]
+
+
+def named(args):
+    """Return the (kernel, parameters given for it) to run; nothing where the best is wanted.
+
+    Of all kernels, those for other precisions are left out.
+    """
+    if args.kernel == "best" and args.tuned != TUNED and not args.tuned.is_dir():
+        raise UsageError(f"--tuned {args.tuned}: there is no such folder")
+    found = selection.named(args, KERNELS)
+    every = len(found) == len(KERNELS)
+    return [pair for pair in found if not every or args.precision in pair[0].precisions]
+
+
+def best(args, problem, about, limits, device):
+    """Return [(kernel, parameters)] of what `--kernel best` means; says which it is.
+
+    What a search found comes first, where it is legal here; else the first default that is.
+    """
+    untuned = "no tuned parameters are stored"
+    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch)
+    candidates = [(_BY_NAME.get(name), params, why) for name, params, why in stored]
+    from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
+    warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
+    vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
+    if vector is DOT_PRODUCTS and about["type"] == "cpu" and problem.size.K < vectors.SHORT:
+        vector = None
+    if vector:  # what is stored may be for matrices
+        candidates = [each for each in candidates if each[0] is vector]
+        if vectors.seconds(*vectors.about(problem, device)) < warps:
+            candidates.append((vector, {}, f"the default for a vector; {untuned}"))
+    if about["type"] == "cpu":
+        candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
+    elif from_nvidia:
+        units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
+        seconds = {
+            WARPS: warps, MATRIX_UNITS: units,
+            WARPGROUPS: nvidia.warpgroups(problem, limits, device)[0],
+        }
+        fastest = sorted(seconds, key=seconds.get)
+        candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
+    every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
+    candidates += [(each, {}, f"the default for every device; {untuned}") for each in every]
+    for kernel, params, why in candidates:
+        if kernel and set(params) <= set(kernel.space.defaults):
+            with suppress(SampleError):
+                plans.plan(kernel, params, problem, limits, device)
+                print(f"best: {kernel.label} ({why})", flush=True)
+                return [(kernel, params)]
+    raise Unsupported("no kernel suits this device")
