@@ -4,8 +4,6 @@ import numpy as np
 
 from common import gemm, hard, rng
 
-TYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-
 
 def draw(order, dtype, seed, data, nn):
     """Return (alpha, beta, A, B, C), all of type `dtype`.

@@ -36,7 +36,7 @@ def options():
     add("-i", "--iterations", dest="repeat", type=count(0, measuring.MOST_RUNS), metavar="N",
         help="the same as --repeat; 0 runs none")
     parser.set_defaults(repeat=10)
-    add("-a", "--arithmetic", choices=operands.TYPES, default="float", help="(default %(default)s)")
+    add("-a", "--arithmetic", choices=["float", "double"], default="float", help="(default float)")
     add("--kernel", choices=["nn", "nt"], default="nn", help="nt: B is row-major")
     add("--no-validation", dest="validation", action="store_false",
         help="do not compare the result with a float64 reference")
@@ -58,7 +58,7 @@ def main(args):
     args.progress.single()
 
     # Choose the tiles. The matrices are padded to whole blocks of them.
-    n, dtype = args.size, operands.TYPES[args.arithmetic]
+    n, dtype = args.size, np.dtype(np.float32 if args.arithmetic == "float" else np.float64)
     size = gemm.Size(n, n, n)
     tiles = tiling.choose(args, limits)
     gemm.require_fit(gemm.padded(size, tiles.block()), dtype, limits)
@@ -66,7 +66,7 @@ def main(args):
     # Draw the inputs, by row and column.
     alpha, beta, *inputs = operands.draw(n, dtype, args.seed, args.data, nn)
 
-    # Build the kernel for the tiles. Its own limit may need other tiles.
+    # Build the kernel for the tiles. Only then its own limit is known, which may need other tiles.
     args.progress.at(name, "building")
     kernel, tiles = tiling.build(queue, args, limits, tiles)
     names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
@@ -74,9 +74,9 @@ def main(args):
     if args.build_only:
         return cli.built(args, about, params, {name: kernel})
 
-    # Create the buffers. Each line of a matrix starts where a sub-buffer could, a boundary in bits.
+    # Create the buffers. Each line, a column or for nt a row of B, starts where a sub-buffer could.
     M, N, K = padded = gemm.padded(size, tiles.block())
-    unit = max(chosen.mem_base_addr_align // 8 // dtype.itemsize, 1)
+    unit = max(chosen.mem_base_addr_align // 8 // dtype.itemsize, 1)  # the alignment is in bits
     stride = -(-max(padded) // unit) * unit
     lines = operands.lines(inputs, padded, nn)
     A, B, C = matrices = [Matrix(queue, *each.shape, dtype, stride) for each in lines]
@@ -92,14 +92,15 @@ def main(args):
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
     def run():
-        C.write(lines[2])  # the kernel overwrites it
+        C.write(lines[2])  # which the kernel overwrites
         enqueue().wait()
         return C.read()
 
-    # Copy the inputs in, and run once.
     if not (args.repeat or args.check_only):
         print("No iterations, so nothing was run or checked")
         return cli.save_result(args, about, name, None, params, measuring.Measured(), {})
+
+    # Copy A and B in, and run once with C.
     args.progress.at(name, "running")
     A.write(lines[0])
     B.write(lines[1])
