@@ -45,7 +45,9 @@ def parser(sample, description, timed=True):
     Where a run is not `timed`, only --build-only is there of those that say what is measured.
     """
     result = Parser("run.py", description, _EPILOG)
-    result.set_defaults(sample=sample, keep=None, guards="bands", pin=None, duration=None)
+    # A test sets another `sysfs`.
+    result.set_defaults(sample=sample, keep=None, guards="bands", pin=None, duration=None,
+                        sysfs=SYSFS)
     what = "use one process, for a debugger; show the traceback of an error"
     result.add_argument("--debug", action="store_true", help=what)
     add = result.add_argument_group("device").add_argument
@@ -225,6 +227,12 @@ def save_result(args, about, variant, reason, params, found, check, output=None,
         check,
     ), output)
     return errors.WRONG_RESULT if reason else errors.PASSED
+
+
+def save_stopped(args, about, variant, status, reason, params):
+    """Save the Record of a kernel that gave no result: of its status, and why."""
+    save(args, record.Record(args.sample, variant, status, reason, params, about,
+                             environment(args.sysfs)))
 
 
 def choose(args):

@@ -76,11 +76,11 @@ def _of_c(dtype):
     return np.dtype(np.int32 if np.dtype(dtype) == np.int8 else dtype)
 
 
-def require_precision(name, limits):
-    """Raise Unsupported where the device cannot compute in the precision of that name."""
+def require_precision(name, limits, option="--precision"):
+    """Raise Unsupported where the device cannot compute in the precision that `option` names."""
     extension = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}.get(name)
     if extension and extension not in limits.extensions:
-        raise Unsupported(f"--precision {name} needs {extension}, which this device does not have")
+        raise Unsupported(f"{option} {name} needs {extension}, which this device does not have")
 
 
 def padded(size, multiple):
@@ -164,10 +164,14 @@ def integer_inputs(size, seed, dtype=np.float32, batch=1):
     With whole alpha and beta every partial sum is exact, so all devices give the same bits; `exact`
     says whether that holds. In int8 they may be any, and C is int32.
     """
-    low, high = _integers(dtype)
-    draws = rng.rand(seed, 3 * batch * longest(size)) % (high - low + 1)
-    A, B, C = deal((draws.astype(np.float32) + np.float32(low)).astype(dtype), size, batch)
+    A, B, C = deal(whole(rng.rand(seed, 3 * batch * longest(size)), dtype), size, batch)
     return A, B, C.astype(_of_c(dtype))
+
+
+def whole(draws, dtype):
+    """Return numbers of rng.rand() as the small whole numbers of that type: -4 to 4, or int8."""
+    low, high = _integers(dtype)
+    return ((draws % (high - low + 1)).astype(np.float32) + np.float32(low)).astype(dtype)
 
 
 def _integers(dtype):
@@ -276,7 +280,7 @@ def deal(draws, size, batch=1):
                  for column, shape in zip(draws.reshape(-1, 3).T, shapes))
 
 
-def reference(alpha, A, B, beta, C, arithmetic=None):
+def reference(alpha, A, B, beta, C, arithmetic=None, data=None):
     """Return (result, bound), M x N: the exact-enough GEMM in float64 or complex128, and its bound.
 
     Of a batch it does so for each product.
@@ -289,16 +293,17 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
 
     `arithmetic` is the type in which a kernel computes where A's only stores, such as float32 for
     float16 matrices: its eps then counts, and once that of the stored result. Raises UsageError
-    where the result overflows C's type. Whole numbers are exact: their bound is 0.
+    where the result overflows C's type. Whole numbers are exact: of an integer type, and where
+    `data` is `integer`, the bound is 0.
     """
     if A.ndim == 3:
-        each = (reference(alpha, a, b, beta, c, arithmetic) for a, b, c in zip(A, B, C))
+        each = (reference(alpha, a, b, beta, c, arithmetic, data) for a, b, c in zip(A, B, C))
         return tuple(map(np.stack, zip(*each)))
     M, K = A.shape
     stored, limits = _finfo(C.dtype), _finfo(arithmetic or C.dtype)
     complex_ = A.dtype.kind == "c"
     wide, steps = (np.complex128, K + 1) if complex_ else (np.float64, K)
-    B = B.astype(wide)
+    alpha, beta, B = wide(alpha), wide(beta), B.astype(wide)
     magnitude_of_B = np.abs(B)
     result, bound = np.empty((M, B.shape[1]), wide), np.empty((M, B.shape[1]))
     for start in range(0, M, REFERENCE_ROWS):
@@ -314,6 +319,7 @@ def reference(alpha, A, B, beta, C, arithmetic=None):
         raise UsageError(f"the result overflows {C.dtype}: choose a smaller --alpha or --beta")
     if stored.eps != limits.eps:
         bound += stored.eps * np.abs(result) + stored.tiny
+    bound *= data != "integer"
     return result, bound
 
 
@@ -331,10 +337,10 @@ class Check:
     error_over_bound: float
     reason: str | None
 
-    def line(self):
-        """Return the line that tells a person what the check found."""
+    def line(self, right="PASSED", wrong="FAILED"):
+        """Return the line that tells a person what the check found; it begins with that word."""
         error = f"largest error {self.max_abs_error:.3g}, {self.error_over_bound:.3g} of its bound"
-        return f"PASSED: {error}" if self.reason is None else f"FAILED: {self.reason}; {error}"
+        return f"{right}: {error}" if self.reason is None else f"{wrong}: {self.reason}; {error}"
 
     def values(self, inputs, output):
         """Return what a record keeps: the errors, and digests of the inputs and the output."""

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from common import flush, sustained, timing
 from common.arguments import count, positive
 from common.machine import power, state
-from common.machine.sysfs import SYSFS
 from common.record import RATES
 from common.timing import Timing
 
@@ -29,7 +28,6 @@ def add_options(group):
     add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="fix all clocks at "
         "their maximum, the device's at MHZ if given; restored at the end")
     add("--energy", action="store_true", help="measure the energy of a launch as well")
-    group.set_defaults(sysfs=SYSFS)  # a test sets another
 
 
 def _frequency(text):

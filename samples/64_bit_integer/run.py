@@ -21,7 +21,6 @@ try:
     from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
     from common.errors import UNSUPPORTED, worst
-    from common.record import Record
     from common.room import require_room
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
@@ -78,8 +77,7 @@ def main(args):
         if atomics and lacking:
             print(f"\n{name}: not supported: {lacking}")
             statuses.append(UNSUPPORTED)
-            cli.save(args, Record(args.sample, name, "unsupported", lacking, params, about,
-                cli.environment()))
+            cli.save_stopped(args, about, name, "unsupported", lacking, params)
             continue
 
         # Build the kernel for its work-groups.

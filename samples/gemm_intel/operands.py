@@ -21,15 +21,24 @@ def draw(order, dtype, seed, data, nn):
     if nn:
         B = B.T
     if data == "integer":
-        span = np.uint32(2 * gemm.INTEGER_LIMIT + 1)
-        whole = ((each % span).astype(dtype) - dtype.type(gemm.INTEGER_LIMIT) for each in (A, B, C))
-        return *(scalars % np.uint32(4) + np.uint32(1)).astype(dtype), *whole
+        return *(scalars % 4 + 1).astype(dtype), *(gemm.whole(each, dtype) for each in (A, B, C))
     scale = dtype.type(rng.RAND_MAX)  # (float)RAND_MAX rounds to 2^31
     scalars, A, B, C = (each.astype(dtype) / scale for each in (scalars, A, B, C))
     return *scalars, *hard.made(data, seed, A, B, C)
 
 
-def padded(matrix, rows, columns):
-    """Return a matrix with zeros added below and on the right."""
-    more = rows - matrix.shape[0], columns - matrix.shape[1]
-    return np.pad(matrix, [(0, n) for n in more])
+def lines(matrices, size, nn):
+    """Return A, B and C, padded with zeros to the Size, by lines: columns, for nt the rows of B."""
+    M, N, K = size
+    A, B, C = (np.pad(matrix, [(0, more - n) for more, n in zip(shape, matrix.shape)])
+               for matrix, shape in zip(matrices, ((M, K), (K, N), (M, N))))
+    return A.T, B.T if nn else B, C.T
+
+
+def show(name, order, padded, line_bytes, alpha, beta):
+    """Print what the original prints before it runs a kernel."""
+    print(f"Running {name} kernel with matrix size: {order}x{order}\n"
+          f"Memory row stride to ensure necessary alignment: {line_bytes} bytes")
+    if max(padded) > order:
+        print("Padded to M = {}, N = {}, K = {}".format(*padded))
+    print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)

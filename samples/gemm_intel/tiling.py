@@ -1,16 +1,22 @@
-"""Tiles and work-groups of gemm_intel: which are legal, and the nearest legal ones.
+"""Tiles and work-groups of gemm_intel: which are legal, the nearest legal ones, and their kernel.
 
 A work-item computes size_m x size_n elements of C, and a work-group has group_m x group_n
 work-items. gemm_nn goes through k in steps of size_k; for gemm_nt, size_k is 1.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import NamedTuple
 
-from common.constraints import Space, broken, is_legal
+import pyopencl as cl
+
+from common import program
+from common.arguments import count
+from common.constraints import Space, broken, facts, is_legal
 from common.errors import UsageError
 from common.gemm import Size
 
+SOURCE = Path(__file__).with_name("gemm.cl")
 OPTIONS = {
     "size_m": "--tile-size-M",
     "group_m": "--tile-group-M",
@@ -53,6 +59,16 @@ class Tiles(NamedTuple):
         return {**sides, "NT": 1} if kernel == "nt" else sides
 
 
+def add_options(parser):
+    """Add the options that say which tiles are used."""
+    add = parser.add_argument
+    for name, usual in Tiles()._asdict().items():
+        add(OPTIONS[name], dest=name, type=count(1), metavar="N", default=usual,
+            help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
+    add("--strict", action="store_true", help="refuse an order that needs padding")
+    add("--auto", action="store_true", help="reduce the tile options to legal values")
+
+
 def kernels():
     """Return what --describe says of both kernels."""
     return [
@@ -79,21 +95,37 @@ def options(numbers):
     return " ".join(f"{OPTIONS[name]} {number}" for name, number in numbers.items())
 
 
-def choose(wish, known, strict, auto):
-    """Return the Tiles `wish`, or with `auto` legal ones that are no larger.
+def choose(args, limits):
+    """Return the Tiles of the options, or with --auto legal ones that are no larger.
 
-    `known` is of common.constraints.facts(), and has the order of the matrices. With `strict` there
-    is no padding. Raises UsageError for the first rule that the wish breaks, with what is legal.
+    With --strict there is no padding. Raises UsageError for the first rule that the options break,
+    with what is legal.
     """
-    space, legal = _space(wish, OPTIONS, strict), dict.fromkeys(OPTIONS, 1)
+    wish = Tiles(*(getattr(args, name) for name in OPTIONS))
+    wish = wish if args.kernel == "nn" else wish._replace(size_k=1)
+    known = {**facts(limits, 0), "order": args.size}  # no rule asks for the bytes of an element
+    space, legal = _space(wish, OPTIONS, args.strict), dict.fromkeys(OPTIONS, 1)
     # One number after the other, as near to the wish as the numbers before it allow.
     for name in ("group_m", "group_n", "size_k", "size_m", "size_n"):
         numbers = range(min(getattr(wish, name), MOST_PRODUCTS), 0, -1)
         legal[name] = next(n for n in numbers if is_legal(space, {**legal, name: n}, known))
-    if not auto and (problems := broken(space, wish._asdict(), known)):
+    if not args.auto and (problems := broken(space, wish._asdict(), known)):
         text = problems[0]
         for name, option in OPTIONS.items():
             text = text.replace(f"--{name} ", f"{option} ")
         would_do = {name: n for name, n in legal.items() if n != getattr(wish, name)}
         raise UsageError(f"{text}; try {options(would_do)}")
     return Tiles(**legal)
+
+
+def build(queue, args, limits, tiles):
+    """Return the kernel for the tiles, and its Tiles: others, if its own limit needs them."""
+    defines = {"T": args.arithmetic, **tiles.defines(args.kernel)}
+    if args.auto:
+        print(f"Using {options(tiles._asdict())}")
+    print(f'Build program options: "{" ".join(program.flags(defines))}"', flush=True)
+    kernel = cl.Kernel(program.build(queue.context, SOURCE, defines), "gemm")
+    most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, queue.device)
+    limits = replace(limits, max_work_group_size=min(most, limits.max_work_group_size))
+    fits = choose(args, limits)
+    return (kernel, tiles) if fits == tiles else build(queue, args, limits, fits)

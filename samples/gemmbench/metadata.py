@@ -24,9 +24,8 @@ from common import files, gemm, program
 from common.errors import OpenCLFailure, Unsupported, UsageError
 from common.text import printable
 
-TYPES = {letter: np.dtype(name) for letter, name in (
-    ("S", "float32"), ("D", "float64"), ("H", "float16"), ("C", "complex64"), ("Z", "complex128"),
-)}
+_NAMES = ("float32", "float64", "float16", "complex64", "complex128")
+TYPES = dict(zip("SDHCZ", map(np.dtype, _NAMES)))
 KERNELS = Path(__file__).with_name("kernels")
 LARGEST_SIDE = 64  # of a work-item's tile
 _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N, K, lda, ldb, ldc"}

@@ -10,15 +10,14 @@ wrong as the original's was: its C was never filled before it was multiplied by 
 
 from typing import NamedTuple
 
-import matrices
 import metadata
 import numpy as np
+import point
 import pyopencl as cl
 
-from common import cli, device, gemm
-from common.errors import PASSED, WRONG_RESULT, Unsupported, UsageError
+from common import cli, device, gemm, measuring
+from common.errors import PASSED, Unsupported, UsageError
 from common.outputs import digest
-from common.record import Record
 
 WRONG = metadata.KERNELS.with_name("paper_kernels")
 EPS = 0.1  # the tolerance of the original: any error up to it is a match
@@ -76,14 +75,10 @@ class Row(NamedTuple):
 def parser():
     """Return the parser of `paper`."""
     result = cli.parser("gemmbench", __doc__, timed=False)
-    result.add_argument("--orders", type=_orders, metavar="N,...",
+    result.add_argument("--orders", type=gemm.parse_sizes, metavar="N,...",
                         default=ORDERS, help="multiples of 4 (default %(default)s)")
     result.set_defaults(seed=12345)
     return result
-
-
-def _orders(text):
-    return [gemm.parse_size(order) for order in text.split(",")]
 
 
 def main(args):
@@ -109,7 +104,7 @@ def main(args):
     rows, inputs = [], []
     for size in args.orders:
         for wrong, right, unit in pairs.values():
-            drawn = matrices.draw(size, wrong, args.seed, "drawn")
+            drawn = point.draw(size, wrong, args.seed, "drawn")
             row, result = compare(queue, size, wrong, right, unit, drawn)
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
@@ -125,9 +120,8 @@ def main(args):
           else "The two causes explain every row.")
     params = {"seed": args.seed, "eps": EPS, "orders": [size.M for size in args.orders],
               "rows": [row._asdict() for row in rows]}
-    cli.save(args, Record("gemmbench", "paper", "failed" if reason else "passed", reason, params,
-                          about, cli.environment(), check={"inputs_sha256": digest(*inputs)}))
-    return WRONG_RESULT if reason else PASSED
+    return cli.save_result(args, about, "paper", reason, params, measuring.Measured(),
+                           {"inputs_sha256": digest(*inputs)})
 
 
 def supported(limits):
@@ -144,7 +138,7 @@ def supported(limits):
 
 def compare(queue, size, wrong, right, unit, drawn):
     """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
-    expected, bound, _ = matrices.reference(drawn, wrong, "drawn")
+    expected, bound, _ = point.reference(drawn, wrong, "drawn")
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
     by_original = expected - addend
@@ -168,7 +162,7 @@ def largest(errors):
 def run(queue, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
     kernel = metadata.build(queue.context, meta)
-    operands = matrices.Operands(queue, meta, drawn)
+    operands = point.Operands(queue, meta, drawn)
     A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
     kernel.set_args(A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
     results = []

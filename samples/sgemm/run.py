@@ -75,8 +75,7 @@ def main(args):
 
     # Compute the reference result on the host.
     print("Making the float64 result on the host", flush=True)
-    expected, bound = gemm.reference(float(alpha), *inputs[:2], float(beta), inputs[2])
-    bound *= args.data != "integer"
+    expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
     if args.print:
         print_matrices(zip("ABC", inputs))

@@ -128,14 +128,14 @@ def test_half_precision_has_too_few_bits(data):
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_gemmbench_has_them_in_every_layout(layout):
-    matrices = sample_module("gemmbench", "matrices")
+    point = sample_module("gemmbench", "point")
     single = np.dtype(np.float32)
     meta = SimpleNamespace(transA=layout[0], transB=layout[1], dtype=single, scalar=single,
                            sums=single)
 
     def typical(data):
-        drawn = matrices.draw(SIZE, meta, 1, data)
-        result, *_ = matrices.reference(drawn._replace(beta=0 * drawn.beta), meta, data)
+        drawn = point.draw(SIZE, meta, 1, data)
+        result, *_ = point.reference(drawn._replace(beta=0 * drawn.beta), meta, data)
         return np.median(np.abs(result))
 
     assert typical("cancelling") < typical("drawn") / 2

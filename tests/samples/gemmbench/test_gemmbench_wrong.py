@@ -213,11 +213,11 @@ def test_aligned_vectors_stay_inside(point, tmp_path):
 
 
 def test_what_two_runs_tell_of_an_out_of_bounds_read():
-    matrices = sample_module("gemmbench", "matrices")
+    point = sample_module("gemmbench", "point")
     right = np.zeros(4, np.float32)
 
     def verdict(run):
-        return matrices.read_outside(run, right, right.dtype)
+        return point.read_outside(run, right, right.dtype)
 
     def reads(names, drops=lambda value: False):
         def run(around):
@@ -225,7 +225,7 @@ def test_what_two_runs_tell_of_an_out_of_bounds_read():
             return right + sum(value for value in values if not drops(value))
 
         first = run({})
-        return matrices.read_outside(run, first, right.dtype)
+        return point.read_outside(run, first, right.dtype)
 
     assert verdict(lambda around: right) is None
     assert reads("B") == "the result depends on what lies outside of B"

@@ -1,11 +1,17 @@
-"""The matrices of gemmbench: drawn in the order of the original, guarded, and compared."""
+"""A point, a kernel at one size: options, matrices between guards, reference, the table printed."""
 
+from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
+import metadata
 import numpy as np
 
 from common import gemm, hard, rng
+from common.arguments import positive
+from common.machine import state
 from common.matrices import Matrix
+from common.text import figures, milliseconds
 
 # Elements between the rows for kernels that take lda, ldb and ldc. Odd, so that a kernel that
 # mixes the three up, or with an order, is wrong.
@@ -36,6 +42,28 @@ class Inputs(NamedTuple):
         A, B, C = self.stored(meta)
         return A.T if meta.transA == "T" else A, B.T if meta.transB == "T" else B, C
 
+    def scalars(self):
+        """Return alpha and beta as texts, by their names."""
+        form = "({0.real:.6g} {0.imag:+.6g}i)" if self.alpha.dtype.kind == "c" else "{:.6g}"
+        return {"alpha": form.format(self.alpha), "beta": form.format(self.beta)}
+
+
+def add_options(parser):
+    """Add the options that say which kernels are run, at which size, and how they are checked."""
+    add = parser.add_argument
+    add("-f", "--file", metavar="NAME", default="SGEMM_NN_1x1.json",
+        help="kernels: a name, A,B, 'SGEMM_*' or all (default %(default)s)")
+    add("-n", "--size", type=gemm.parse_size, default="256", metavar="N",
+        help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
+    add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
+        help="columns,rows of a work-group (default 0,0: the driver chooses)")
+    add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
+        help="folder of the kernels (default: the one beside run.py)")
+    add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
+        help="integer: exact results; scaled, cancelling: ill-conditioned")
+    add("-eps", "--eps", type=positive, metavar="E",
+        help="tolerance of all elements (default: a bound for each element)")
+
 
 def draw(size, meta, seed, data):
     """Return the Inputs of a Size for a kernel.
@@ -48,18 +76,12 @@ def draw(size, meta, seed, data):
     """
     parts = 2 if meta.dtype.kind == "c" else 1
     draws = rng.rand(seed, (2 + 3 * gemm.longest(size)) * parts)
-    if data == "integer":
-        span = np.uint32(2 * gemm.INTEGER_LIMIT + 1)
-        values = (draws % span).astype(np.float64) - gemm.INTEGER_LIMIT
-    else:
-        values = draws / rng.RAND_MAX - 0.5
+    values = gemm.whole(draws, np.float64) if data == "integer" else draws / rng.RAND_MAX - 0.5
     if parts == 2:
         values = values.view(np.complex128)
     alpha, beta = map(meta.scalar.type, _WHOLE if data == "integer" else values[:2])
     gemm.require_exact(data, size, alpha, [beta], meta.dtype)
     drawn = Inputs(alpha, beta, *gemm.deal(values[2:].astype(meta.dtype), size))
-    if data not in hard.HARD:
-        return drawn
     A, B, C = hard.made(data, seed, *drawn.multiplied(meta))
     A, B = (A.T if meta.transA == "T" else A), (B.T if meta.transB == "T" else B)
     return drawn._replace(A=A.reshape(drawn.A.shape), B=B.reshape(drawn.B.shape), C=C)
@@ -79,22 +101,14 @@ def reference(inputs, meta, data, eps=None):
     The bound is that of common/gemm.py, nothing for integer data, or `eps`, if it is given.
     """
     A, B, C = inputs.multiplied(meta)
-    alpha, beta = inputs.alpha.item(), inputs.beta.item()
-    expected, bound = gemm.reference(alpha, A, B, beta, C, arithmetic=meta.sums)
+    expected, bound = gemm.reference(inputs.alpha, A, B, inputs.beta, C, meta.sums, data)
     factor = "(K + 1)" if meta.dtype.kind == "c" else "K"
     rule = f"2 * {factor} * eps({meta.sums}) * (|alpha| |A||B| + |beta| |C|) for each element"
     if data == "integer":
-        bound[:], rule = 0, "none: every sum is a whole number that the type can hold"
+        rule = "none: every sum is a whole number that the type can hold"
     if eps is not None:
         bound[:], rule = eps, f"at most {eps:g} for every element"
     return expected, bound, rule
-
-
-def text(value):
-    """Return alpha or beta as text."""
-    if value.dtype.kind == "c":
-        return f"({value.real:.6g} {value.imag:+.6g}i)"
-    return f"{value:.6g}"
 
 
 class Operands:
@@ -161,3 +175,53 @@ def read_outside(run, first, dtype):
     guilty = [name for name in "ABC"
               if changes(alike, {**ones, name: number}, {**ones, name: -number})]
     return f"the result depends on what lies outside of {' and '.join(guilty) or 'the matrices'}"
+
+
+def say(what, *texts):
+    """Print lines of the table of a point."""
+    for text in texts:
+        print(f"  {what:<13} {text}", flush=True)
+
+
+def say_task(args, meta, drawn, total, local):
+    """Print what a kernel is to compute, in an NDRange of `total` and of `local` work-items."""
+    print(f"\n{meta.name}")
+    say("computes", meta.computes())
+    say("origin", ", ".join(f"{what} {name or 'unset'}" for what, name in meta.origin.items()))
+    groups = f"work-groups of {local[0]} x {local[1]}" if local else "work-groups by the driver"
+    say("size", f"{args.size}, NDRange {total[0]} x {total[1]}, {groups}")
+    scalars = ", ".join(f"{name} {text}" for name, text in drawn.scalars().items())
+    kind = {"integer": "whole numbers", "drawn": "in [-0.5, 0.5]", **hard.HARD}[args.data]
+    say("inputs", f"{scalars}, {kind}, seed {args.seed}")
+
+
+def say_measured(args, found, gflop, build_s, upload_s, download_s):
+    """Print the measurements, and what the machine did meanwhile."""
+    times, before = found.times, found.machine["before"]
+    medians = ", ".join(f"{name} {milliseconds(median(getattr(times, f'{name}_s')))}"
+                        for name in ("queued", "wait", "run", "host"))
+    with_copies = gflop / (median(times.seconds()) + upload_s + download_s)
+    say("machine", state.line(before))
+    loose = "not pinned, see --pin" if before["clocks_hz"] else "not pinned"
+    where = "their maximum" if args.pin == "max" else f"{args.pin} MHz"
+    say("clocks", f"pinned to {where}" if args.pin else loose)
+    say("throttled", *found.machine["throttled"])
+    say("times", f"{medians} (medians); build {milliseconds(build_s)}")
+    if args.verbose:
+        say("run times", " ".join(map(milliseconds, times.run_s)))
+    say("GFLOPS", times.statistics_line(gflop))
+    for line in found.sustained:
+        print(f"  {line}")
+    say("transfers", f"not counted above: {milliseconds(upload_s)} to the device, "
+        f"{milliseconds(download_s)} back; with them {figures(with_copies)} GFLOPS")
+    say("energy", *found.energy or ["not measured, see --energy"])
+
+
+def say_check(check, rule, outside, guards):
+    """Print how right the result is, and what touched() found."""
+    say("tolerance", rule)
+    for text in outside:
+        print(f"OUTSIDE: {text}")
+    if not outside:
+        say("outside", f"no out-of-bounds access found, with --guards {guards}")
+    print(check.line("MATCH", "MISMATCH"), flush=True)
