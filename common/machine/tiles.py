@@ -105,12 +105,12 @@ def count(size, params):
 def shared(size, params, units):
     """Return how many tiles work-groups share: all, or the last ones that would not fill a round.
 
-    `units` are the device's compute units. With SPLITS 1 there are none. Of rows all are shared.
+    `units` are the device's compute units. With SPLITS 1 there are none.
     """
     if params["SPLITS"] == 1:
         return 0
     tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
-    return tiles % full if tiles > full and params["TSM"] > 1 else tiles
+    return tiles % full if tiles > full else tiles
 
 
 def groups(size, params, units):

@@ -225,6 +225,7 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
+_SHARING = {"counters": "4 * work_groups // SPLITS", "before": (plans.FOLDER / "last.cl",)}
 
 
 def _dots_groups(problem, params, device):
@@ -240,18 +241,20 @@ def _sums_groups(problem, params, device):
 
 DOT_PRODUCTS = define(
     16, "dot_products", vectors.DOTS, ("LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)",),
-    ("LANES", "TEAMS"), "TEAMS * ROWS * LANES * itemsize",
+    ("LANES", "TEAMS"), "TEAMS * ROWS * LANES * itemsize + 4",  # 4: whether it is the last
     values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
             "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
     start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
+    parts="SPLITS * M * N", **_SHARING,
 )
 ROW_SUMS = define(
     17, "row_sums", vectors.SUMS, ("NC % (LANES * WIDTH) == 0",), ("LANES", "SLICES"),
-    "SLICES * NC * itemsize",
+    "SLICES * NC * itemsize + 4",  # 4: whether it is the last
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
     start=vectors.start_sums, more=vectors.more_sums, groups=_sums_groups,
+    parts="work_groups * NC", **_SHARING,
 )
 
 # 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26
