@@ -86,7 +86,7 @@ class Contender:
             error.__cause__ = error.__context__ = None
         with suppress(SampleError, cl.Error):
             # What it launched is not to run in the sample of another.
-            self.finish([stream for stream, _ in self._entered])
+            self.finish([stream for stream, _ in (*self._entered, *self._bare_entered)])
         return None
 
     def sample(self, in_flight, awake=0):

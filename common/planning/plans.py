@@ -41,7 +41,7 @@ class Kernel:
     Texts such as "TSN // WPTN" are expressions over its parameters: see common/constraints.py.
 
     With a parameter SPLITS, work-groups may share a tile: gemm() then gets a last buffer for parts,
-    which add.cl adds up.
+    which add.cl adds up. With `counters` it gets those as well, and adds up the parts itself.
     """
 
     number: int
@@ -54,6 +54,8 @@ class Kernel:
     transpose_a: bool = False  # A is given as K x M
     passes: tuple = ()  # of Pass
     work: str = "0"  # bytes of a buffer that gemm() and the passes get as a further argument
+    parts: str = "SPLITS * TSM * TSN * shared"  # elements
+    counters: str = "0"  # bytes: an int for the work-groups that share a tile, see last.cl
     # What no expression can say. `start` returns defaults that follow the device and the size, in
     # place of those that are 0; `more` returns further (defines, build options), or raises
     # Unsupported; `groups` returns the work-groups of the NDRange.
@@ -138,7 +140,7 @@ class Plan(NamedTuple):
     align: tuple
     passes: tuple  # (entry, global size, local size) of what is launched before it
     room: dict  # by role, the bytes of a buffer, or the (channel, width, height) of an image
-    shared: int  # tiles that several work-groups share
+    shared: int  # tiles that several work-groups share, and whose parts add.cl adds up
     chain: int
 
     def lines(self):
@@ -171,7 +173,8 @@ def plan(kernel, given, problem, limits, device):
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)
     used = constraints.local_bytes(kernel.space, params, known)
-    shared = tiles.shared(size, known, device.max_compute_units) if "SPLITS" in params else 0
+    tiled = "SPLITS" in params and kernel.counters == "0"
+    shared = tiles.shared(size, known, device.max_compute_units) if tiled else 0
     passes, room = _beside(kernel, known, local, problem.batch, shared, device)
     return Plan(
         kernel, problem, params, why=choice.why, defines={**real, **params, **defines},
@@ -194,8 +197,10 @@ def _beside(kernel, known, local, batch, shared, device):
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
     if known.get("SPLITS", 1) > 1:
-        part = constraints.evaluate("SPLITS * TSM * TSN * itemsize", known)
-        room["parts"] = batch * part * (shared or 1)
+        known = {**known, "shared": shared or 1}
+        for role, need in (("parts", f"{kernel.parts} * itemsize"), ("counters", kernel.counters)):
+            if size := batch * constraints.evaluate(need, known):
+                room[role] = size
     return tuple(passes), room
 
 

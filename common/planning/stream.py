@@ -29,7 +29,11 @@ class Stream:
         self.held = {}
 
     def write(self, A, B, C):
-        """Fill the matrices, from arrays or with one value, and mend the guards around them."""
+        """Fill the matrices, from arrays or with one value, and mend the guards around them.
+
+        Counters are made anew: a launch that broke off may have left them counted.
+        """
+        self.held.pop("counters", None)
         for matrix, values in zip((self.A, self.B, self.C), (A, B, C)):
             matrix.write(values)
 

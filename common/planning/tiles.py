@@ -9,7 +9,6 @@ H200, and only ratios of them matter elsewhere.
 from typing import NamedTuple
 
 _AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
-_ALONE = 0.7  # of the time of a full compute unit for one that holds a single work-group
 _LEAST = 128  # k's that are worth a work-group
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
@@ -22,8 +21,9 @@ _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at od
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
-    A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. To begin
-    and to end a tile costs as much as `start` k's, to begin and to end a launch as `once`.
+    A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. With
+    fewer its rate falls as the square root of their number. To begin and to end a tile costs as
+    much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
@@ -41,16 +41,20 @@ def _tiles(names, *rows):
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 SINGLE = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.8, 40),
-    ((128, 64, 8, 16, 8, 2), 2, 0.68, 60),
-    ((64, 64, 8, 8, 8, 1), 4, 0.6, 20),
-    ((64, 64, 8, 8, 8, 2), 2, 0.62, 60),
-    ((64, 64, 8, 8, 8, 4), 1, 0.55, 100),
-    ((32, 64, 8, 4, 8, 4), 2, 0.46, 80),
-    ((64, 16, 16, 8, 4, 4), 2, 0.3, 50),
+    ((128, 128, 8, 16, 8, 1), 2, 0.8, 0),
+    ((128, 64, 8, 16, 8, 2), 2, 0.74, 30),
+    ((64, 64, 8, 8, 8, 1), 6, 0.73, 0),
+    ((64, 64, 8, 8, 8, 2), 2, 0.63, 50),
+    ((64, 64, 8, 8, 8, 4), 1, 0.54, 40),
+    ((32, 64, 8, 4, 8, 4), 2, 0.54, 70),
+    ((64, 16, 16, 8, 4, 4), 4, 0.36, 40),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
-_ALIGNED = _tiles(WARP_NAMES, ((64, 128, 8, 8, 8, 3), 1, 0.63, 40))
+_ALIGNED = _tiles(
+    WARP_NAMES,
+    ((64, 128, 8, 8, 8, 3), 1, 0.64, 20),
+    ((64, 64, 16, 8, 4, 2), 2, 0.64, 40),
+)
 DOUBLE = _tiles(
     WARP_NAMES,
     ((64, 128, 8, 8, 8, 1), 2, 0.4, 40),
@@ -92,7 +96,7 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
 def single(batch, aligned):
     """Return the tiles for float32: for a `batch` of several products small ones as well.
 
-    One is for B and C whose rows are `aligned`.
+    Some are for B and C whose rows are `aligned`.
     """
     return SINGLE + (_SMALL if batch > 1 else []) + (_ALIGNED if aligned else [])
 
@@ -105,12 +109,12 @@ def count(size, params):
 def shared(size, params, units):
     """Return how many tiles work-groups share: all, or the last ones that would not fill a round.
 
-    `units` are the device's compute units. With SPLITS 1 there are none. Of rows all are shared.
+    `units` are the device's compute units. With SPLITS 1 there are none.
     """
     if params["SPLITS"] == 1:
         return 0
     tiles, full = count(size, params), (1 if "KC" in params else _AT_ONCE) * units
-    return tiles % full if tiles > full and params["TSM"] > 1 else tiles
+    return tiles % full if tiles > full else tiles
 
 
 def groups(size, params, units):
@@ -170,7 +174,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
 
     def rounds(number):
         full, rest = divmod(number, units * tile.at_once)
-        return full + (max(-(-rest // units) / tile.at_once, _ALONE) if rest else 0)
+        return full + (-(-rest // units) / tile.at_once) ** 0.5
 
     depth = rounds(batch * count(size, params) - last) * (K + tile.start)
     depth += rounds(last * splits) * (-(-K // splits) + tile.start) + tile.once

@@ -15,18 +15,20 @@ SHORT = 64  # elements of a row: below, a CPU is faster with tiles than with dot
 _WORTH = 2**18  # elements that are worth waking another core for
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
-_TWO_LAUNCHES = 9.5e-6
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
-_LONG = 8e-6  # seconds of a row or a column that is worth sharing
 _FEW, _MANY = 2**11, 2**14  # columns of C
+
+# Work-groups that share a row or columns.
+_SHARING = 1.7e-6  # seconds that it costs to store parts and to add them up
+_LONG = 6e-6  # seconds of a row or a column that is worth sharing
+_AT_ONCE, _SHARED = 2, 64  # work-groups that a compute unit gets, and columns of C that they share
 
 
 def seconds(size, itemsize, units, batch=1):
     """Return about how long a batch takes on a GPU with so many compute `units`."""
     reading = batch * size.M * size.N * size.K * itemsize / _BANDWIDTH
-    if _splits(size, itemsize, units, batch) > 1:
-        return _TWO_LAUNCHES + reading
-    return _LAUNCH + reading + _alone(size, itemsize)
+    shared = _splits(size, itemsize, units, batch) > 1
+    return _LAUNCH + reading + (_SHARING if shared else _alone(size, itemsize))
 
 
 def _alone(size, itemsize):
@@ -38,7 +40,7 @@ def _splits(size, itemsize, units, batch):
     """Return how many work-groups share long rows or columns, where there are few of them."""
     if batch > 1 or size.N >= _FEW or _alone(size, itemsize) < _LONG:
         return 1
-    return max(1, 2 * units // (size.M if size.N == 1 else -(-size.N // 64)))
+    return max(1, _AT_ONCE * units // (size.M if size.N == 1 else -(-size.N // _SHARED)))
 
 
 def _power(least, most, at_most):
@@ -65,7 +67,7 @@ def sums(size, itemsize, units, batch=1):
     loads as many rows together as K has for all slices, up to 256 bytes of a column.
     """
     splits = _splits(size, itemsize, units, batch)
-    lanes = 64 if size.N >= _MANY or splits > 1 else 32 if size.N > _FEW else 16
+    lanes = _SHARED if splits > 1 else 64 if size.N >= _MANY else 32 if size.N > _FEW else 16
     depth = size.K // splits
     slices = _power(1, 1024 // lanes, depth // min(lanes, 32))
 
@@ -76,11 +78,6 @@ def sums(size, itemsize, units, batch=1):
     fitting = [n for n in (16, 32, 64) if n <= most and read(n) <= 1.1 * depth]
     return {"WIDTH": 1, "UNROLL": max(fitting, default=8), "LANES": lanes, "SLICES": slices,
             "NC": lanes, "SPLITS": splits}
-
-
-def parts(size, params):
-    """Return the tiles of C that work-groups share, for add.cl: rows, in whole vectors of 4."""
-    return {"TSM": 1, "TSN": -(-size.N // 4) * 4, "BAND": 1} if params["SPLITS"] > 1 else {}
 
 
 def cores(problem, device):
@@ -119,15 +116,13 @@ def start_sums(given, problem, limits, device):
 
 
 def more_dots(problem, params, limits, device):
-    """Return what kernel 16, and add.cl after it, are built with beside the parameters."""
-    width = _width_a(problem, params["WIDTH"], params["WIDTH"])
-    return {**parts(problem.size, params), "WIDTH_A": width}, ()
+    """Return what kernel 16 is built with beside the parameters."""
+    return {"WIDTH_A": _width_a(problem, params["WIDTH"], params["WIDTH"])}, ()
 
 
 def more_sums(problem, params, limits, device):
-    """Return what kernel 17, and add.cl after it, are built with beside the parameters."""
-    width = _width_a(problem, 4, params["UNROLL"])
-    return {**parts(problem.size, params), "WIDTH_A": width}, ()
+    """Return what kernel 17 is built with beside the parameters."""
+    return {"WIDTH_A": _width_a(problem, 4, params["UNROLL"])}, ()
 
 
 def _width_a(problem, width, step):

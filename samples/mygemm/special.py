@@ -140,6 +140,7 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
+_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("last",)}
 
 
 def _dots_groups(problem, params, device):
@@ -156,18 +157,21 @@ def _sums_groups(problem, params, device):
 DOT_PRODUCTS = define(
     16, "dot_products", params=vectors.DOTS,
     rules=["LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)"],
-    local_size=("LANES", "TEAMS"), local_bytes="TEAMS * ROWS * LANES * itemsize",
+    local_size=("LANES", "TEAMS"),
+    local_bytes="TEAMS * ROWS * LANES * itemsize + 4",  # 4: whether it is the last
     values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
             "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
     start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
+    parts="SPLITS * M * N", **_SHARING,
 )
 ROW_SUMS = define(
     17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
-    local_size=("LANES", "SLICES"), local_bytes="SLICES * NC * itemsize",
+    local_size=("LANES", "SLICES"), local_bytes="SLICES * NC * itemsize + 4",
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
     start=vectors.start_sums, more=vectors.more_sums, groups=_sums_groups,
+    parts="work_groups * NC", **_SHARING,
 )
 
 # 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26

@@ -136,6 +136,9 @@ def test_the_hosts_time_is_that_of_launches_without_profiling():
     made.enter(SimpleNamespace(name="timed", bare=lambda: SimpleNamespace(name="bare")))
     made.sample(2)
     assert said == ["timed"] * 4 + ["bare"] * 2
+    made.finish = lambda streams: said.extend(f"{stream.name}|" for stream in streams)
+    made.attempt(third_fails(["b", "b"]), None)
+    assert said[6:] == ["timed|", "bare|"]
 
 
 # Streams.

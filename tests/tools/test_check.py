@@ -217,6 +217,14 @@ def test_messages_are_counted_by_kernel_file_and_line():
     assert check.messages("", {}) == {}
 
 
+def test_an_order_between_work_groups_that_oclgrind_does_not_know_is_no_race():
+    """Where both say volatile, and one reads, fences and atomics order them."""
+    half = LOG.replace("at local", "at global").replace("store i32", "store volatile i32")
+    ordered = half.replace("load i32", "load volatile i32")
+    others = half, ordered.replace("at global", "at local"), ordered.replace("Read-w", "Write-w")
+    assert [len(check.messages(log, {})) for log in (ordered, *others)] == [2, 3, 3, 3]
+
+
 def test_kernels_with_parameters_run_with_small_ones():
     space = Space({"TS": 32, "WPT": 8}, {"TS": [2, 4, 16, 32], "WPT": [1, 2, 8]},
                   ("TS % WPT == 0",), ("TS", "TS // WPT"))

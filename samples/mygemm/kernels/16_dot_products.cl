@@ -14,13 +14,13 @@
  *     +------------------+   +---+     at the end, always in the same order.
  *
  * If C has few rows, SPLITS work-groups share each of them: each group takes a part of K and stores
- * its sums, which add.cl adds up, as after 13. If rows are short, a work-group has several teams of
- * LANES work-items, each with rows of its own.
+ * its sums, and the one that comes last adds up those of all. If rows are short, a work-group has
+ * several teams of LANES work-items, each with rows of its own.
  *
  * NDRange: work-groups of (LANES, TEAMS). Dimension 0 has SPLITS of them for each column of C,
  * dimension 1 any number: each takes an equal share of the rows, TEAMS * ROWS at a time. LANES must
  * be a power of two. WIDTH_A may be WIDTH where WIDTH divides lda. M, N and K may be any number from
- * 1 up.
+ * 1 up. It is compiled after last.cl, which tells a work-group whether it is the last.
  *
  * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
  * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
@@ -100,12 +100,40 @@ VEC column(__global const REAL *B, const int ldb)
     return VLOAD(0, each);
 }
 
+/* Add up the sums of a team for its ROWS rows, in a tree: the first `lanes` have some. Lane 0 gets
+ * what they make together. */
+void add_lanes(__local REAL (*of_lanes)[LANES], REAL sums[ROWS], const int lane, int lanes)
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        of_lanes[r][lane] = sums[r];
+    for (lanes /= 2; lanes > 0; lanes /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* what is added was written by another work-item */
+        if (lane < lanes)
+            for (int r = 0; r < ROWS; r++)
+                of_lanes[r][lane] += of_lanes[r][lane + lanes];
+    }
+    if (lane == 0)
+        for (int r = 0; r < ROWS; r++)
+            sums[r] = of_lanes[r][0];
+    barrier(CLK_LOCAL_MEM_FENCE); /* these have been read before the next ones come */
+}
+
+/* C = alpha * sum + beta * C for `count` rows of a column, at most ROWS. */
+void update(REAL alpha, const REAL sums[ROWS], REAL beta, __global REAL *C, int ldc, int count)
+{
+    for (int r = 0; r < min(ROWS, count); r++) {
+        __global REAL *c = C + r * (size_t)ldc;
+        *c = beta == 0 ? alpha * sums[r] : alpha * sums[r] + beta * *c;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(LANES, TEAMS, 1)))
 void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, REAL beta,
           __global REAL *restrict C, int ldc
 #if SPLITS > 1
-          , __global REAL *parts
+          , volatile __global REAL *parts, volatile __global int *counters
 #endif
           )
 {
@@ -113,19 +141,16 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int lane = get_local_id(0), team = get_local_id(1);
     const int j = get_group_id(0) % N, split = get_group_id(0) / N;
     __local REAL of_teams[TEAMS][ROWS][LANES];
+#if SPLITS > 1
+    OF_BATCH(parts); OF_BATCH(counters);
+    __local int before;
+#endif
 
     /* The k's of this work-group: begin .. end - 1, and up to `whole` in whole vectors. */
     const int vectors = (K + WIDTH - 1) / WIDTH;
     const int begin = (int)((long)vectors * split / SPLITS) * WIDTH;
     const int end = min(K, (int)((long)vectors * (split + 1) / SPLITS) * WIDTH);
     const int whole = end - end % WIDTH;
-#if SPLITS > 1
-    OF_BATCH(parts);
-    ldc = (N + 3) / 4 * 4; /* its sums go to a part, which add.cl reads 4 at a time */
-    C = parts + split * (size_t)M * ldc;
-    alpha = 1;
-    beta = 0;
-#endif
 
     /* This group's share: rows i0 .. i1 - 1. It may be empty. */
     const int units = (M + TEAMS * ROWS - 1) / (TEAMS * ROWS), groups = get_num_groups(1);
@@ -159,22 +184,34 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
         for (int r = 0; r < ROWS; r++)
             rest[r] += total(sums[r]);
 
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            of_lanes[r][lane] = rest[r];
-        for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
-            barrier(CLK_LOCAL_MEM_FENCE); /* what is added was written by another work-item */
-            if (lane < lanes)
-                for (int r = 0; r < ROWS; r++)
-                    of_lanes[r][lane] += of_lanes[r][lane + lanes];
-        }
-        for (int r = 0; r < ROWS; r++)
-            rest[r] = of_lanes[r][0];
+        add_lanes(of_lanes, rest, lane, LANES);
         if (lane == 0)
-            for (int r = 0; r < min(ROWS, i1 - i); r++) {
-                __global REAL *c = C + (i + r) * (size_t)ldc + j;
-                *c = beta == 0 ? alpha * rest[r] : alpha * rest[r] + beta * *c;
-            }
-        barrier(CLK_LOCAL_MEM_FENCE); /* these have been read before the next ones come */
+#if SPLITS > 1
+            for (int r = 0; r < min(ROWS, i1 - i); r++)
+                parts[((size_t)split * M + i + r) * N + j] = rest[r];
+#else
+            update(alpha, rest, beta, C + i * (size_t)ldc + j, ldc, i1 - i);
+#endif
     }
+
+#if SPLITS > 1
+    const int last = is_last(&counters[get_group_id(1) * N + j], SPLITS, &before);
+    int adding = LANES; /* lanes that have a part to add */
+    while (adding / 2 >= SPLITS)
+        adding /= 2;
+    for (int top = i0; last && top < i1; top += TEAMS * ROWS) {
+        const int i = top + team * ROWS;
+        REAL sums[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            volatile __global REAL *of_row = parts + (size_t)min(i + r, i1 - 1) * N + j;
+            sums[r] = 0;
+            for (int s = lane; s < SPLITS; s += LANES)
+                sums[r] += of_row[(size_t)s * M * N];
+        }
+        add_lanes(of_lanes, sums, lane, adding);
+        if (lane == 0)
+            update(alpha, sums, beta, C + i * (size_t)ldc + j, ldc, i1 - i);
+    }
+#endif
 }

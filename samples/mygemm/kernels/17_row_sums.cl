@@ -13,11 +13,12 @@
  *                             +-----+-----+-----+     up their sums at the end, in the same order.
  *
  * If C has few columns, SPLITS work-groups share each NC of them: each group takes a part of K and
- * stores its sums, which add.cl adds up, as after 13.
+ * stores its sums, and the one that comes last adds up those of all.
  *
  * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 SPLITS
  * for each row of C. WIDTH * LANES must divide NC. WIDTH_A may be 4 where 4 divides lda and
- * UNROLL. M, N and K may be any number from 1 up.
+ * UNROLL. M, N and K may be any number from 1 up. It is compiled after last.cl, which tells a
+ * work-group whether it is the last.
  *
  * The idea: B is read once and along its rows; dot products would read its columns. A CPU
  * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
@@ -150,12 +151,25 @@ void update(REAL alpha, VEC sum, REAL beta, __global REAL *C, int count)
         C[n] = beta == 0 ? each[n] : each[n] + beta * C[n];
 }
 
+/* Add up the sums of all slices, one after the other: slice 0 gets them. */
+void add_slices(__local VEC (*of_slices)[VECTORS][LANES], VEC sums[VECTORS], const int lane,
+                const int slice)
+{
+    for (int v = 0; v < VECTORS; v++)
+        of_slices[slice][v][lane] = sums[v];
+    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their sums */
+    if (slice == 0)
+        for (int s = 1; s < SLICES; s++)
+            for (int v = 0; v < VECTORS; v++)
+                sums[v] += of_slices[s][v][lane];
+}
+
 __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1)))
 void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL *restrict A,
           const int lda, __global const REAL *restrict B, const int ldb, REAL beta,
           __global REAL *restrict C, int ldc
 #if SPLITS > 1
-          , __global REAL *parts
+          , volatile __global VEC *parts, volatile __global int *counters
 #endif
           )
 {
@@ -163,19 +177,15 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int lane = get_local_id(0), slice = get_local_id(1);
     const int i = get_group_id(1) / SPLITS, split = get_group_id(1) % SPLITS;
     __local VEC of_slices[SLICES][VECTORS][LANES];
+#if SPLITS > 1
+    OF_BATCH(parts); OF_BATCH(counters);
+    __local int before;
+#endif
 
     /* The k's of this work-group: begin .. end - 1. */
     const int units = (K + UNROLL - 1) / UNROLL;
     const int begin = (int)((long)units * split / SPLITS) * UNROLL;
     const int end = min(K, (int)((long)units * (split + 1) / SPLITS) * UNROLL);
-
-#if SPLITS > 1
-    OF_BATCH(parts);
-    ldc = (N + 3) / 4 * 4; /* its sums go to a part, which add.cl reads 4 at a time */
-    C = parts + split * (size_t)M * ldc;
-    alpha = 1;
-    beta = 0;
-#endif
 
     /* This work-item's vectors begin at column j; it may have none. */
     const int j = get_group_id(0) * NC + lane * WIDTH, columns = min(N - j, NC - lane * WIDTH);
@@ -190,14 +200,28 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     for (int k = end / UNROLL * UNROLL + slice; k < end; k += SLICES) /* the rest of K */
         add_row(A[k], B + k * (size_t)ldb, columns, sums);
 
+    add_slices(of_slices, sums, lane, slice);
+#if SPLITS > 1
+    const int tile = i * get_num_groups(0) + get_group_id(0);
+    volatile __global VEC *of_tile = parts + tile * (size_t)(SPLITS * VECTORS * LANES) + lane;
+    if (slice == 0)
+        for (int v = 0; v < VECTORS; v++)
+            of_tile[(split * VECTORS + v) * LANES] = sums[v];
+    /* The others add up nothing, and return behind the barrier: PoCL 3.1 adds up wrong sums behind
+     * one that only the last work-group reaches. */
+    const int adding = is_last(&counters[tile], SPLITS, &before) ? SPLITS : 0;
     for (int v = 0; v < VECTORS; v++)
-        of_slices[slice][v][lane] = sums[v];
-    barrier(CLK_LOCAL_MEM_FENCE); /* all slices have written their sums */
+        sums[v] = 0;
+#pragma unroll 4
+    for (int s = slice; s < adding; s += SLICES)
+        for (int v = 0; v < VECTORS; v++)
+            sums[v] += of_tile[(s * VECTORS + v) * LANES];
+    add_slices(of_slices, sums, lane, slice);
+    if (adding == 0)
+        return;
+#endif
     if (slice > 0)
         return;
-    for (int s = 1; s < SLICES; s++)
-        for (int v = 0; v < VECTORS; v++)
-            sums[v] += of_slices[s][v][lane];
     C += i * (size_t)ldc + j;
     for (int v = 0; v < VECTORS && v * STEP < columns; v++)
         update(alpha, sums[v], beta, C + v * STEP, columns - v * STEP);

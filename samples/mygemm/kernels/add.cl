@@ -1,5 +1,5 @@
 /* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share:
- * launched after kernels 13 to 17. For 16 and 17 a tile is a row of C, padded to whole vectors.
+ * launched after kernels 13 to 15.
  *
  *   parts | part 0 of each of the last tiles, TSM x TSN elements, row-major | part 1 | ...
  *

@@ -102,11 +102,11 @@ PLANS = [
      "REAL=float RX=8 RY=4 RK=4 THREADSX=8 THREADSY=8",
      (64, 256), (8, 8)),
     (13, "1000x500x77",
-     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 SPLITS=1 BAND=8 WIDTH_A=1 WIDTH_N=4",
-     (16384,), (128,)),
+     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=4 SPLITS=1 BAND=8 WIDTH_A=1 WIDTH_N=4",
+     (16 * 8 * 256,), (256,)),
     (13, "64x64x100000",
-     "REAL=float TSM=64 TSN=64 TSK=8 WPTM=8 WPTN=8 SLICES=2 SPLITS=264 BAND=8 WIDTH_A=4 WIDTH_N=4",
-     (264 * 128,), (128,)),
+     "REAL=float TSM=64 TSN=64 TSK=16 WPTM=8 WPTN=4 SLICES=2 SPLITS=264 BAND=8 WIDTH_A=4 WIDTH_N=4",
+     (264 * 256,), (256,)),
     (14, "4097x4097x4097",
      "PART_BITS=16 TSM=64 TSN=128 WARP_M=32 WARP_N=64 STAGES=4 DIRECT=0 SPLITS=4 BAND=8 "
      "PARTS=1 SPLIT_ITEMS=256 KEPT=4 WIDTH_A=1",
@@ -286,8 +286,8 @@ def test_13_and_14_through_the_program(recorded):
 
 @pytest.mark.parametrize(
     ("size", "major", "number"),
-    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 15), ("100000x64x64", 9, 15),
-     ("2049x2049x65", 9, 13), ("512", 8, 14),
+    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 15), ("100000x64x64", 9, 13),
+     ("2049x2049x65", 9, 13), ("768", 8, 14),
      ("4096", 8, 14), ("4096", 7, 13)],
 )
 def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, major, number):

@@ -5,12 +5,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from common import device, gemm
 from common.bounds import Expected
 from common.errors import Unsupported, UsageError
-from common.planning import plans
+from common.planning import plans, steps
 from common.planning.stream import Stream
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
@@ -48,13 +49,23 @@ def run(sample, queue):
             problem = gemm.Problem(size, np.dtype(dtype), *strides)
             built = plans.build_kernel(queue, limits, kernel, params, problem)
             expected = Expected(size, dtype, data, 1, alpha, beta)
-            check, C = sample.run.check(built, alpha, Stream(queue, problem), expected)
+            stream = Stream(queue, problem)
+            check, C = sample.run.check(built, alpha, stream, expected)
             again = sample.run.check(built, alpha, Stream(queue, problem), expected)[1]
-            if check.reason or (again != C).any():
+            if check.reason or (again != C).any() or (counters(stream) != -1).any():
                 wrong.append((size, check.reason))
         return wrong
 
     return run_kernel
+
+
+def counters(stream):
+    """Return the counters of the work-groups that share; nothing where none do."""
+    found = np.empty(0, np.int32)
+    if held := stream.held.get("counters"):
+        found = np.empty(held.size // 4, np.int32)
+        cl.enqueue_copy(stream.queue, found, held)
+    return found
 
 
 SIZES = [(1, 1, 1), (1, 1, 300), (2, 3, 5), (70, 1, 33), (1, 70, 33), (5, 1, 64), (1, 64, 5),
@@ -63,15 +74,19 @@ SIZES = [(1, 1, 1), (1, 1, 300), (2, 3, 5), (70, 1, 33), (1, 70, 33), (5, 1, 64)
 CHOICES = [
     *((16, each) for each in ({}, {"LANES": 16, "WIDTH": 4}, {"LANES": 64, "WIDTH": 1, "ROWS": 3},
                               {"LANES": 2, "WIDTH": 16, "ROWS": 1},
+                              {"LANES": 32, "WIDTH": 1, "ROWS": 1, "SPLITS": 3},
+                              {"LANES": 1, "WIDTH": 4, "ROWS": 4, "TEAMS": 2, "SPLITS": 33},
                               {"LANES": 4, "WIDTH": 2, "ROWS": 2, "TEAMS": 3, "SPLITS": 5})),
     *((17, each) for each in ({}, {"LANES": 8, "SLICES": 4, "WIDTH": 1, "NC": 8},
                               {"LANES": 4, "SLICES": 3, "WIDTH": 2, "NC": 32, "UNROLL": 2},
                               {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16},
-                              {"LANES": 4, "SLICES": 2, "WIDTH": 1, "NC": 8, "SPLITS": 7})),
+                              {"LANES": 32, "SLICES": 8, "WIDTH": 1, "NC": 32, "SPLITS": 4},
+                              {"LANES": 2, "SLICES": 1, "WIDTH": 4, "NC": 16, "SPLITS": 33},
+                              {"LANES": 4, "SLICES": 2, "WIDTH": 2, "NC": 8, "SPLITS": 7})),
 ]
 
 
-@pytest.mark.parametrize("choice", exhaustive_but(CHOICES[4::5], CHOICES), ids=str)
+@pytest.mark.parametrize("choice", exhaustive_but(CHOICES[6::7], CHOICES), ids=str)
 def test_any_size_and_parameters(run, choice):
     number, given = choice
     assert run(number, SIZES, **given) == []
@@ -101,12 +116,15 @@ def test_more_columns_than_a_block_and_more_rows_than_a_group(run):
 MUTANTS = {
     "16 leaves out the end of K": (16, "k = whole + lane", "k = K + lane"),
     "16 takes b as if in a row": (16, "if (ldb == 1)", "if (ldb > 0)"),
-    "16 stores beyond the share": (16, "min(ROWS, i1 - i)", "ROWS"),
+    "16 stores beyond the share": (16, "min(ROWS, count)", "ROWS"),
     "16 loses a lane": (16, "lanes > 0; lanes /= 2) {", "lanes > 1; lanes /= 2) {"),
-    "16 reads C at beta 0": (16, "beta == 0 ? alpha * rest[r] : ", ""),
+    "16 reads C at beta 0": (16, "beta == 0 ? alpha * sums[r] : ", ""),
     "16 gives all teams the same rows": (16, "top + team * ROWS", "top"),
     "16 adds up a part twice": (16, "(split + 1) / SPLITS", "(split + 2) / SPLITS"),
-    "16 stores all parts in one": (16, "C = parts + split * (size_t)M * ldc", "C = parts"),
+    "16 stores all parts in one": (16, "parts[((size_t)split * M", "parts[((size_t)0 * M"),
+    "16 takes every work-group for the last": (16, "SPLITS, &before);", "SPLITS, &before) | 1;"),
+    "16 leaves out a part": (16, "s < SPLITS; s += LANES", "s < SPLITS - 1; s += LANES"),
+    "16 counts all columns together": (16, "counters[get_group_id(1) * N + j]", "counters[0]"),
     "16 loads vectors at odd addresses": (16, "rows[r] + k)", "rows[r] + k + 1)"),
     "17 leaves out the end of K": (17, "k < end; k += SLICES", "k < end - 1; k += SLICES"),
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
@@ -114,7 +132,11 @@ MUTANTS = {
     "17 reads beyond the row": (17, "n < count ? from[n] : 0", "from[n + 1]"),
     "17 mixes up a vector of A": (17, "a[r + 1] = four.s1", "a[r + 1] = four.s2"),
     "17 begins each part at 0": (17, "units * split /", "units * 0 /"),
-    "17 stores all parts in one": (17, "C = parts + split * (size_t)M * ldc", "C = parts"),
+    "17 stores all parts in one": (17, "of_tile[(split * VECTORS", "of_tile[(0 * VECTORS"),
+    "17 takes every work-group for the last": (17, "&before) ? SPLITS : 0", "&before) | 1 ? 2 : 0"),
+    "the last one leaves its counter": ("last", "atomic_xchg(counter, -1);", ";"),
+    "the last one but one is taken for the last": ("last", "*before == sharing - 1;",
+                                                   "*before == sharing - 2;"),
     "17 forgets a group": (17, "get_group_id(0) * NC", "get_group_id(0) / 2 * NC"),
 }
 
@@ -125,7 +147,8 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong = MUTANTS[mutant]
     kernels = tmp_path / "kernels"
     shutil.copytree(ROOT / "samples/mygemm/kernels", kernels)
-    (path,) = kernels.glob(f"{number}_*.cl")
+    (path,) = kernels.glob(f"{number}*.cl")
+    number = 17 if number == "last" else number
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
@@ -134,6 +157,68 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
     assert run(number, sizes, beta=beta, folder=kernels, **given)
+
+
+@pytest.mark.parametrize("number", [16, 17])
+def test_launches_in_flight_do_not_share_counters(sample, queue, number):
+    """Streams overlap; in a stream kernels with more and fewer counters follow one another."""
+    size = gemm.Size(40, 1, 3000) if number == 16 else gemm.Size(1, 90, 3000)
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+    kernel = next(each for each in sample.special.KERNELS if each.number == number)
+    limits, expected = device.limits(queue.device), Expected(size, np.float32, "integer", 1, 1, 1)
+    given = {"LANES": 4, "WIDTH": 1, "SPLITS": 6}
+    given.update({"NC": 8, "SLICES": 2} if number == 17 else {})
+    built = [plans.build_kernel(queue, limits, kernel, {**given, **more}, problem)
+             for more in ({}, {"ROWS": 1} if number == 16 else {"NC": 4})]
+    first = Stream(queue, problem)
+    streams = [first, first.beside(), first.beside()]
+    for stream in streams:
+        stream.write(*expected.inputs)
+    launches = [sample.run.enqueuer(each, 1, 1, stream) for stream in streams for each in built]
+    for _ in range(20):
+        for launch in launches:
+            launch()
+    A, B, C = (each.astype(np.float64) for each in expected.inputs)
+    for stream in streams:
+        stream.queue.finish()
+        assert (stream.C.read() == C + 40 * (A @ B)).all()
+        assert (counters(stream) == -1).all()
+    assert len({stream.held["counters"].int_ptr for stream in streams}) == 3
+
+
+def test_a_launch_that_broke_off_does_not_spoil_the_next_check(sample, queue):
+    size = gemm.Size(1, 9, 300)
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+    given = {"LANES": 4, "WIDTH": 1, "NC": 12, "SPLITS": 3}
+    limits, kernel = device.limits(queue.device), sample.special.ROW_SUMS
+    built = plans.build_kernel(queue, limits, kernel, given, problem)
+    stream, expected = Stream(queue, problem), Expected(size, np.float32, "integer", 1, 1, 1)
+    left = np.int32([7])
+    cl.enqueue_copy(queue, stream.room("counters", 4), left)
+    assert sample.run.check(built, 1, stream, expected)[0].reason is None
+    stream.write(*expected.inputs)
+    cl.enqueue_copy(queue, stream.room("counters", 4), left)
+    sample.run.enqueuer(built, 1, 1, stream)()[-1].wait()
+    assert (stream.C.read() == expected.inputs[2]).all()  # nobody came last
+
+
+def test_what_is_given_to_a_kernel_that_adds_up_its_parts(sample, queue):
+    limits, found = device.limits(queue.device), []
+    for number, size, given in (
+        (16, gemm.Size(9, 3, 99), {"LANES": 2, "ROWS": 2, "TEAMS": 2}),
+        (17, gemm.Size(2, 30, 99), {"LANES": 2, "WIDTH": 2, "SLICES": 2, "NC": 8}),
+    ):
+        problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N, 2)
+        kernel = next(each for each in sample.special.KERNELS if each.number == number)
+        made = plans.plan(kernel, {**given, "SPLITS": 5}, problem, limits, queue.device)
+        found.append((made.room, made.shared, list(steps.others(
+            SimpleNamespace(plan=made)))))
+        alone = plans.plan(kernel, {**given, "SPLITS": 1}, problem, limits, queue.device)
+        assert alone.room == {}
+    groups = found[0][0]["counters"] // (4 * 2 * 3)  # of 2 products with 3 columns
+    assert 1 <= groups <= 3  # on a CPU as many as there are cores
+    assert found[0] == ({"parts": 2 * 5 * 27 * 4, "counters": 2 * 3 * groups * 4}, 0, [])
+    assert found[1] == ({"parts": 2 * 5 * 2 * 32 * 4, "counters": 2 * 2 * 4 * 4}, 0, [])
 
 
 def test_a_is_loaded_in_vectors_if_its_rows_begin_at_multiples_of_them(sample, queue):

@@ -24,7 +24,9 @@ SMALL = {"TSM": 16, "TSN": 16, "TSK": 8, "WPTM": 4, "WPTN": 4}
 KERNELS = {  # by their number, with parameters that need little time to compile
     1: {"TS": 4}, 2: {"TS": 4}, 3: {"TS": 8, "WPT": 4}, 4: {"TS": 8}, 5: {"TS": 8, "WPT": 4},
     6: SMALL, 7: SMALL, 9: SMALL, 10: SMALL, 11: {"THREADSX": 2, "THREADSY": 2}, 12: {},
-    13: {**SMALL, "TSM": 32, "SLICES": 1, "SPLITS": 3}, 16: {}, 17: {}, 21: {"LANES": 4}, 22: {},
+    13: {**SMALL, "TSM": 32, "SLICES": 1, "SPLITS": 3},
+    16: {"LANES": 4, "SPLITS": 3}, 17: {"LANES": 4, "WIDTH": 1, "NC": 8, "SPLITS": 3},
+    21: {"LANES": 4}, 22: {},
 }
 QUICK = [1, 5, 11, 12, 13, 17, 22]
 

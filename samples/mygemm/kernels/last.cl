@@ -1,0 +1,44 @@
+/* For kernels 16 and 17: the work-group that comes last. Compiled before their files.
+ *
+ * Work-groups that share a tile of C have a counter. Each of them stores its part, then counts
+ * itself. Nobody waits: the one that finds all others counted adds up the parts, in an order that
+ * depends only on their number. So the result does not depend on which one was last, and the
+ * work-groups need not run at the same time.
+ *
+ * A counter is -1 before a launch: the host fills a new buffer with bytes of 255. The last
+ * work-group sets it back, so each launch leaves it as the next one needs it, whatever kernel that
+ * is. Launches that may overlap need counters of their own: streams have them, and so have the
+ * products of a batch.
+ *
+ * A launch that breaks off may leave other counters. With them nobody would come last, or somebody
+ * too early. Where the device is lost, the host goes on in another process, with new buffers. Where
+ * it is not, the check of the next kernel begins with new counters. */
+
+/* In OpenCL C 1.2 a fence orders the accesses of one work-item, and nothing promises what another
+ * work-group sees. These work:
+ * - NVIDIA: the instruction for the whole device. It covers what the work-item has seen of others
+ *   at a barrier.
+ * - PoCL's fence is empty, but its atomic_inc() releases and acquires. A work-group is one thread.
+ * - Elsewhere barrier() and mem_fence() as the specification words them: what precedes is committed
+ *   to memory. `volatile` keeps a compiler from holding parts back. */
+#ifdef cl_nv_pragma_unroll
+#define FENCE() __asm volatile("membar.gl;" ::: "memory")
+#else
+#define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
+#endif
+
+/* Tell whether this work-group is the last of `sharing`. All its work-items call it, after they
+ * stored the part; `before` is for them all. After the last one's call all parts can be read. */
+int is_last(volatile __global int *counter, const int sharing, __local int *before)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* all of this part is stored */
+    if (get_local_id(0) == 0 && get_local_id(1) == 0) {
+        FENCE(); /* the part comes before the count */
+        *before = atomic_inc(counter) + 1;
+        if (*before == sharing - 1)
+            atomic_xchg(counter, -1);
+        FENCE(); /* the count comes before the parts of others */
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* `before` is read below, parts after */
+    return *before == sharing - 1;
+}
