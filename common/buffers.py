@@ -108,8 +108,8 @@ class GuardedBuffer:
     def guard(self, values=None):
         """Fill the bands with `values` over and over, an array of elements; with NaN by default.
 
-        A result that depends on what the bands hold was made of a read outside of the buffer. Guard
-        pages hold nothing; what lies between them and the buffer counts as a band.
+        If a result depends on these values, the kernel read outside of the buffer. Guard pages have
+        no values; the bytes between them and the buffer are a band.
         """
         values = guard_pattern(self.dtype) if values is None else values
         self._guard = np.ascontiguousarray(values).view(np.uint8)

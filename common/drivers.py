@@ -73,9 +73,9 @@ def unloadable(anew=False):
     `anew` asks again where it was asked before.
     """
     files = icd.libraries()
-    if not _verdict({"without": []}, anew):
+    if not verdict_on({"without": []}, anew):
         return {}
-    verdicts = {file: _verdict({"without": [other for other in files if other != file]}, anew)
+    verdicts = {file: verdict_on({"without": [other for other in files if other != file]}, anew)
                 for file in files}
     return {file: reason for file, reason in verdicts.items() if reason}
 
@@ -121,7 +121,7 @@ def problem(device, anew=False):
     The first time this takes as long as a small program does there, later no time. `anew` asks
     again.
     """
-    return _verdict(_job(device), anew) or None
+    return verdict_on(_job(device), anew) or None
 
 
 def why_no_guard_pages(device):
@@ -129,15 +129,15 @@ def why_no_guard_pages(device):
 
     They work where a small kernel that reads one ends its process: see common/buffers.py.
     """
-    said = _verdict({**_job(device), "guards": "pages"})
+    said = verdict_on({**_job(device), "guards": "pages"})
     if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
         return None
     return said or "a kernel on this device can access guard pages"
 
 
-def _verdict(job, anew=False):
+def verdict_on(job, anew=False):
     """Return what common/probe.py says to a job, from the cache if it was asked before."""
-    key = {"job": {**job, "seconds": _limit()}, "machine": _machine()}
+    key = {"job": {**job, "seconds": _limit()}, "machine": machine()}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     file = icd.caches() / "opencl-samples" / "drivers" / f"{name}.json"
     known = None if anew else _read(file)
@@ -182,7 +182,7 @@ def _read(file):
 
 
 @lru_cache(maxsize=1)
-def _machine():
+def machine():
     """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]

@@ -164,7 +164,7 @@ def _numpys_blas():
         blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{name}, {blas['name']} {blas['version']}"
     except (TypeError, KeyError):
-        files = (Path(file).name for _, file in _loaded())
+        files = (Path(file).name for _, file in loaded_files())
         return f"{name}, {next((f for f in files if 'blas' in f and '.so' in f), 'BLAS unknown')}"
 
 
@@ -277,7 +277,7 @@ def own_words(handle):
     return ""
 
 
-def _loaded():
+def loaded_files():
     """Yield (range of addresses, path) of the parts of files that this process has loaded."""
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
@@ -290,7 +290,7 @@ def _loaded():
 def file_of(function):
     """Return the path of the library that has a function, or "" where the system does not tell."""
     address = ctypes.cast(function, ctypes.c_void_p).value
-    return next((path for span, path in _loaded() if address in span), "")
+    return next((path for span, path in loaded_files() if address in span), "")
 
 
 def version_in(file):

@@ -30,7 +30,7 @@ def test_boards_work_at_once_and_their_results_are_in_order():
 
 def test_a_board_that_fails_is_left_out_of_what_follows(monkeypatch, capsys):
     fleet, there = Fleet(), boards("good", "bad")
-    fleet._boards = {board.name: board for board in there}
+    fleet.boards = {board.name: board for board in there}
     monkeypatch.setattr(fleet, "select", lambda host, also=(): there)
 
     def fails(board):
