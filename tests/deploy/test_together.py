@@ -59,17 +59,17 @@ def test_wrong_usage_found_on_a_board_ends_it_all():
 
 
 def test_a_stop_reaches_all_boards(capsys, monkeypatch):
-    there, stopped = boards("a", "b"), threading.Event()
-    for board in there:
-        monkeypatch.setattr(board, "stop", lambda board=board: (
-            setattr(board, "stopping", True), stopped.set()))
+    there, stopped = boards("a", "b"), [threading.Event(), threading.Event()]
+    for board, event in zip(there, stopped):
+        monkeypatch.setattr(board, "stop", lambda board=board, event=event: (
+            setattr(board, "stopping", True), event.set()))
 
     def interrupt(_jobs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(together, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        together.on_each(there, lambda board: stopped.wait(PATIENCE))
+        together.on_each(there, lambda board: [event.wait(PATIENCE) for event in stopped])
     assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
 
 
