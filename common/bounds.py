@@ -1,4 +1,4 @@
-"""What a GEMM must make of its inputs, and how near to it a result must be.
+"""The expected result of a GEMM, and the error bound of a computed one.
 
 The bound of gemm.reference() is the worst case: n roundings may add up to n * u of all terms, with
 u the unit roundoff. In half precision u is 2^-11, and from about K = 500 that is more than the
@@ -26,10 +26,10 @@ _OTHERS = 3  # roundings: those of alpha and beta, and of the final sum
 
 
 class Case(NamedTuple):
-    """What a GEMM must make: `result` in float64, each element within its `bound`.
+    """The expected `result` in float64, and a `bound` for the error of each element.
 
-    For random data in half precision `spread` gives closer bounds: for each element how far one
-    rounding of every product deviates, and what flushing of subnormal numbers may cost.
+    For random data in half precision `spread` gives tighter bounds: for each element the
+    deviation due to one rounding of every product, and the error due to flushed subnormal numbers.
     """
 
     beta: float
@@ -38,9 +38,9 @@ class Case(NamedTuple):
     spread: tuple | None
 
     def check(self, product, chain, intact=True):
-        """Return the Check of what a kernel made, and whether it left all guards `intact`.
+        """Return the Check of a kernel's result; `intact` tells whether no guard was changed.
 
-        It adds up `chain` products in A's precision, and such sums in a wider one.
+        The kernel adds up `chain` products in A's precision, and these sums in a wider one.
         """
         if self.spread is None:
             return gemm.check(product, self.result, self.bound, intact)

@@ -139,8 +139,8 @@ class GuardedBuffer:
 def in_huge_pages(size):
     """Return `size` bytes as an array, in huge pages if Linux has some left.
 
-    numpy asks for them, and the drivers for CPUs do not: they would wait for translations of
-    addresses where a BLAS does not.
+    numpy requests them for its arrays, the drivers for CPUs do not. Without them a kernel waits for
+    address translations, and a BLAS does not.
     """
     room = np.empty(size + _HUGE, np.uint8)
     start = -room.ctypes.data % _HUGE

@@ -116,10 +116,10 @@ def _job(device):
 
 
 def problem(device, anew=False):
-    """Return why the driver of `device` is not to be trusted, or None.
+    """Return what is wrong with the driver of `device`, or None.
 
-    The first time this takes as long as a small program does there, later no time. `anew` asks
-    again.
+    The first call runs a small program on the device. Later calls use the cached result, unless
+    `anew`.
     """
     return verdict_on(_job(device), anew) or None
 
@@ -170,7 +170,7 @@ def _is_writable(folder):
 
 
 def _read(file):
-    """Return the verdict that a file holds, or None: there is none, or it is too old."""
+    """Return the verdict in a file, or None if there is none or it is too old."""
     try:
         verdict = json_object(file)["problem"]
         age = time.time() - file.stat().st_mtime
@@ -183,7 +183,7 @@ def _read(file):
 
 @lru_cache(maxsize=1)
 def machine():
-    """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
+    """Return what a cached verdict depends on: libraries, CPU, Linux kernel, drivers' variables."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
     cpu = {line for line in (text(Path("/proc/cpuinfo")) or "").splitlines()
