@@ -1,4 +1,4 @@
-"""What a GEMM must make of its inputs, and how near to it a result must be.
+"""The expected result of a GEMM, and the error bound of a computed one.
 
 The bound of gemm.reference() is the worst case: n roundings may add up to n * u of all terms, with
 u the unit roundoff. In half precision u is 2^-11, and from about K = 500 that is more than the
@@ -27,13 +27,12 @@ _OTHERS = 3  # roundings: those of alpha and beta, and of the final sum
 
 
 class Case(NamedTuple):
-    """What a GEMM must make of C: `result` in float64, each element within its `bound`.
+    """The expected `result` in float64, and a `bound` for the error of each element.
 
-    `C` is what C holds before: the input; or where beta is 0 a value that no kernel may read. That
-    is NaN; but of integers none shows that it was read and multiplied by 0, and 77 shows only that
-    beta was forgotten. For random data in half precision `spread` gives closer bounds: for each
-    element how far one rounding of every product deviates, and what flushing of subnormal numbers
-    may cost.
+    `C` is what C holds before the launch. Where beta is 0 no kernel may read it: it is NaN then, or
+    77 in integers, which shows only whether beta was forgotten. For random data in half precision
+    `spread` gives tighter bounds: for each element the deviation due to one rounding of every
+    product, and the error due to flushed subnormal numbers.
     """
 
     beta: float
@@ -43,9 +42,9 @@ class Case(NamedTuple):
     spread: tuple | None
 
     def check(self, product, chain, intact=True):
-        """Return the Check of what a kernel made, and whether it left all guards `intact`.
+        """Return the Check of a kernel's result; `intact` tells whether no guard was changed.
 
-        It adds up `chain` products in A's precision, and such sums in a wider one.
+        The kernel adds up `chain` products in A's precision, and these sums in a wider one.
         """
         found = self._check(product, chain, intact)
         if found.reason and self.beta:

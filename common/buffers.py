@@ -108,8 +108,8 @@ class GuardedBuffer:
     def guard(self, values=None):
         """Fill the bands with `values` over and over, an array of elements; with NaN by default.
 
-        A result that depends on what the bands hold was made of a read outside of the buffer. Guard
-        pages hold nothing; what lies between them and the buffer counts as a band.
+        If a result depends on these values, the kernel read outside of the buffer. Guard pages have
+        no values; the bytes between them and the buffer are a band.
         """
         values = guard_pattern(self.dtype) if values is None else values
         self._guard = np.ascontiguousarray(values).view(np.uint8)
@@ -139,8 +139,8 @@ class GuardedBuffer:
 def in_huge_pages(size):
     """Return `size` bytes as an array, in huge pages if Linux has some left.
 
-    numpy asks for them, and the drivers for CPUs do not: they would wait for translations of
-    addresses where a BLAS does not.
+    numpy requests them for its arrays, the drivers for CPUs do not. Without them a kernel waits for
+    address translations, and a BLAS does not.
     """
     room = np.empty(size + _HUGE, np.uint8)
     start = -room.ctypes.data % _HUGE

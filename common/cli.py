@@ -42,7 +42,7 @@ PYOPENCL_CTX=platform[:device] applies if neither -p nor -d is given."""
 def parser(sample, description, timed=True):
     """Return an argument parser with the shared options; `sample` names it in records.
 
-    Where a run is not `timed`, only --build-only is there of those that say what is measured.
+    If not `timed`, it has no options of the measurement, and of those for tools only --build-only.
     """
     result = Parser("run.py", description, _EPILOG)
     # A test sets another `sysfs`.
@@ -266,7 +266,7 @@ def show(args, about):
 
 
 def built(args, about, params, kernels):
-    """Print and record what the driver made of {variant: kernel}; return PASSED."""
+    """Print and record the driver's figures for each kernel of {variant: kernel}; return PASSED."""
     for variant, kernel in kernels.items():
         made = program.report(variant, kernel)
         save(args, record.Record(args.sample, variant, "built", None, params, about,
@@ -294,7 +294,7 @@ def describe(args, about, kernels):
 
 
 def keep(args, name, output):
-    """Append an array that a kernel put out to the file of --output, if there is one."""
+    """Append the output array of a kernel to the file of --output, if there is one."""
     if args.output is not None:
         with writing(f"cannot write the output to {args.output}"):
             outputs.append(args.output, name, output)

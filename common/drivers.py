@@ -73,9 +73,9 @@ def unloadable(anew=False):
     `anew` asks again where it was asked before.
     """
     files = icd.libraries()
-    if not _verdict({"without": []}, anew):
+    if not verdict_on({"without": []}, anew):
         return {}
-    verdicts = {file: _verdict({"without": [other for other in files if other != file]}, anew)
+    verdicts = {file: verdict_on({"without": [other for other in files if other != file]}, anew)
                 for file in files}
     return {file: reason for file, reason in verdicts.items() if reason}
 
@@ -116,12 +116,12 @@ def _job(device):
 
 
 def problem(device, anew=False):
-    """Return why the driver of `device` is not to be trusted, or None.
+    """Return what is wrong with the driver of `device`, or None.
 
-    The first time this takes as long as a small program does there, later no time. `anew` asks
-    again.
+    The first call runs a small program on the device. Later calls use the cached result, unless
+    `anew`.
     """
-    return _verdict(_job(device), anew) or None
+    return verdict_on(_job(device), anew) or None
 
 
 def why_no_guard_pages(device):
@@ -129,15 +129,15 @@ def why_no_guard_pages(device):
 
     They work where a small kernel that reads one ends its process: see common/buffers.py.
     """
-    said = _verdict({**_job(device), "guards": "pages"})
+    said = verdict_on({**_job(device), "guards": "pages"})
     if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
         return None
     return said or "a kernel on this device can access guard pages"
 
 
-def _verdict(job, anew=False):
+def verdict_on(job, anew=False):
     """Return what common/probe.py says to a job, from the cache if it was asked before."""
-    key = {"job": {**job, "seconds": _limit()}, "machine": _machine()}
+    key = {"job": {**job, "seconds": _limit()}, "machine": machine()}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     file = icd.caches() / "opencl-samples" / "drivers" / f"{name}.json"
     known = None if anew else _read(file)
@@ -170,7 +170,7 @@ def _is_writable(folder):
 
 
 def _read(file):
-    """Return the verdict that a file holds, or None: there is none, or it is too old."""
+    """Return the verdict in a file, or None if there is none or it is too old."""
     try:
         verdict = json_object(file)["problem"]
         age = time.time() - file.stat().st_mtime
@@ -182,8 +182,8 @@ def _read(file):
 
 
 @lru_cache(maxsize=1)
-def _machine():
-    """Return what a verdict holds for: libraries, the CPU, the kernel, variables of drivers."""
+def machine():
+    """Return what a cached verdict depends on: libraries, CPU, Linux kernel, drivers' variables."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
     cpu = {line for line in (text(Path("/proc/cpuinfo")) or "").splitlines()

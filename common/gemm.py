@@ -272,7 +272,7 @@ def longest(size):
 
 
 def deal(draws, size, batch=1):
-    """Return A, B and C of numbers that were drawn for A, B and C in turn, element by element."""
+    """Return A, B and C from numbers that were drawn as A[0], B[0], C[0], A[1], B[1], ..."""
     M, N, K = size
     products = (batch,) if batch > 1 else ()
     shapes = [(*products, *shape) for shape in ((M, K), (K, N), (M, N))]
@@ -281,7 +281,7 @@ def deal(draws, size, batch=1):
 
 
 def reference(alpha, A, B, beta, C, arithmetic=None, data=None):
-    """Return (result, bound), M x N: the exact-enough GEMM in float64 or complex128, and its bound.
+    """Return (result, bound), M x N: the GEMM in float64 or complex128, and its error bound.
 
     Of a batch it does so for each product.
 

@@ -70,7 +70,7 @@ def libraries():
 
 
 def resolved(name):
-    """Return where the dynamic linker finds a library, as far as its usual folders tell."""
+    """Return the path at which the dynamic linker finds a library, if it is in a usual folder."""
     machine = sysconfig.get_config_var("MULTIARCH") or ""
     usual = [f"/{top}/{sub}" for top in ("usr/local/lib", "usr/lib", "lib")
              for sub in (machine, "")]
@@ -79,7 +79,7 @@ def resolved(name):
 
 
 def caches():
-    """Return the folder where programs of this user keep what can be made again."""
+    """Return the folder for caches of this user's programs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 

@@ -27,7 +27,7 @@ _MOST_QUEUES = 8
 
 
 def finish(streams):
-    """Wait until all that was launched in the streams' queues is done."""
+    """Wait until all launches in the streams' queues are done."""
     for stream in streams:
         stream.queue.flush()
     for stream in streams:
@@ -72,11 +72,11 @@ class Contender:
 
     @property
     def queues(self):
-        """Over how many command queues its launches are spread; 0 for a library without any."""
+        """The number of command queues for its launches; 0 for a library that uses none."""
         return len(self._entered) if self._queued else 0
 
     def attempt(self, do, *args):
-        """Return what another method returns; None if the contender fails now or has before."""
+        """Return `do(*args)`, or None if the contender fails now or has failed before."""
         if self.error:
             return None
         try:

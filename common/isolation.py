@@ -50,7 +50,7 @@ class Progress:
         self._note(last=True)
 
     def now(self, doing):
-        """Note what happens now, where it is of no single kernel."""
+        """Note what happens now, if it concerns no single kernel."""
         self._note(at=None, doing=doing)
 
     def at(self, variant, doing, size=None):
@@ -58,7 +58,7 @@ class Progress:
         self._note(at=[variant, size], doing=doing)
 
     def done(self, variant, size=None):
-        """Note that all of a kernel is on the disk: it is not run again."""
+        """Note that a kernel's records are on the disk: it is not run again."""
         self._note(at=None, done=[*self._state["done"], [variant, size]])
 
     def is_done(self, variant, size=None):
@@ -66,10 +66,10 @@ class Progress:
         return [variant, size] in self._state["done"]
 
     def give_up(self, reason):
-        """End this process where another one can go on with other kernels than that at work.
+        """End this process, if kernels are left that a new process can run.
 
-        Some drivers do not crash at a bad access: the launch fails, and all that comes after it in
-        this process fails as well.
+        Some drivers do not crash at an invalid access: the launch fails, and so does everything
+        after it in this process.
         """
         if self.isolated and self._state["at"] and not self._state["last"]:
             self._note(reason=reason[:500])
@@ -77,11 +77,10 @@ class Progress:
             os._exit(OPENCL_FAILURE)
 
     def survive(self, error, queue=None, alone=False):
-        """Return what ended one kernel, for the others to go on.
+        """Return (exit status, status of a record, reason) of the error that ended one kernel.
 
-        It is (exit status, status of a record, reason) of a SampleError or an error of OpenCL. With
-        `alone` there are no others: it is raised. Where `queue` does not answer after an error of
-        OpenCL, the others go on in another process.
+        The error is a SampleError or an error of OpenCL. With `alone` there is no other kernel, and
+        it is raised. If `queue` fails after an error of OpenCL, a new process runs the others.
         """
         if queue is not None and not isinstance(error, SampleError):
             try:
@@ -96,11 +95,11 @@ class Progress:
         return exit_status, getattr(error, "record_status", "error"), one_line(error)
 
     def saved(self, exit_status):
-        """Note what a record that was saved means for the exit status."""
+        """Note the exit status that a saved record stands for."""
         self._note(statuses=[*self.statuses, exit_status])
 
     def ended(self, exit_status):
-        """Note that the work is over: a crash from now on is one of the driver's own end."""
+        """Note that the work is done: a later crash happens while the driver shuts down."""
         self._note(end=exit_status)
 
     def _read(self):
@@ -122,7 +121,7 @@ class Progress:
 
     @property
     def statuses(self):
-        """What was given to saved()."""
+        """The exit statuses noted by saved()."""
         return self._state["statuses"]
 
     def _note(self, **news):

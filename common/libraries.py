@@ -56,7 +56,7 @@ class Library(Contender):
         self.version, self.result = version, guard(result)
 
     def _guarded(self, call):
-        """Return `call` with what CUDA raises, such as too little memory, as an OpenCLFailure."""
+        """Return `call` with errors of CUDA, such as too little memory, raised as OpenCLFailure."""
 
         def guarded(*args):
             try:
@@ -124,10 +124,10 @@ def _of_cblas(library, _device, *inputs):
 
 
 def _function(handle, name, inputs, size, place, last=()):
-    """Return a GEMM of a library: a function of what it takes for A, B and C, and comes last.
+    """Return a library's GEMM as a function of the arguments for A, B and C, and the last ones.
 
-    `size` is C's type of an order, `place` are those that say where a matrix begins. Its leading
-    dimension follows, and for a batch the elements to the next product. Raises Unsupported.
+    `size` is the C type of an order, `place` are the types of the arguments that locate a matrix.
+    Its leading dimension follows, and for a batch the stride in elements. Raises Unsupported.
     """
     A, _, C = inputs
     orders, batch, real = (*C.shape[-2:], A.shape[-1]), C.shape[:-2], _REALS[_LETTERS[A.dtype]]
@@ -149,7 +149,7 @@ def _function(handle, name, inputs, size, place, last=()):
 
 
 def on_cache_lines(matrix):
-    """Return a copy that begins on a cache line: else chance says where, and a BLAS's rate."""
+    """Return a copy that begins on a cache line; otherwise a BLAS's rate depends on chance."""
     room = np.empty(matrix.nbytes + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE
     copy = room[start : start + matrix.nbytes].view(matrix.dtype).reshape(matrix.shape)
@@ -164,7 +164,7 @@ def _numpys_blas():
         blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{name}, {blas['name']} {blas['version']}"
     except (TypeError, KeyError):
-        files = (Path(file).name for _, file in _loaded())
+        files = (Path(file).name for _, file in loaded_files())
         return f"{name}, {next((f for f in files if 'blas' in f and '.so' in f), 'BLAS unknown')}"
 
 
@@ -265,7 +265,7 @@ def _plain(text):
 
 
 def own_words(handle):
-    """Return what a BLAS says of its version; nothing where it is none of those that do."""
+    """Return the version that a BLAS reports, or an empty text if it reports none."""
     for name in ("openblas_get_config", "bli_info_get_version_str"):
         if function := getattr(handle, name, None):
             function.restype = ctypes.c_char_p
@@ -277,7 +277,7 @@ def own_words(handle):
     return ""
 
 
-def _loaded():
+def loaded_files():
     """Yield (range of addresses, path) of the parts of files that this process has loaded."""
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
@@ -290,7 +290,7 @@ def _loaded():
 def file_of(function):
     """Return the path of the library that has a function, or "" where the system does not tell."""
     address = ctypes.cast(function, ctypes.c_void_p).value
-    return next((path for span, path in _loaded() if address in span), "")
+    return next((path for span, path in loaded_files() if address in span), "")
 
 
 def version_in(file):

@@ -32,7 +32,7 @@ def _canonical(array):
 
 
 def start(path):
-    """Make an .npz file without arrays; what was there is gone. Raises OSError."""
+    """Make an .npz file without arrays, in place of an existing file. Raises OSError."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "it exists and is not a file", path)
     zipfile.ZipFile(path, "w").close()
@@ -116,7 +116,7 @@ def ulp_distance(a, b):
 
 
 def _place(values):
-    """Return where floating-point numbers stand in the row of all of their type: integers."""
+    """Return the positions, as integers, of floating-point numbers in the order of their type."""
     kind = np.dtype(f"i{values.dtype.itemsize}")
     bits = np.ascontiguousarray(values).view(kind)
     # Below zero, larger bits mean smaller numbers.

@@ -58,7 +58,7 @@ def ask(keep, build_only):
 
 
 def builds_only():
-    """Return whether nothing may be enqueued: the option --build-only."""
+    """Tell whether --build-only is given: nothing may be enqueued."""
     return _asked["build_only"]
 
 
@@ -125,7 +125,7 @@ def _failure(path, why, log, result=(WRONG_RESULT, "failed")):
 
 
 def _keep(program, made, folder, path, defines, options):
-    """Write what the driver made of a program into the folder, under a name that is free there."""
+    """Write the driver's binary and log of a program into the folder, under an unused name."""
     (device,) = program.context.devices
     about = {
         "file": os.path.relpath(path, _ROOT), "defines": defines, "options": list(options),
@@ -149,7 +149,7 @@ def _keep(program, made, folder, path, defines, options):
 
 
 def _numbers(kernel, device):
-    """Return what OpenCL says of a kernel; None where the driver does not."""
+    """Return OpenCL's figures for a kernel; None where the driver has none."""
     numbers = {}
     for name, (info, _) in _ASKED.items():
         try:
@@ -160,7 +160,7 @@ def _numbers(kernel, device):
 
 
 def report(name, kernel):
-    """Print what the driver made of a kernel, for --build-only; return it as groups of a record."""
+    """Print the driver's figures for a kernel, for --build-only; return them for a record."""
     (device,) = kernel.context.devices
     numbers, (seconds, made, _) = _numbers(kernel, device), _made[kernel.program.int_ptr]
     figures, _ = made.get(kernel.function_name, ({}, None))
@@ -177,7 +177,7 @@ def flags(defines):
 
 
 def first_error(log):
-    """Return where a compiler's log names the first error, and which, in one line."""
+    """Return the first error in a compiler's log, with its place, in one line."""
     for line in log.splitlines():
         if place := _error_place(line):
             return f"line {place[1]}: {place[2]}"

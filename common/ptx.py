@@ -1,4 +1,4 @@
-"""Bring NVIDIA's OpenCL to instructions that its compiler refuses: the program's binary is patched.
+"""Use instructions that NVIDIA's OpenCL compiler refuses: the program's binary is patched.
 
 The compiler targets sm_90 on a Hopper GPU, and no option changes that. Some instructions, such as
 wgmma, are in sm_90a only. They stand behind MARK in the inline assembly of a source: a comment of
@@ -15,10 +15,10 @@ _ENTRY = re.compile(r"^(?=\s*\.(?:visible|weak)?\s*\.?entry\b)", re.MULTILINE)
 
 
 def opened(text):
-    """Return PTX with what stands behind MARK as instructions, for the target with an `a`.
+    """Return PTX with the text behind each MARK as an instruction, for the target with an `a`.
 
-    A kernel that passes registers on (setmaxnreg) needs a number of them to begin with, which the
-    least number of work-groups on a compute unit sets: 1.
+    A kernel that redistributes registers (setmaxnreg) must start with a fixed number of them:
+    .minnctapersm makes the compiler fix it.
     """
     text = re.sub(r"(\.target\s+sm_\d+)\b", r"\1a", text).replace(MARK, "")
     return "".join(map(_with_registers, _ENTRY.split(text)))

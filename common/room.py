@@ -1,4 +1,4 @@
-"""The memory that buffers take on a device, and what is said where there is too little."""
+"""The memory that buffers need on a device, and the message if there is too little."""
 
 from common.errors import UsageError
 from common.text import size_text

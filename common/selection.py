@@ -15,11 +15,15 @@ def add_options(parser, kernels, default):
     """Add --kernel, and an option for each parameter of the kernels."""
     text = f"numbers (6,21-24) or names comma-separated, all, or best (default {default})"
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
-    group = parser.add_argument_group("parameters of the kernels; defaults apply to the others")
+    group = parser.add_argument_group(
+        "parameters of the kernels; a default of 0 is chosen for the device and the size")
     for name in parameters(kernels):
         having = [each for each in kernels if name in each.space.defaults]
-        shown = ", ".join(f"{each.number}: {each.space.defaults[name]}" for each in having)
-        group.add_argument(f"--{name}", type=count(0), metavar="N", help=f"(default {shown})")
+        numbers = {}  # of the kernels, by their default
+        for each in having:
+            numbers.setdefault(each.space.defaults[name], []).append(str(each.number))
+        shown = ", ".join(f"{value} in {' '.join(of)}" for value, of in numbers.items())
+        group.add_argument(f"--{name}", type=count(0), metavar="N", help=f"default {shown}")
 
 
 def parameters(kernels):

@@ -144,8 +144,9 @@ def _nodes(facts):
         todo = f"sudo usermod -aG {group} {facts['user']}, then log in again"
         yield _checked(node["usable"], "device", text, todo if of_group else rule + todo, "note")
     if not facts["nodes"]:
-        todo = "load the GPU's kernel driver (Mali: mali_kbase, panfrost or panthor): see dmesg"
-        yield Finding("note", "device", "no /dev/mali*, no /dev/dri/renderD*: no GPU", todo)
+        text = "no GPU has a device file (/dev/mali*, /dev/dri/renderD*)"
+        todo = "if there is a GPU, load its kernel driver (Mali: mali_kbase, panfrost or panthor)"
+        yield Finding("note", "device", text, todo)
 
 
 def _platforms(facts):

@@ -77,7 +77,7 @@ class Fleet:
         self.ssh_file, self.ssh_options = None, []
         self.case_failed = False
         self.last = [boards.LOCAL]  # names of the boards of the task before
-        self._boards = {}
+        self.boards = {}  # all that were selected so far, by name
 
     def select(self, host, also=()):
         """Return the boards of a task: those of -H, else `host`, else those of the task before.
@@ -88,7 +88,7 @@ class Fleet:
             self.last = names
         names = list(dict.fromkeys([*also, *self.last]))
         settings = boards.load(boards.path())
-        for name in [name for name in names if name not in self._boards]:
+        for name in [name for name in names if name not in self.boards]:
             mine = settings.get(name, boards.Settings())
             if name == boards.LOCAL:
                 link = LocalLink(mine.python or sys.executable)
@@ -96,8 +96,8 @@ class Fleet:
                 python = mine.python or "python3"
                 link = SshLink(name, python, mine.ssh_config or self.ssh_file,
                                self.ssh_options)
-            self._boards[name] = Board(name, mine, link)
-        return [self._boards[name] for name in names]
+            self.boards[name] = Board(name, mine, link)
+        return [self.boards[name] for name in names]
 
     def asked(self, host):
         """Return the names of the boards of -H, or of `host`; an empty list without either."""
@@ -117,7 +117,7 @@ class Fleet:
     @property
     def failures(self):
         """Why boards were given up, by their names."""
-        return {name: board.failed for name, board in self._boards.items() if board.failed}
+        return {name: board.failed for name, board in self.boards.items() if board.failed}
 
     def exit_status(self):
         """Return what fab ends with: the worst of what happened."""

@@ -216,14 +216,14 @@ class Session:
         self._sending = threading.Lock()  # a stop comes from another thread
         command = link.command()
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command, bufsize=0, env={**os.environ, **_NO_QUESTIONS},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for fab, which then tells the program to stop
             )
         except OSError as error:
             raise BoardError(f"cannot start {command[0]}: {error.strerror}") from error
-        os.set_blocking(self._process.stdin.fileno(), False)
+        os.set_blocking(self.process.stdin.fileno(), False)
 
     def greet(self, request):
         """Send the program and its request, plain data, and wait until it greets.
@@ -244,11 +244,11 @@ class Session:
         if self._greeted:
             self.send(b"stop\n")
         else:
-            self._link.leave(self._process)
+            self._link.leave(self.process)
 
     def send(self, data):
         """Send bytes; a board that is gone, or late, shows when its answer is read."""
-        data, pipe = memoryview(data), self._process.stdin
+        data, pipe = memoryview(data), self.process.stdin
         # ValueError: it was closed.
         with self._sending, suppress(BoardError, OSError, ValueError):
             while data:
@@ -259,9 +259,9 @@ class Session:
     def close(self):
         """Give the program up: to it, the connection is lost."""
         with self._sending:
-            self._process.stdin.close()
-        self._process.stdout.close()
-        self._link.leave(self._process)
+            self.process.stdin.close()
+        self.process.stdout.close()
+        self._link.leave(self.process)
 
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.
@@ -287,11 +287,11 @@ class Session:
     def _ended(self):
         """Wait for the program's end; return why there is no more to read."""
         try:
-            status = self._process.wait(limits.SILENCE)
+            status = self.process.wait(limits.SILENCE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.process.kill()
             return NO_END
-        errors = self._process.stderr
+        errors = self.process.stderr
         os.set_blocking(errors.fileno(), False)  # another process may hold it open
         said = (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")
         if status == SSH_FAILED:
@@ -323,7 +323,7 @@ class Session:
 
     def _receive(self):
         """Add what comes next to the rest; return whether anything came before the end."""
-        pipe = self._process.stdout
+        pipe = self.process.stdout
         if not select.select([pipe], [], [], min(self.left(), limits.SILENCE))[0]:
             self.left()
             raise BoardError(f"lost: no data for {limits.SILENCE} s")

@@ -12,27 +12,129 @@ DRIVERS = {"PoCL": "Portable Computing Language", "Intel": "Intel(R) OpenCL"}
 METRICS = {"64_bit_integer": "gbytes_per_s", "sgemm": "gflops"}
 
 
+def tables(name):
+    """Return the tables of results/NAME.md: lists of rows of cells, the head first."""
+    blocks = re.findall(r"(?:^\|.*\n)+", (RESULTS / f"{name}.md").read_text(), re.M)
+    rows = ([[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+            for block in blocks)
+    return [[head, *rest] for head, _, *rest in rows]
+
+
+def driver(item):
+    """Return the short name of a record's driver."""
+    return next((d for d, name in DRIVERS.items() if name == item.device["platform"]), None)
+
+
+def records(path):
+    return read(RESULTS / "reference" / path)
+
+
 def rates(sample):
     """Return the rates in the records of a sample, by (driver, size, kernel)."""
     found = {}
-    for item in read(RESULTS / "reference" / sample / "cpu.jsonl"):
+    for item in records(f"{sample}/cpu.jsonl"):
         size = re.search(r"[0-9]+", item.params.get("size") or item.params["image"])[0]
-        (driver,) = (d for d, name in DRIVERS.items() if name == item.device["platform"])
-        found[driver, size, item.variant] = item.metrics[METRICS[sample]]
+        found[driver(item), size, item.variant] = item.metrics[METRICS[sample]]
     return found
 
 
 @pytest.mark.parametrize("sample", METRICS)
 def test_a_table_has_the_figures_of_the_records(sample):
-    text = (RESULTS / f"{sample}.md").read_text()
-    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")]
-                      for line in text.splitlines() if line.startswith("|"))
+    head, *rows = tables(sample)[0]
     shown = {}
     for name, *cells in rows:
         for column, cell in zip(head[1:], cells):
-            driver, size = column.split()
-            shown[driver, size.split("x")[0], name] = cell
+            name_of_driver, size = column.split()
+            shown[name_of_driver, size.split("x")[0], name] = cell
     assert shown == {key: f"{rate:.3g}" for key, rate in rates(sample).items()}
+
+
+def test_the_table_of_gemm_intel():
+    found = {}
+    for item in records("gemm_intel/zen5.jsonl"):
+        p = item.params
+        row = f"{item.variant[5:]} {p['size_m']} {p['group_m']}"
+        found[row, f"{driver(item)} {p['size_n']}"] = f"{item.metrics['gflops']:.3g}"
+    ((head, *rows),) = tables("gemm_intel")
+    assert {(row[0], column): cell for row in rows
+            for column, cell in zip(head[1:], row[1:])} == found
+
+
+def test_the_table_of_gemmbench():
+    found = {(driver(item), item.variant): f"{item.metrics['gflops']:.3g}"
+             for item in records("gemmbench/zen5.jsonl")}
+    shown, ((head, *rows),) = {}, tables("gemmbench")
+    for row in rows:
+        of, prefix = row[0].split()
+        for column, cell in zip(head[1:], row[1:]):
+            shown[of, f"{prefix}_{column.split(' / ')[-1 * prefix.startswith('D')]}"] = cell
+    assert shown == found
+
+
+# Each table of mygemm: files of records for PoCL and Intel's runtime, or of one device; the kernel,
+# or None where the row names it; the library of the ratios, or None for rates in TFLOPS.
+H200 = "h200-mygemm.jsonl"
+MYGEMM = [
+    ([H200], None, None),
+    ([H200, "mygemm/h200-tf32.jsonl"], None, "cublas"),
+    (["mygemm/h200-warpgroups.jsonl", "mygemm/h200-warps.jsonl"], None, "cublas"),
+    (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
+    (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
+    (["mygemm/h200-batch.jsonl"], None, "cublas"),
+    (["pocl-mygemm.jsonl", "intel-mygemm.jsonl"], None, None),
+    (["pocl-mygemm.jsonl", "intel-mygemm.jsonl", "mygemm/one-queue.jsonl", "mygemm/mkl.jsonl"],
+     "12_packed", "numpy"),
+    (["mygemm/mkl.jsonl"], "12_packed", "libmkl_rt"),
+    (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
+    (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
+    (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "17_row_sums", "numpy"),
+    (["mygemm/zen5.jsonl"], "16_dot_products", "numpy"),
+]
+LIBRARIES = {"numpy's OpenBLAS": "numpy", "CLBlast as shipped": "clblast",
+             "cuBLAS (by the host's clock)": "cublas", "the same with `--PART_BITS 32`, in a "
+             "separate run": "14_matrix_units"}
+
+
+def order(item):
+    """Return a record's size as the tables have it: a number where M, N and K are equal."""
+    sides = item.params.get("size", "").split("x")
+    return sides[0] if len(set(sides)) == 1 else "x".join(sides)
+
+
+@pytest.mark.parametrize("number", range(len(MYGEMM)))
+def test_every_figure_of_mygemm_is_in_a_record(number):
+    """A figure agrees with a record of that kernel, size and driver in the files of its table."""
+    files, kernel, library = MYGEMM[number]
+    (head, *rows), found = tables("mygemm")[number], {}
+    assert len(tables("mygemm")) == len(MYGEMM)
+    for item in (each for file in files for each in records(file)):
+        value = (item.metrics.get("ratios") or {}).get(library or "")
+        if library is None:
+            value = item.metrics.get("gflops")
+        if value is not None:
+            key = item.variant, order(item), driver(item)
+            found.setdefault(key, []).append(value / (1000 if files == [H200] else 1))
+        if files == [H200] and order(item) == "4096" and item.metrics.get("ratios"):
+            found[item.variant, "relative", None] = [item.metrics["ratios"]["cublas"]]
+    of = None
+    for name, *cells in rows:
+        named = next((d for d in DRIVERS if name.startswith(d)), None)
+        of = named or (of if name == "in one queue" else None)
+        for column, (title, cell) in enumerate(zip(head[1:], cells)):
+            if not cell:
+                continue
+            relative = title == "relative to cuBLAS at 4096"
+            size = "relative" if relative else re.search(r"[\dx]+$", title)[0]
+            its_driver = of
+            if library is None and files != [H200]:  # its columns are of two drivers
+                its_driver = list(DRIVERS)[column // 3]
+            values = found.get((kernel or LIBRARIES.get(name, name), size, its_driver), ())
+            if relative and name.startswith("cuBLAS"):
+                values = [1]
+            digits = len(cell.partition(".")[2])
+            close = [v for v in values if abs(float(cell) - v) <= 0.500001 * 10**-digits
+                     or cell == f"{v:.3g}"]
+            assert close, (name, title, cell, values)
 
 
 def test_the_records_without_a_digest_of_their_code_are_named():
@@ -47,10 +149,21 @@ def test_the_records_without_a_digest_of_their_code_are_named():
 
 
 def test_the_key_figures_of_the_readmes():
-    text = (ROOT / "samples/sgemm/README.md").read_text()
+    def said(sample, text):
+        return text in (ROOT / "samples" / sample / "README.md").read_text()
+
     found = rates("sgemm")
     times = found["Intel", "1024", "tile4x4"] / found["Intel", "1024", "dot4"]
-    assert f"`tile4x4` is {times:.0f} times as fast" in text
+    assert said("sgemm", f"`tile4x4` is {times:.0f} times as fast")
     found = rates("64_bit_integer")
-    for driver in DRIVERS:
-        assert found[driver, "4096", "two_stages"] > 400 * found[driver, "4096", "long_vectors"]
+    for each in DRIVERS:
+        assert found[each, "4096", "two_stages"] > 400 * found[each, "4096", "long_vectors"]
+    found = {item.variant: item.metrics["gflops"] for item in records("gemmbench/zen5.jsonl")
+             if driver(item) == "PoCL"}
+    times = found["SGEMM_NT_4x2"] / found["SGEMM_NT_1x1"]
+    assert said("gemmbench", f"`SGEMM_NT_4x2` is {times:.0f} times as fast as `SGEMM_NT_1x1`")
+    found = {item.params["group_m"]: item.metrics["gflops"]
+             for item in records("gemm_intel/zen5.jsonl")
+             if (driver(item), item.variant) == ("Intel", "gemm_nn")
+             and (item.params["size_m"], item.params["size_n"]) == (1, 128)}
+    assert said("gemm_intel", f"work-group of 16 is {found[16] / found[1]:.0f} times as fast as")

@@ -108,9 +108,24 @@ def load(text):
     if not line and len(lines) > 1:
         raise UsageError(f"{path} has several records: name one, such as {path}:1")
     try:
-        return record.parse_line(lines[0].decode(errors="replace"))
+        item = record.parse_line(lines[0].decode(errors="replace"))
     except record.RecordError as error:
         raise UsageError(f"{path}:{number}: {error}") from error
+    if item.reason == record.UNFINISHED and (later := _replaced_by(path, number, item)):
+        raise UsageError(f"{path}:{number} was written before the kernel was timed: name the "
+                         f"record that replaced it, {path}:{later}")
+    return item
+
+
+def _replaced_by(path, number, item):
+    """Return the number of the line that replaces an UNFINISHED record, or None."""
+    def run(of):
+        return of.started, of.argv, of.sample, of.variant, of.params.get("size")
+
+    left = dict(record.settled(enumerate(record.scan(path), 1)))
+    after = (n for n, each in left.items()
+             if n > number and isinstance(each, record.Record) and run(each) == run(item))
+    return None if number in left else min(after, default=None)
 
 
 def counterpart(old, done):

@@ -38,7 +38,7 @@ def environment(tree=SYSFS):
 
 
 def settings(variables):
-    """Return the environment variables that change how fast a driver runs; paths are left out."""
+    """Return the environment variables that affect a driver's speed, without paths."""
     return {
         name: value
         for name, value in sorted(variables.items())

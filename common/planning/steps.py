@@ -43,8 +43,10 @@ class Arguments(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A launch of one kernel, and what it is for. It keeps the buffers alive: a set argument does
-    not."""
+    """A launch of one kernel, and what it is for.
+
+    It holds the arguments: a kernel does not keep alive the buffers that are set.
+    """
 
     what: str
     kernel: cl.Kernel

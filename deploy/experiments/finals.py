@@ -40,6 +40,12 @@ class Finals:
         boards = self._kind.boards.values()
         return not self._order or (bool(boards) and all(self._left.get(b) == [] for b in boards))
 
+    @property
+    def counts(self):
+        """How many of their runs have ended, and how many there are, on the boards so far."""
+        total = len(self._order) * len(self._left)
+        return total - sum(map(len, self._left.values())), total
+
     def next(self, board):
         """Return the next Point of a board, or None: it has run all."""
         left = self._left.setdefault(board, self._order[::-1])

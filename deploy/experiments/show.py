@@ -37,8 +37,9 @@ class Show:
         total = sum(kind.study.total for kind in kinds)
         left = (total - done) * (time.monotonic() - self._start) / self._done
         where = f"{done}/{total}, {timedelta(seconds=round(left))} left"
-        if any(kind.finals for kind in kinds):
-            where = "again"
+        if finals := [kind.finals.counts for kind in kinds if kind.finals]:
+            done, total = map(sum, zip(*finals))
+            where = f"the best again: {done}/{total}"
         self.line(f"[{where}] {board}: {point.label}: {text}")
 
     def refresh(self, kinds):

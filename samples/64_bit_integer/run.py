@@ -7,6 +7,7 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -34,15 +35,15 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    parser.add_argument("image", nargs="?", type=Path, metavar="IMAGE", help="(assets/input.bmp)")
-    parser.add_argument("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    parser.add_argument("--data", choices=("noise", "white", "black"), help="with --size (noise)")
-    parser.add_argument("--kernel", choices=[*launch.KERNELS, "all"],
+    add, patterns = parser.add_argument, ("contiguous", "interleaved")
+    add("image", nargs="?", type=Path, metavar="IMAGE", help="(default assets/input.bmp)")
+    add("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
+    add("--data", choices=("noise", "white", "black"), help="with --size (default noise)")
+    add("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
-    parser.add_argument("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
-        help="work-items in a work-group: 1, 2, 4, ... 1024")
-    parser.add_argument("--access", "--walk", choices=("contiguous", "interleaved"),
-        help="access pattern (default on a CPU: contiguous)")
+    add("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N", help="1, 2, 4, ... 1024")
+    add("--access", choices=patterns, help="access pattern (default on a CPU: contiguous)")
+    add("--walk", dest="access", choices=patterns, help=SUPPRESS)  # its old name
     return parser
 
 

@@ -75,8 +75,9 @@ def by_numpy(image):
 def side_by_side(passes, image, repeat, warmup):
     """Return lines that compare `passes`, functions by name, with numpy and with each other.
 
-    A pass is all that a user waits for: reset of the sums if needed, launch, read-back, and the
-    host's part. All are timed by the host's clock, interleaved. `plain read` is the ceiling.
+    A pass is all that a user waits for once the image is in the device's memory: reset of the sums
+    if needed, launch, read-back, and the host's part. All are timed by the host's clock,
+    interleaved. `plain read` is the ceiling.
     """
     passes = {**passes, "numpy on the host": lambda: by_numpy(image)}
     contenders = [

@@ -82,8 +82,11 @@ class Metadata(NamedTuple):
     def params(self):
         """Return what a record keeps of the kernel, with the SHA-256 of its two files."""
         both = b"".join(files.read_bytes(path, _LARGEST) for path in (self.path, self.source))
+        # A record of one of the sample's own kernels is the same wherever the sample is.
+        own = Path(os.path.abspath(KERNELS.parent))
+        path = self.path.relative_to(own) if own in self.path.parents else self.path
         return {
-            "metadata": str(self.path), "kernel": self.name,
+            "metadata": str(path), "kernel": self.name,
             "kernel_sha256": hashlib.sha256(both).hexdigest(),
             "precision": str(self.dtype), "sums": str(self.sums),
             "layout": f"{self.transA}{self.transB}, row-major", "shape": self.shape,

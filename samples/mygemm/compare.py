@@ -28,21 +28,12 @@ def add_options(parser):
     add("--libraries", type=libraries.parse, default="all", metavar="NAMES",
         help=f"comma-separated: {names}; or all (default), none")
     add("--peers", dest="libraries", type=libraries.parse, default=SUPPRESS, help=SUPPRESS)
-    add("tool", nargs="?", type=_moved, help=SUPPRESS)
     add("--blas", metavar="FILE",
         help="one more library with the CBLAS interface: libopenblas.so.0, ...")
     add("--in-flight", type=count(1, 10_000), metavar="N",
         help="launches per sample (default: several if they are short)")
     add("--queues", type=count(1, 64), metavar="N",
         help="command queues for these launches (default: 1; on a CPU one per core, up to 8)")
-
-
-def _moved(word):
-    """Refuse a word; those that were commands here are tools now."""
-    tools = {"inspect": "python -m tools inspect mygemm", "tune": "fab sweep mygemm --kernel N"}
-    if word in tools:
-        raise UsageError(f"{word} is a tool now: {tools[word]}")
-    raise UsageError(f"unrecognized argument: {word}; see --help")
 
 
 class Comparison:

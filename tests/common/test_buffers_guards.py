@@ -83,7 +83,7 @@ def test_guard_pages_are_proved_to_work(queue):
     ],
 )
 def test_a_device_without_guard_pages_is_refused(queue, monkeypatch, said, why):
-    monkeypatch.setattr(drivers, "_verdict", lambda job: said)
+    monkeypatch.setattr(drivers, "verdict_on", lambda job: said)
     buffers.require_guard_pages.cache_clear()
     with pytest.raises(Unsupported, match=f"--guards pages: {why}.*use --guards bands"):
         buffers.require_guard_pages(queue.device)

@@ -223,9 +223,12 @@ def test_the_probe_ships_to_boards():
 
 
 def test_a_verdict_holds_for_one_cpu(monkeypatch):
-    here = drivers._machine.__wrapped__()
-    monkeypatch.setattr(drivers, "text", lambda _: "model name\t: another\ncpu MHz\t: 1000")
-    there = drivers._machine.__wrapped__()
-    assert there != here
-    monkeypatch.setattr(drivers, "text", lambda _: "model name\t: another\ncpu MHz\t: 2000")
-    assert drivers._machine.__wrapped__() == there
+    def machine(cpuinfo):
+        drivers.machine.cache_clear()
+        monkeypatch.setattr(drivers, "text", lambda _: cpuinfo)
+        return drivers.machine()
+
+    slow, fast = (machine(f"model name\t: one\ncpu MHz\t: {n}") for n in (1000, 2000))
+    assert slow == fast
+    assert machine("model name\t: another\ncpu MHz\t: 1000") != slow
+    drivers.machine.cache_clear()

@@ -308,7 +308,7 @@ def test_a_blas_says_its_version(library):
 def test_where_the_system_does_not_tell(monkeypatch):
     function = ctypes.CDLL(None).malloc
     assert libraries.file_of(function).startswith("/")
-    monkeypatch.setattr(libraries, "_loaded", list)
+    monkeypatch.setattr(libraries, "loaded_files", list)
     assert libraries.file_of(function) == ""
 
 

@@ -67,4 +67,4 @@ def test_parameters_are_given_to_the_kernels_that_have_them():
         named("--kernel", "1", "--WPT", "2")
     with pytest.raises(UsageError, match="--TS is a parameter of only some kernels"):
         named("--TS", "4")
-    assert "(default 1: 32, 2: 16)" in parser.format_help()
+    assert "default 32 in 1, 16 in 2\n" in parser.format_help()

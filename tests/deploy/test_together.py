@@ -30,7 +30,7 @@ def test_boards_work_at_once_and_their_results_are_in_order():
 
 def test_a_board_that_fails_is_left_out_of_what_follows(monkeypatch, capsys):
     fleet, there = Fleet(), boards("good", "bad")
-    fleet._boards = {board.name: board for board in there}
+    fleet.boards = {board.name: board for board in there}
     monkeypatch.setattr(fleet, "select", lambda host, also=(): there)
 
     def fails(board):
@@ -59,17 +59,17 @@ def test_wrong_usage_found_on_a_board_ends_it_all():
 
 
 def test_a_stop_reaches_all_boards(capsys, monkeypatch):
-    there, stopped = boards("a", "b"), threading.Event()
-    for board in there:
-        monkeypatch.setattr(board, "stop", lambda board=board: (
-            setattr(board, "stopping", True), stopped.set()))
+    there, stopped = boards("a", "b"), [threading.Event(), threading.Event()]
+    for board, event in zip(there, stopped):
+        monkeypatch.setattr(board, "stop", lambda board=board, event=event: (
+            setattr(board, "stopping", True), event.set()))
 
     def interrupt(_jobs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(together, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        together.on_each(there, lambda board: stopped.wait(PATIENCE))
+        together.on_each(there, lambda board: [event.wait(PATIENCE) for event in stopped])
     assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
 
 

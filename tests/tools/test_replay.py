@@ -221,6 +221,17 @@ def test_what_cannot_be_replayed(stub, name, message):
     assert (status, errors.count("\n")) == (2, 1)
 
 
+def test_a_record_that_another_one_replaced_is_refused(stub):
+    old = record.Record("stub", "k", "error", record.UNFINISHED)
+    items = [old, record.Record("stub", "other", "passed"), record.Record("stub", "k", "passed")]
+    stub.journal.write_text("".join(item.to_line() + "\n" for item in items))
+    status, _, errors = stub("replay", f"{stub.journal}:1")
+    assert f"name the record that replaced it, {stub.journal}:3\n" in errors
+    assert status == 2
+    stub.journal.write_text(old.to_line() + "\n")
+    assert replay.load(f"{stub.journal}:1").reason == record.UNFINISHED
+
+
 def test_a_fifo_is_refused_at_once(stub, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     assert stub("replay", f"{tmp_path}/fifo:1")[2].endswith("fifo: it is a FIFO, not a file\n")

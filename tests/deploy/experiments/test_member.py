@@ -77,7 +77,7 @@ def test_a_point_that_was_cut_short_has_no_result(bench):
 
 def test_a_lost_board_runs_nothing_until_it_is_connected_again(bench):
     member = connected(bench)
-    member.session._process.kill()
+    member.session.process.kill()
     with pytest.raises(Lost, match="status -9"):
         member.run(asked("a1"))
     with pytest.raises(BoardError, match="cannot be reached"):

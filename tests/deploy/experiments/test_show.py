@@ -58,6 +58,16 @@ def test_each_kind_has_a_line_with_its_own_rate(screen):
     assert "best again: fast 33.25" in drawn(11, cpu, mali)[0]
 
 
+def test_a_line_of_the_rounds_at_the_end_counts_them():
+    kind = Kind("a device", 20, 20)
+    kind.finals = SimpleNamespace(counts=(3, 35))
+    lines = []
+    show = Show()
+    show.line = lines.append
+    show.point([kind], "odroid", SimpleNamespace(label="--TS 8"), "5 GFLOPS")
+    assert lines == ["[the best again: 3/35] odroid: --TS 8: 5 GFLOPS"]
+
+
 @pytest.mark.parametrize("width", [50, 80, 200])
 def test_many_boards_do_not_push_out_the_rest(screen, width):
     drawn = screen(width)

@@ -51,6 +51,12 @@ def test_the_origin_of_a_kernel(load):
     assert load().params()["author"] is None
 
 
+def test_a_record_names_a_kernel_of_the_sample_alike_on_every_machine(load, tmp_path):
+    own = metadata.load(metadata.KERNELS / "SGEMM_NN_1x1.json")
+    assert own.params()["metadata"] == "kernels/SGEMM_NN_1x1.json"
+    assert load().params()["metadata"] == str(tmp_path / "k.json")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -329,17 +329,6 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
     assert best("embedded")[0] != "naive"
 
 
-# What was a command of the sample.
-
-
-@pytest.mark.parametrize(
-    ("word", "command"), [("inspect", "python -m tools inspect"), ("tune", "fab sweep")]
-)
-def test_what_is_a_tool_now_is_named(sample, word, command):
-    with pytest.raises(UsageError, match=f"{word} is a tool now: {command} mygemm"):
-        sample.run.options().parse_args([word, "--kernel", "6", "--budget", "100"])
-
-
 def test_peers_is_hidden_and_still_taken():
     options = sample_module("mygemm", "run").options()
     assert "--peers" not in options.format_help()
