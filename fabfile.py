@@ -4,16 +4,18 @@ import os
 import re
 import sys
 
-from common import stopping
+from common import stopping, text
 
 # Before all that takes long to import.
 stopping.end_at_once("fab: error: stopped")
+text.open_streams()
 
 import fabric
 from fabric.main import program
 from invoke import Exit, ParseError
 
 from common.errors import WRONG_USAGE
+from common.programs import explained, is_unwritable
 from deploy.screen import SCREEN
 from deploy.tasks import namespace
 
@@ -22,8 +24,9 @@ __all__ = ["namespace"]
 
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
+    why = explained(error)[1] if is_unwritable(error) else f"{kind.__name__}: {error}"
     if kind is not BrokenPipeError:  # nobody reads on
-        SCREEN.complain(f"{kind.__name__}: {error}")
+        SCREEN.complain(why)
         sys.stdout.flush()
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 

@@ -17,6 +17,10 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def print_help(self, file=None):
+        # argparse would say nothing where it cannot be written.
+        print(self.format_help(), end="", file=file, flush=True)
+
     def error(self, message):
         raise UsageError(f"{message}; see --help")
 

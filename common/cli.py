@@ -31,7 +31,7 @@ from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.text import one_line, open_streams, printable
+from common.text import complain, one_line, open_streams, printable
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -170,8 +170,7 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     reason = one_line(reason)
     if not quiet:
         where = printable(" ".join(filter(None, (variant, size))))
-        print("run.py: error", *filter(None, (where, reason)), sep=": ", file=sys.stderr,
-              flush=True)
+        complain(": ".join(filter(None, ("run.py: error", where, reason))))
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
     params = {"size": size} if size else {}

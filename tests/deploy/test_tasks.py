@@ -1,10 +1,12 @@
 """Options of a sample after --: checked here before they travel."""
 
 import json
+import subprocess
 
 import pytest
 
 from common import record
+from tests.conftest import FAB
 
 
 @pytest.fixture
@@ -24,6 +26,19 @@ def test_a_run_with_options_comes_home(deployed, fab, project):
     assert record.read(path)[0].variant == "mine"
     plan = json.loads((path.parents[1] / "plan.json").read_text())
     assert plan["cases"][0]["args"] == ["--case", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "line"),
+    [
+        (">/dev/full", 2, "fab: error: cannot write the output: No space left on device\n"),
+        (">&-", 0, ""),
+    ],
+)
+def test_output_that_cannot_be_written(deployed, project, redirection, status, line):
+    done = subprocess.run(["bash", "-c", f"{FAB} list {redirection}"], cwd=project, timeout=60,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, line)
 
 
 @pytest.mark.parametrize("words", [("run", "--help"), ("run", "hello", "-h"), ("--help", "run")])

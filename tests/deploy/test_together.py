@@ -1,7 +1,9 @@
 """Work on several boards at once: one that goes wrong costs the others nothing."""
 
+import errno
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -58,11 +60,27 @@ def test_wrong_usage_found_on_a_board_ends_it_all():
         together.on_each(boards("a"), wrong)
 
 
+def test_output_that_cannot_be_written_is_no_failure_of_a_board(capsys):
+    (board,) = boards("a")
+
+    def full(board):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        together.on_each([board], full)
+    assert (board.failed, capsys.readouterr().err) == (None, "")
+
+
 def test_a_stop_reaches_all_boards(capsys, monkeypatch):
     there, stopped = boards("a", "b"), threading.Event()
+
+    def stop(board):
+        board.stopping = True
+        if all(board.stopping for board in there):  # else the other may end before it is stopped
+            stopped.set()
+
     for board in there:
-        monkeypatch.setattr(board, "stop", lambda board=board: (
-            setattr(board, "stopping", True), stopped.set()))
+        monkeypatch.setattr(board, "stop", partial(stop, board))
 
     def interrupt(_jobs):
         raise KeyboardInterrupt
