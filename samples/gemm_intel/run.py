@@ -17,7 +17,7 @@ try:
     import pyopencl as cl
     import tiling
 
-    from common import cli, constraints, device, flush, gemm, measuring
+    from common import cli, constraints, device, flush, gemm, measuring, timing
     from common.arguments import count
     from common.errors import Unsupported
     from common.matrices import Matrix
@@ -124,7 +124,8 @@ def main(args):
         print("No iterations, so nothing was run or checked")
         return cli.save_result(args, about, name, None, params, measuring.Measured(), {})
     args.progress.at(name, "running")
-    enqueue().wait()
+    print("Running one launch", flush=True)
+    *_, once = timing.launch(enqueue)
     written = matrices[2].read()
     result, values, reason = written[:n, :n].T, {}, None
     if args.validation or args.check_only or args.duration:
@@ -142,7 +143,7 @@ def main(args):
     # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
     found = measuring.Measured()
     if not (reason or args.check_only):
-        print(measuring.plan(args), flush=True)
+        print(measuring.plan(args, once), flush=True)
         flusher, gflop = flush.flusher(queue, args.caches), size.flop() / 1e9
         found = measuring.measure(args, about, enqueue, "gflops", gflop,
                                   lambda: (restore(), flusher()),
