@@ -234,9 +234,10 @@ def measure(args, results, stream, about):
 
 
 def compare(args, results, peak):
-    """Note the ratios of each Result to the first kernel, the libraries and the ceiling."""
-    compared = [r for r in results if r.times and (r is results[0] or r.version)]
-    for result in (result for result in results if result.times):
+    """Note the ratios of each Result to the first with times, the libraries and the ceiling."""
+    timed = [r for r in results if r.times]
+    compared = [r for r in timed if r is timed[0] or r.version]
+    for result in timed:
         pairs = ((other.name, interleaved.ratio(result.times, other.times)) for other in compared)
         result.ratios = dict(pairs)
         if peak:
@@ -259,7 +260,7 @@ def chosen(plan):
 
 def show(args, results, missing, peak):
     """Print what became of the Results of one size, and let go of the device's memory."""
-    lines = ["", *rates_table(results), *remarks(results, missing, peak, args)]
+    lines = ["", *rates_table(results), *remarks(results, missing, peak, args), *passed(results)]
     print("\n".join(lines), flush=True)
     for result in results:
         result.contender = result.output = None
@@ -348,6 +349,14 @@ def remarks(results, missing, peak, args):
             "device was slower"
         )
     return lines
+
+
+def passed(results):
+    """Return the line that says that no kernel and no library is wrong, or none."""
+    right = sum(r.status == "passed" for r in results if not r.version)
+    if not right or any(r.status in ("failed", "error") for r in results):
+        return []
+    return [f"PASSED: every element of {right} kernel{'s' * (right > 1)} is within its bound"]
 
 
 def by_size(sizes, results):
