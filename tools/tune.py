@@ -15,7 +15,7 @@ from common import manifest
 from common.arguments import count
 from common.errors import PASSED, OpenCLFailure
 from tools import child, command, gpus, points
-from tools.space import Experiment, Space
+from tools.space import STORED, Experiment, Space
 
 
 def options():
@@ -59,5 +59,5 @@ def main(argv):
         print("every combination spills registers")
     print(f"best: {winner.label}")
     if path := space.store(plan[winner], item.params, args.tuned, gflops=None, slower_than=None):
-        print(f"stored in {path}")
+        print(f"stored in {path}{'' if args.tuned else f': {STORED}'}")
     return PASSED
