@@ -31,8 +31,20 @@ def _one_line(kind, error, _):
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 
 
+# Options of fabric and invoke without effect here: OpenSSH's ssh connects.
+_UNUSED = {
+    "prompt-for-login-password": "ssh asks for nothing here: copy your key with ssh-copy-id",
+    "prompt-for-passphrase": "ssh asks for nothing here: give the passphrase to ssh-add before",
+    "prompt-for-sudo-password": "sudo on the board must not ask for a password",
+    "dry": "only provision can show what it would do: --dry-run",
+}
+
+
 def _parse_tasks(parse=program.parse_tasks):
     words = program.core.unparsed
+    for option, instead in _UNUSED.items():
+        if program.args[option].value:
+            raise Exit(f"fab: error: --{option} has no effect: {instead}", WRONG_USAGE)
     if {"-h", "--help"} & set(words[1:]) and words[0] in namespace.task_names:
         program.args.help.value = words[0]
         words.clear()

@@ -84,6 +84,8 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("run", "hello", "--case", "only", "--", "--case", "x"), "--case: a case has options"),
         (("run", "hello", "--", "--number", "x"), "hello: argument --number: invalid int value"),
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
+        (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
+        (("--dry", "list"), "--dry has no effect: only provision can show"),
         (("sweep",), "fab sweep needs EXPERIMENT: a sample, "),
         (("run", "--case", "x"), "fab run needs SAMPLE: a name from `fab list`"),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),
