@@ -131,9 +131,9 @@ def _stopped(tasks):
     """Return what to say where the user stopped the tasks of these names."""
     if "sweep" in tasks:
         return "stopped; repeat the command to continue"
-    if tasks <= {"replay", "inspect", "check", "worker"}:  # what they began is no use
-        return "stopped"
-    return "stopped; `fab collect` fetches results that are still on a board"
+    if tasks & {"run", "run-all", "collect", "parity"}:
+        return "stopped; `fab collect` fetches results that are still on a board"
+    return "stopped"  # what the others began is no use
 
 
 FLEET = Fleet()

@@ -78,6 +78,8 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     [
         (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
         (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
+        (("run", "hello", "--", "--case", "--number", "3"), "'--case' cannot be run on a board, or "
+         "lacks a value: see [options]"),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
         (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
         (("sweep", "none"), "no sample 'none': choose from hello"),
