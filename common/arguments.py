@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from pathlib import Path
 
 from common.errors import UsageError
 
@@ -52,6 +53,13 @@ def _real(is_good, what):
         return value
 
     return parse
+
+
+def a_path(text):
+    """Return the Path of a file or folder: an argparse type. An empty text would be this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("give a path: it is empty")
+    return Path(text)
 
 
 number = _real(lambda value: abs(value) <= _LARGEST, "a number that float32 can hold")
