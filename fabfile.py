@@ -4,16 +4,18 @@ import os
 import re
 import sys
 
-from common import stopping
+from common import stopping, text
 
 # Before all that takes long to import.
 stopping.end_at_once("fab: error: stopped")
+text.open_streams()
 
 import fabric
 from fabric.main import program
 from invoke import Exit, ParseError
 
 from common.errors import WRONG_USAGE
+from common.programs import explained, is_unwritable
 from deploy.screen import SCREEN
 from deploy.tasks import namespace
 
@@ -22,14 +24,27 @@ __all__ = ["namespace"]
 
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
+    why = explained(error)[1] if is_unwritable(error) else f"{kind.__name__}: {error}"
     if kind is not BrokenPipeError:  # nobody reads on
-        SCREEN.complain(f"{kind.__name__}: {error}")
+        SCREEN.complain(why)
         sys.stdout.flush()
     os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
 
 
+# Options of fabric and invoke without effect here: OpenSSH's ssh connects.
+_UNUSED = {
+    "prompt-for-login-password": "ssh asks for nothing here: copy your key with ssh-copy-id",
+    "prompt-for-passphrase": "ssh asks for nothing here: give the passphrase to ssh-add before",
+    "prompt-for-sudo-password": "sudo on the board must not ask for a password",
+    "dry": "only provision can show what it would do: --dry-run",
+}
+
+
 def _parse_tasks(parse=program.parse_tasks):
     words = program.core.unparsed
+    for option, instead in _UNUSED.items():
+        if program.args[option].value:
+            raise Exit(f"fab: error: --{option} has no effect: {instead}", WRONG_USAGE)
     if {"-h", "--help"} & set(words[1:]) and words[0] in namespace.task_names:
         program.args.help.value = words[0]
         words.clear()

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from pathlib import Path
 
 from common.errors import UsageError
 
@@ -16,6 +17,10 @@ class Parser(argparse.ArgumentParser):
             prog=prog, description=description, epilog=epilog, allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+
+    def print_help(self, file=None):
+        # argparse would say nothing where it cannot be written.
+        print(self.format_help(), end="", file=file, flush=True)
 
     def error(self, message):
         raise UsageError(f"{message}; see --help")
@@ -48,6 +53,13 @@ def _real(is_good, what):
         return value
 
     return parse
+
+
+def a_path(text):
+    """Return the Path of a file or folder: an argparse type. An empty text would be this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("give a path: it is empty")
+    return Path(text)
 
 
 number = _real(lambda value: abs(value) <= _LARGEST, "a number that float32 can hold")

@@ -26,12 +26,12 @@ from common import (
     programs,
     record,
 )
-from common.arguments import Parser, count
+from common.arguments import Parser, a_path, count
 from common.files import writing
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.text import one_line, open_streams, printable
+from common.text import complain, one_line, open_streams, printable
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -62,9 +62,9 @@ def parser(sample, description, timed=True):
     add = group.add_argument
     usual = "seed of the inputs (default %(default)s)"
     add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
-    add("--json", type=Path, metavar="FILE", help="append the records to FILE, "
+    add("--json", type=a_path, metavar="FILE", help="append the records to FILE, "
         "which may be /dev/stdout or a FIFO with a reader")
-    add("--output", type=Path, metavar="FILE", help="write the kernels' output to FILE.npz")
+    add("--output", type=a_path, metavar="FILE", help="write the kernels' output to FILE.npz")
     if timed:
         measuring.add_options(group)
         add("-v", "--verbose", action="store_true", help="print the raw times as well")
@@ -75,7 +75,7 @@ def parser(sample, description, timed=True):
         add("--check-only", action="store_true", help="check the result; do not time")
         add("--describe", action="store_true",
             help="build nothing; write the kernels and their parameters")
-        add("--keep", type=Path, metavar="FOLDER",
+        add("--keep", type=a_path, metavar="FOLDER",
             help="store the driver's binary of each .cl file there")
         add("--guards", choices=buffers.GUARDS, default="bands", help="around buffers: bands of "
             "NaN, or guard pages, which stop a kernel that touches them")
@@ -172,8 +172,7 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     reason = one_line(reason)
     if not quiet:
         where = printable(" ".join(filter(None, (variant, size))))
-        print("run.py: error", *filter(None, (where, reason)), sep=": ", file=sys.stderr,
-              flush=True)
+        complain(": ".join(filter(None, ("run.py: error", where, reason))))
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
     params = {"size": size} if size else {}

@@ -264,7 +264,7 @@ def more_than_choice(name, words, own=False):
         elif option in values:
             value = value if is_joined else left.pop() if left else ""
             if not _VALUE.fullmatch(value):
-                return word if is_joined else value or word
+                return word if is_joined or value.startswith("-") else value or word
     return None
 
 

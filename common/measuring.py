@@ -11,6 +11,7 @@ from common.record import RATES
 from common.timing import Timing
 
 MOST_RUNS = 100_000  # of a kernel: a record keeps the times of each
+_LONG = 10  # seconds that a person wants to know of before
 MOST_SECONDS = 100_000  # of --duration: a day and some hours
 
 
@@ -34,10 +35,16 @@ def _frequency(text):
     return "max" if text == "max" else f"{positive(text):g}"
 
 
-def plan(args):
-    """Return the text of how often the kernel will be launched."""
-    timed = f"timed for {args.duration} s" if args.duration else f"{args.repeat} timed"
-    return f"Launches: {args.warmup} warm-up, {timed}"
+def plan(args, once_s=0):
+    """Return the text of how often the kernel will be launched, and, if it is long, for how long.
+
+    `once_s` is how many seconds a launch took.
+    """
+    if args.duration:
+        return f"Launches: {args.warmup} warm-up, timed for {args.duration} s"
+    seconds = once_s * (args.warmup + args.repeat)
+    long = f": about {seconds:.0f} s" if seconds >= _LONG else ""
+    return f"Launches: {args.warmup} warm-up, {args.repeat} timed{long}"
 
 
 @dataclass(frozen=True)

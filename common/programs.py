@@ -1,12 +1,14 @@
 """Run a program: whatever stops it becomes one line and an exit status."""
 
-import os
+import errno
 import sys
 import traceback
-from contextlib import suppress
 
 from common.errors import INTERRUPTED, OPENCL_FAILURE, PASSED, WRONG_USAGE, SampleError
-from common.text import one_line, open_streams
+from common.text import complain, discard, one_line, open_streams
+
+# What a stream says that cannot be written.
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def run(name, main, argv, stopped=None):
@@ -29,8 +31,13 @@ def run(name, main, argv, stopped=None):
         if "--debug" in argv:
             traceback.print_exc()
         if not isinstance(error, BrokenPipeError):  # nobody reads on
-            print(f"{name}: error: {why}", file=sys.stderr, flush=True)
+            complain(f"{name}: error: {why}")
         return status
+
+
+def is_unwritable(error):
+    """Tell whether an error says that stdout cannot be written: a full disk, or nobody reads."""
+    return isinstance(error, OSError) and not error.filename and error.errno in _UNWRITABLE
 
 
 def explained(error):
@@ -46,10 +53,9 @@ def explained(error):
         return status, "interrupted" if status == INTERRUPTED else "stopped"
     if isinstance(error, MemoryError):
         return OPENCL_FAILURE, f"not enough memory: {why}" if why else "not enough memory"
-    if isinstance(error, OSError):
-        if error.filename:
-            return WRONG_USAGE, one_line(f"{error.filename}: {error.strerror}")
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, OSError) and error.filename:
+        return WRONG_USAGE, one_line(f"{error.filename}: {error.strerror}")
+    if is_unwritable(error):
+        discard(sys.stdout)
         return WRONG_USAGE, f"cannot write the output: {error.strerror}"
     return OPENCL_FAILURE, f"unforeseen {type(error).__name__}: {why} (--debug shows where)"

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import suppress
 
 MOST = 1000  # characters of an error: an argument may have a hundred thousand
 
@@ -32,6 +33,20 @@ def open_streams():
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def complain(line):
+    """Print a line on stderr. Where it cannot be written, the exit status says the rest."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream):
+    """Let all that is still to be printed on a stream go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def signal_name(number):

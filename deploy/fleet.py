@@ -7,9 +7,10 @@ import sys
 import fabric.executor
 from invoke import Exit
 
-from common.errors import OPENCL_FAILURE, WRONG_RESULT, WRONG_USAGE, SampleError, UsageError
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, SampleError, UsageError
 from common.files import regular
 from common.isolation import leave
+from common.programs import explained, is_unwritable
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, home, together
 from deploy.errors import BoardError
@@ -130,9 +131,9 @@ def _stopped(tasks):
     """Return what to say where the user stopped the tasks of these names."""
     if "sweep" in tasks:
         return "stopped; repeat the command to continue"
-    if tasks <= {"replay", "inspect", "check", "worker"}:  # what they began is no use
-        return "stopped"
-    return "stopped; `fab collect` fetches results that are still on a board"
+    if tasks & {"run", "run-all", "collect", "parity"}:
+        return "stopped; `fab collect` fetches results that are still on a board"
+    return "stopped"  # what the others began is no use
 
 
 FLEET = Fleet()
@@ -179,11 +180,12 @@ class Executor(fabric.executor.Executor):
         except Stopped as stop:
             SCREEN.complain(_stopped({task.name for task in tasks}))
             return stop.exit_status
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return WRONG_USAGE
         except Exit as ended:
             return ended.code
         except Exception as error:
-            SCREEN.complain(together.surprise(error))
-            return OPENCL_FAILURE
+            status, why = OPENCL_FAILURE, together.surprise(error)
+            if is_unwritable(error):
+                status, why = explained(error)
+            if not isinstance(error, BrokenPipeError):  # nobody reads on
+                SCREEN.complain(why)
+            return status

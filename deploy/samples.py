@@ -59,8 +59,8 @@ def asked(name, words):
     """Return a Case with the options that a user gave. Raises UsageError for one that the sample
     does not have, and for one that names a file: the board would look for it."""
     if wrong := manifest.more_than_choice(name, words, own=True):
-        raise UsageError(f"{name}: {wrong!r} cannot be run on a board: see [options] in its "
-                         "sample.toml")
+        raise UsageError(f"{name}: {wrong!r} cannot be run on a board, or lacks a value: see "
+                         "[options] in its sample.toml")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from common.text import printable
+from common.text import complain, printable
 
 LONGEST = 300  # characters of a line that a board may fill
 
@@ -69,7 +69,7 @@ class Screen:
             if self.progress and sys.stderr.isatty():
                 self.put([text])
             else:
-                print(printable(text), file=sys.stderr, flush=True)
+                complain(printable(text))
 
     @contextmanager
     def showing(self, progress):

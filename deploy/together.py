@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from common.errors import UsageError
+from common.programs import is_unwritable
 from deploy.errors import BoardError
 from deploy.screen import SCREEN
 
@@ -44,6 +45,8 @@ def on_each(boards, work, progress=None):
         except UsageError:
             raise
         except Exception as error:  # one board's surprise must not cost the others their table
+            if is_unwritable(error):
+                raise
             board.failed = surprise(error)
         if not board.stopping or board.failed != STOPPED:  # else the user knows
             SCREEN.complain(f"{board.name}: {board.failed}")

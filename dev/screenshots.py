@@ -22,7 +22,7 @@ RUNS, RECORDS = "*.zip", "*.jsonl"  # of results/reference
 SHOTS = (
     ("report", 1200, 1000, False, "main", RUNS),
     ("report-plots", 1200, 1000, True, "#gemm", RECORDS),
-    ("report-timeline", 1200, 760, False, "#timeline", RUNS),
+    ("report-timeline", 1200, 1060, False, "#timeline", RUNS),
     ("report-points", 1200, 620, False, "#points", RUNS),
     ("report-phone", 390, 844, False, "main", RUNS),
 )

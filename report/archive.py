@@ -88,7 +88,8 @@ def pack(folder, board, path, whose=None):
     """
     plan = files.object_in(folder / "plan.json")
     if not plan or not (folder / "ended.json").is_file():
-        raise UsageError(f"{folder} has no run that has ended: `fab collect` fetches it")
+        raise UsageError(f"{folder} is no run that has ended: `fab collect` fetches one whose "
+                         "connection was lost; the points of a sweep cannot be exported")
     about = {"format": FORMAT, "version": VERSION, "board": printable(board),
              "run": printable(folder.name), **(whose or rights(None))}
     with whole(path) as unfinished:

@@ -119,7 +119,8 @@ def powers_of_2(axes, values):
     for value in sorted(set(values), reverse=True):
         if not ticks or value < ticks[-1] / 1.35:
             ticks.append(value)
-    axes.set_xticks(ticks, map(figures, ticks))
+    # The order of a product that is not square is no whole number.
+    axes.set_xticks(ticks, [figures(round(tick) if tick >= 10 else tick) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
 
 

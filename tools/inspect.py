@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import manifest, table
+from common.arguments import a_path
 from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
@@ -47,7 +48,7 @@ class Kernel:
 def options():
     result = command.parser("inspect", __doc__)
     command.add_sample(result)
-    result.add_argument("--folder", type=Path, metavar="FOLDER",
+    result.add_argument("--folder", type=a_path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these GPUs instead: mali-g52, ...")

@@ -32,6 +32,9 @@ from tools import child, command, engine, points
 _DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that choose it
 
 
+_LOAD = "note: other load, or a hot device, may be the cause: repeat it on an idle machine"
+
+
 def options():
     result = command.parser("replay", __doc__)
     add = result.add_argument
@@ -59,8 +62,8 @@ def main(argv, run=child.run):
         raise UsageError("the record has options that are not printable")
     done = run(found.name, asked, args.limit + manifest.longer(found.name, asked))
     if device and done.status == WRONG_USAGE:
-        raise Unsupported(f"not comparable: recorded with {' '.join(device)}: {done.why}; name "
-                          "another device after --: -p, -d")
+        raise Unsupported(f"not comparable: {done.why}; it was recorded with {' '.join(device)}: "
+                          "if that is not here, name another device after --: -p, -d")
     new = counterpart(old, done)
     print(f"{found.name} {old.variant or ''}: {' '.join(recorded)}")
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
@@ -78,7 +81,8 @@ def _options(old, trust):
         words = point["options"]  # where a run ended before it could say them
     words = list(map(str, words))
     if not trust and (odd := manifest.more_than_choice(old.sample, words)) is not None:
-        raise UsageError(f"the record's option {odd} may name or write a file: give --trust if "
+        what = "option" if odd.startswith("-") else "argument"
+        raise UsageError(f"the record's {what} {odd} may name or write a file: give --trust if "
                          "the record is your own")
     return words
 
@@ -194,7 +198,9 @@ def compare(found, old, new):
         fewest = min(before.count, after.count)
         return f"inconclusive: one side has {fewest} times, fewer than {FEWEST}", UNSUPPORTED
     text = f"the medians differ by {figures(apart)}; up to {figures(allowed)} counts as noise"
-    return (f"agree: {text}", PASSED) if apart <= allowed else (f"differ: {text}", WRONG_RESULT)
+    if apart <= allowed:
+        return f"agree: {text}", PASSED
+    return f"differ: {text}\n{_LOAD}", WRONG_RESULT
 
 
 def _kind(reason):

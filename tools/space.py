@@ -9,6 +9,8 @@ from common import constraints, manifest, record, tuned
 from common.errors import UsageError
 from tools import points
 
+# What is said of the file that a search leaves in the folder of a sample.
+STORED = "the sample reads it from now on; commit it for others, or delete it"
 PER_WATT = "_per_watt"  # ends the name of an objective
 MOST = 10**6  # points
 

@@ -9,13 +9,12 @@ search on a real device, use `fab sweep mygemm --kernel 24`: see docs/experiment
 """
 
 import random
-from pathlib import Path
 
 from common import manifest
-from common.arguments import count
+from common.arguments import a_path, count
 from common.errors import PASSED, OpenCLFailure
 from tools import child, command, gpus, points
-from tools.space import Experiment, Space
+from tools.space import STORED, Experiment, Space
 
 
 def options():
@@ -28,8 +27,8 @@ def options():
     add("--budget", type=count(1), metavar="N",
         help="number of combinations to try, drawn by --seed (default: all)")
     add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
-    add("--tuned", type=Path, metavar="FOLDER", help="where to store the best (default: where the "
-        "sample looks for it)")
+    add("--tuned", type=a_path, metavar="FOLDER", help="where to store the best (default: where "
+        "the sample looks for it)")
     command.add_limit(result, gpus.LIMIT)
     return result
 
@@ -59,5 +58,5 @@ def main(argv):
         print("every combination spills registers")
     print(f"best: {winner.label}")
     if path := space.store(plan[winner], item.params, args.tuned, gflops=None, slower_than=None):
-        print(f"stored in {path}")
+        print(f"stored in {path}{'' if args.tuned else f': {STORED}'}")
     return PASSED

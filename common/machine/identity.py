@@ -60,8 +60,10 @@ def parsed_cores(value):
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", value, re.ASCII):
         raise ArgumentTypeError(f"'{value}' is not a list of cores, such as 0-3,6")
     pairs = [part.split("-") for part in value.split(",")]
+    if wrong := next(("-".join(p) for p in pairs if int(p[0]) > int(p[-1])), None):
+        raise ArgumentTypeError(f"'{wrong}' is not a range of cores: the lower number stands first")
     chosen = {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
-    if not chosen or not chosen <= os.sched_getaffinity(0):
+    if not chosen <= os.sched_getaffinity(0):
         raise ArgumentTypeError(f"'{value}': this machine has the cores {cores()}")
     return chosen
 

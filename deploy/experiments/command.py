@@ -38,7 +38,10 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     for kind in task.kinds.values():
         show.line(kind.label)
         SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
-    SCREEN.put(task.summary.lines())
+    lines = task.summary.lines()
+    # The fastest of all single points is not the best of the final rounds.
+    decided = any(kind.finals.decided for kind in task.kinds.values())
+    SCREEN.put(lines[:1] if decided else lines)
     lacking = any(kind.records.lacking() for kind in task.kinds.values())
     return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
 

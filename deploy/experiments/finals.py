@@ -5,7 +5,9 @@ from statistics import median
 from common import table
 from common.errors import UsageError
 from common.stats import spread
+from deploy.boards import shown
 from tools import engine
+from tools.space import STORED
 
 _BEST = 5
 
@@ -45,6 +47,11 @@ class Finals:
         """How many of their runs have ended, and how many there are, on the boards so far."""
         total = len(self._order) * len(self._left)
         return total - sum(map(len, self._left.values())), total
+
+    @property
+    def decided(self):
+        """Tell whether they say which point is the best."""
+        return any(map(self._ratios, self._candidates))
 
     def next(self, board):
         """Return the next Point of a board, or None: it has run all."""
@@ -100,7 +107,7 @@ class Finals:
                 self._candidates[winner], self._kind.records.newest(winner).params,
                 gflops=of.median, spread=[of.low, of.high], slower_than=slower_than,
             )
-            stored = [f"stored in {path}"] if path else []
+            stored = [f"stored in {shown(path)}: {STORED}"] if path else []
         except UsageError as error:
             stored = [str(error)]
-        return [f"best: {winner.label}", *stored]
+        return [f"best of these rounds: {winner.label}", *stored]

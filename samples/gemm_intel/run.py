@@ -7,6 +7,7 @@ python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group o
 """
 
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -102,9 +103,12 @@ def main(args):
 
     # Copy A and B in, and run once with C.
     args.progress.at(name, "running")
+    print("Running one launch", flush=True)
     A.write(lines[0])
     B.write(lines[1])
+    start = time.perf_counter()
     written = run()
+    once = time.perf_counter() - start
 
     # Check every element, and that all writes were to the buffers.
     result, intact = written[:n, :n].T, all(matrix.intact() for matrix in matrices)
@@ -121,7 +125,7 @@ def main(args):
     # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
     found = measuring.Measured()
     if not (reason or args.check_only):
-        print(measuring.plan(args), flush=True)
+        print(measuring.plan(args, once), flush=True)
         flusher, gflop = flush.flusher(queue, args.caches), size.flop() / 1e9
         found = measuring.measure(args, about, enqueue, "gflops", gflop,
                                   lambda: (C.write(lines[2]), flusher()),

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,7 +147,7 @@ def find(folder, patterns):
 def load(path):
     """Return the Metadata of a .json file. Raises UsageError that names the file and the key."""
     path = Path(os.path.abspath(path))
-    keys = files.parsed(path, _LARGEST, json.loads)
+    keys = files.parsed(path, _LARGEST, partial(json.loads, object_pairs_hook=_once))
 
     def require(right, problem):
         if not right:
@@ -177,6 +178,16 @@ def load(path):
     require(os.path.isfile(path.with_name(file)),
             f"file names {file}, which is not in the same folder")
     return Metadata(path, **keys)
+
+
+def _once(pairs):
+    """Return the dictionary of a JSON object's pairs. Raises ValueError for a second equal key."""
+    keys = {}
+    for key, value in pairs:
+        if key in keys:
+            raise ValueError(f"{key} stands there twice")
+        keys[key] = value
+    return keys
 
 
 def build(context, meta):

@@ -119,8 +119,8 @@ class Comparison:
         compare(results, peak, args.beta)
         for result in results:
             result.save(expected.inputs, peak)
-        lines = ["", *rates_table(results), *remarks(results, missing, peak, args)]
-        print("\n".join(lines), flush=True)
+        below = [*remarks(results, missing, peak, args), *passed(results)]
+        print("", *rates_table(results), *below, sep="\n", flush=True)
         for result in results:  # of this size nothing is left on the device
             result.contender = result.launcher = result.output = None
 
@@ -190,9 +190,10 @@ class Comparison:
 
 
 def compare(results, peak, beta):
-    """Note the ratios of each Result to the first kernel, the libraries and the ceiling."""
-    compared = [r for r in results if r.times and (r is results[0] or r.version)]
-    for result in (result for result in results if result.times):
+    """Note the ratios of each Result to the first with times, the libraries and the ceiling."""
+    timed = [r for r in results if r.times]
+    compared = [r for r in timed if r is timed[0] or r.version]
+    for result in timed:
         pairs = ((other.name, interleaved.ratio(result.times, other.times)) for other in compared)
         result.ratios = dict(pairs)
         if peak:
@@ -287,6 +288,14 @@ def remarks(results, missing, peak, args):
             "device was slower"
         )
     return lines
+
+
+def passed(results):
+    """Return the line that says that no kernel and no library is wrong, or none."""
+    right = sum(r.status == "passed" for r in results if not r.version)
+    if not right or any(r.status in ("failed", "error") for r in results):
+        return []
+    return [f"PASSED: every element of {right} kernel{'s' * (right > 1)} is within its bound"]
 
 
 def by_size(sizes, results):

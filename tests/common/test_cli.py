@@ -33,6 +33,8 @@ BAD = {
     "beta text": (["--beta", "x"], "'x' is not a number that float32"),
     "unknown profile": (["--limits", "mali"], "invalid choice: 'mali'"),
     "integers that round": (["--data", "integer", "--alpha", "0.5"], "needs whole --alpha"),
+    "an empty --json": (["--json", ""], "argument --json: give a path: it is empty"),
+    "an empty --keep": (["--keep", ""], "argument --keep: give a path: it is empty"),
     "--json in no folder": (["--json", "/no/such/folder/x"], "cannot write records to /no/such"),
     "--json a folder": (["--json", "/tmp"], "cannot write records to /tmp: Is a directory"),
 }

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from functools import partial
 
 import pytest
@@ -31,6 +32,19 @@ def tree(tmp_path):
 def run_on(recorded, tree):
     """Start a sample with `tree` in place of /sys; gives the finished process and its records."""
     return partial(recorded, change=in_place_of_sys(tree))
+
+
+@pytest.mark.parametrize(
+    ("duration", "once_s", "text"),
+    [
+        (None, 0.1, "Launches: 1 warm-up, 10 timed"),
+        (None, 35, "Launches: 1 warm-up, 10 timed: about 385 s"),
+        (60, 35, "Launches: 1 warm-up, timed for 60 s"),
+    ],
+)
+def test_what_takes_long_is_announced(duration, once_s, text):
+    args = Namespace(duration=duration, warmup=1, repeat=10)
+    assert measuring.plan(args, once_s) == text
 
 
 def settings(tree):

@@ -1,10 +1,12 @@
 """Whatever stops a program of the host becomes one line and an exit status."""
 
 import errno
+import sys
 
 import pytest
 
 from common import programs
+from common.arguments import Parser
 from common.errors import UsageError
 from common.stopping import Stopped
 
@@ -22,6 +24,8 @@ from common.stopping import Stopped
         (OSError(errno.ENOSPC, "No space left on device"), 2,
          "cannot write the output: No space left on device"),
         (OSError(errno.EACCES, "Permission denied", "x"), 2, "x: Permission denied"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), 3,
+         "unforeseen ConnectionRefusedError: [Errno 111] Connection refused (--debug shows where)"),
         (KeyError("x"), 3, "unforeseen KeyError: 'x' (--debug shows where)"),
     ],
 )
@@ -31,6 +35,23 @@ def test_what_stops_a_program(capsys, error, status, line):
 
     assert programs.run("it", main, []) == status
     assert capsys.readouterr().err == f"it: error: {line}\n"
+
+
+def test_its_status_where_stderr_is_full(monkeypatch):
+    def main(argv):
+        raise UsageError("no such file")
+
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert programs.run("it", main, []) == 2
+
+
+def test_a_help_that_cannot_be_written(monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert programs.run("it", Parser("it", "It.", "").parse_args, ["--help"]) == 2
+    line = "it: error: cannot write the output: No space left on device\n"
+    assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize("status", [None, 0, 77])

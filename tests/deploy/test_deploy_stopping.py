@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stub import TOML
 
-from deploy import home
+from deploy import fleet, home
 from tests.conftest import FAB, ROOT
 from tests.deploy.test_deploy import processes_with, records, until
 
@@ -135,6 +135,12 @@ def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, pr
     status, output, errors = stop(process, signal.SIGINT)
     assert (status, errors.count("\n")) == (130, 1), errors
     assert "doctor of" not in output
+
+
+@pytest.mark.parametrize("task", ["doctor", "report"])
+def test_what_leaves_nothing_on_a_board_does_not_advise_to_fetch_it(task):
+    collect = "stopped; `fab collect` fetches results that are still on a board"
+    assert (fleet._stopped({task}), fleet._stopped({task, "run-all"})) == ("stopped", collect)
 
 
 @pytest.mark.parametrize(

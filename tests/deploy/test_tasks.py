@@ -1,10 +1,12 @@
 """Options of a sample after --: checked here before they travel."""
 
 import json
+import subprocess
 
 import pytest
 
 from common import record
+from tests.conftest import FAB
 
 
 @pytest.fixture
@@ -24,6 +26,19 @@ def test_a_run_with_options_comes_home(deployed, fab, project):
     assert record.read(path)[0].variant == "mine"
     plan = json.loads((path.parents[1] / "plan.json").read_text())
     assert plan["cases"][0]["args"] == ["--case", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "line"),
+    [
+        (">/dev/full", 2, "fab: error: cannot write the output: No space left on device\n"),
+        (">&-", 0, ""),
+    ],
+)
+def test_output_that_cannot_be_written(deployed, project, redirection, status, line):
+    done = subprocess.run(["bash", "-c", f"{FAB} list {redirection}"], cwd=project, timeout=60,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, line)
 
 
 @pytest.mark.parametrize("words", [("run", "--help"), ("run", "hello", "-h"), ("--help", "run")])
@@ -63,12 +78,16 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     [
         (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
         (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
+        (("run", "hello", "--", "--case", "--number", "3"), "'--case' cannot be run on a board, or "
+         "lacks a value: see [options]"),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
         (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
         (("sweep", "none"), "no sample 'none': choose from hello"),
         (("run", "hello", "--case", "only", "--", "--case", "x"), "--case: a case has options"),
         (("run", "hello", "--", "--number", "x"), "hello: argument --number: invalid int value"),
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
+        (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
+        (("--dry", "list"), "--dry has no effect: only provision can show"),
         (("sweep",), "fab sweep needs EXPERIMENT: a sample, "),
         (("run", "--case", "x"), "fab run needs SAMPLE: a name from `fab list`"),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),

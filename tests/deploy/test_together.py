@@ -1,5 +1,6 @@
 """Work on several boards at once: one that goes wrong costs the others nothing."""
 
+import errno
 import threading
 import time
 
@@ -56,6 +57,17 @@ def test_wrong_usage_found_on_a_board_ends_it_all():
 
     with pytest.raises(UsageError, match="no such case"):
         together.on_each(boards("a"), wrong)
+
+
+def test_output_that_cannot_be_written_is_no_failure_of_a_board(capsys):
+    (board,) = boards("a")
+
+    def full(board):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        together.on_each([board], full)
+    assert (board.failed, capsys.readouterr().err) == (None, "")
 
 
 def test_a_stop_reaches_all_boards(capsys, monkeypatch):

@@ -43,6 +43,13 @@ def test_what_this_machine_does_not_support_is_left_to_the_others_of_its_case(fa
     assert "three none: none of its kernels runs here; nothing" in done.stdout + done.stderr
 
 
+def test_a_sample_that_is_not_there_is_refused_before_anything_is_copied(fab, stub):
+    stub("two")
+    done = fab("update-expected", "--sample", "none")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "fab: error: no sample 'none': choose from two\n"
+
+
 def test_golden_is_true_or_false(project):
     path = project / "samples" / "sgemm" / "sample.toml"
     path.write_text(path.read_text().replace("golden = true", 'golden = "yes"'))

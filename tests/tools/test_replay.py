@@ -44,7 +44,7 @@ def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
     monkeypatch.setenv("STUB_FACTOR", "1.5")  # 60, and 51.7 to 60: 20 apart, 13.8 allowed
     status, out, _ = stub("replay", stub.journal)
     assert status == 1
-    assert "\ndiffer: the medians differ by 20; up to 13.79 counts as noise\n" in out
+    assert "\ndiffer: the medians differ by 20; up to 13.79 counts as noise\nnote: " in out
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.029, "agree"), (1.031, "differ")])
@@ -138,9 +138,10 @@ def test_a_device_that_is_not_here(recorded_point, stub):
     """The sample says so."""
     recorded_point(params={"point": {"options": ["--do", "refuse"]}})
     status, _, errors = stub("replay", stub.journal)
-    assert (status, errors) == (77, "tools: error: not comparable: recorded with --platform="
-                                "a platform --device=a device: it is refuse; name another device "
-                                "after --: -p, -d\n")
+    assert (status, errors) == (77, (
+        "tools: error: not comparable: it is refuse; it was recorded with --platform=a platform "
+        "--device=a device: if that is not here, name another device after --: -p, -d\n"
+    ))
 
 
 def test_another_driver_is_said_and_judged(recorded_point, stub):
@@ -168,7 +169,8 @@ def test_options_of_others_only_choose(recorded_point, stub, argv, word):
     runs = len(stub.runs())
     status, _, errors = stub("replay", stub.journal)
     assert status == 2
-    assert f"the record's option {word} may name or write a file" in errors
+    what = "option" if word[0] == "-" else "argument"
+    assert f"the record's {what} {word} may name or write a file" in errors
     assert errors.count("\n") == 1
     assert len(stub.runs()) == runs
     point = {"options": argv[1:], "key": "0" * 32}

@@ -86,6 +86,9 @@ def test_cores(monkeypatch):
     for wrong in ("", "x", "3", "0-", "2-1", "0-9", "-1", "1,,2", "9" * 9):
         with pytest.raises(argparse.ArgumentTypeError, match="cores"):
             identity.parsed_cores(wrong)
+    for wrong in ("1-0", "1,1-0"):
+        with pytest.raises(argparse.ArgumentTypeError, match="'1-0' is not a range of cores"):
+            identity.parsed_cores(wrong)
 
 
 def test_every_thread_of_a_sample_keeps_to_its_cores():

@@ -63,7 +63,10 @@ def test_the_best_run_again_and_the_winner_is_stored(bench):
     again = tried[6:]
     assert len(again) == 2 * 5  # the default is one of the best five
     assert again[:5] == again[:4:-1]  # the second round the other way round
-    assert "best: --TS 8 --WPT 1\n" in out
+    assert "best of these rounds: --TS 8 --WPT 1\n" in out
+    assert "fastest: " not in out
+    stored = "tuned/a-device-a-platform.json: the sample reads it from now on; commit it for others"
+    assert stored in out
     (path,) = (bench.folder / "tuned").glob("*.json")
     (entry,) = json.loads(path.read_text())["entries"]
     assert (entry["kernel"], entry["params"], entry["gflops"]) == ("01_k", {"TS": 8, "WPT": 1}, 80)
@@ -76,7 +79,7 @@ def test_the_winner_of_a_sample_that_reads_no_parameters_is_only_named(bench):
     path.write_text(path.read_text().replace('tuned = "tuned"\n', ""))
     status, out = bench.run(text=SEARCH, rounds=1)
     assert status == 0
-    assert "best: --TS 8 --WPT 1\n" in out
+    assert "best of these rounds: --TS 8 --WPT 1\n" in out
     assert "stored in" not in out
 
 

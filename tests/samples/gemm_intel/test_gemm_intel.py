@@ -75,6 +75,7 @@ def test_a_line_pair_for_each_iteration_then_the_median(sample):
     lines = done.stdout.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("Using alpha"))
     patterns = [
+        r"Running one launch",
         r"Making the float64 result on the host",
         r"Validate output\.\.\. PASSED: largest error .* of its bound",
         r"Launches: 2 warm-up, 3 timed",

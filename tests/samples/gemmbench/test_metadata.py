@@ -99,6 +99,7 @@ def test_wrong_metadata(load, changes, message):
         ("[1]", "k.json: not a JSON object with the keys name, file"),
         ("[" * 100000, r"k\.json: its values are nested too deeply"),
         ("\x00", r"k\.json: Expecting"),
+        ('{"name": "k", "dj": 4, "dj": 8}', r"k\.json: dj stands there twice"),
     ],
 )
 def test_what_is_no_metadata(load, text, message):

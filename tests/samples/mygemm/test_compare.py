@@ -1,0 +1,68 @@
+"""The table of mygemm: what the kernels are compared with, and whether all are right."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from common.gemm import Problem, Size
+from common.isolation import Progress
+from common.timing import Timing
+from tests.conftest import sample_module
+
+RUN = SimpleNamespace(args=SimpleNamespace(progress=Progress()))
+PROBLEM = Problem(Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
+
+
+@pytest.fixture
+def compare():
+    return sample_module("mygemm", "compare")
+
+
+@pytest.fixture
+def results(compare):
+    """Three kernels of which each is twice as fast as the one before, and a library."""
+
+    def one(name, seconds, **more):
+        result = compare.Result(PROBLEM, name, RUN)
+        result.times = Timing(*([[seconds] * 5] * 4), 1)
+        vars(result).update(more)
+        return result
+
+    kernels = [one(f"0{n}_kernel", 2.0**-n, plan=SimpleNamespace()) for n in (1, 2, 3)]
+    return [*kernels, one("numpy", 0.25, version="numpy 2")]
+
+
+def lose(result, status="error"):
+    result.times, result.status, result.reason = None, status, "the driver crashed"
+
+
+def head(compare, results):
+    compare.compare(results, None, 0)
+    return compare.rates_table(results)[0].split()
+
+
+def test_all_are_compared_with_the_first_and_with_libraries(compare, results):
+    assert " ".join(head(compare, results)).endswith("to 01 to numpy* of ceiling error/bound")
+    assert results[2].ratios == {"01_kernel": 4, "numpy": 2}
+
+
+def test_where_the_first_is_lost_the_next_takes_its_place(compare, results):
+    lose(results[0])
+    del results[3]
+    assert " ".join(head(compare, results)).endswith("to 02 of ceiling error/bound")
+    assert results[2].ratios == {"02_kernel": 2}
+
+
+def test_it_says_that_all_are_right(compare, results):
+    bound = "is within its bound"
+    assert compare.passed(results) == [f"PASSED: every element of 3 kernels {bound}"]
+    lose(results[0], "unsupported")
+    lose(results[1], "unsupported")
+    assert compare.passed(results) == [f"PASSED: every element of 1 kernel {bound}"]
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+def test_it_does_not_where_a_kernel_or_a_library_is_wrong(compare, results, lost):
+    lose(results[lost], "failed")
+    assert compare.passed(results) == []
