@@ -79,11 +79,11 @@ def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
 # Kernel 1 crashes where it is timed: its result has been checked by then.
 WHEN_TIMED = """
 import os, signal
-made = run.Contender
+made = run.compare.Contender
 def contender(name, launcher, **more):
     crash = lambda stream: lambda: os.kill(os.getpid(), signal.SIGSEGV)
     return made(name, crash if name == "01_naive" else launcher, **more)
-run.Contender = contender
+run.compare.Contender = contender
 """
 
 
