@@ -78,7 +78,21 @@
 #define LOAD_A(from) (*(__global const VEC *)(from))
 #endif
 
-/* Return the sum of the elements of a vector. */
+/* Return the sum of the elements of a vector. CPUs have long ones: PoCL would keep an array of their
+ * elements in memory. */
+#if WIDTH > 4
+REAL total(VEC sums)
+{
+#if WIDTH == 16
+    const JOIN(REAL, 8) eight = sums.lo + sums.hi;
+#else
+    const JOIN(REAL, 8) eight = sums;
+#endif
+    const JOIN(REAL, 4) four = eight.lo + eight.hi;
+    const JOIN(REAL, 2) two = four.lo + four.hi;
+    return two.x + two.y;
+}
+#else
 REAL total(VEC sums)
 {
     REAL each[WIDTH];
@@ -88,6 +102,7 @@ REAL total(VEC sums)
             each[n] += each[n + width];
     return each[0];
 }
+#endif
 
 /* Return WIDTH elements of a column of B. */
 VEC column(__global const REAL *B, const int ldb)
@@ -112,7 +127,10 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int lane = get_local_id(0), team = get_local_id(1);
     const int j = get_group_id(0) % N, split = get_group_id(0) / N;
+#if LANES > 1
     __local REAL of_teams[TEAMS][ROWS][LANES];
+    __local REAL(*of_lanes)[LANES] = of_teams[team];
+#endif
 
     /* The k's of this work-group: begin .. end - 1, and up to `whole` in whole vectors. */
     const int vectors = (K + WIDTH - 1) / WIDTH;
@@ -131,7 +149,6 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int units = (M + TEAMS * ROWS - 1) / (TEAMS * ROWS), groups = get_num_groups(1);
     const int height = (units + groups - 1) / groups * (TEAMS * ROWS);
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
-    __local REAL(*of_lanes)[LANES] = of_teams[team];
     B += j;
 
     for (int top = i0; top < i1; top += TEAMS * ROWS) {
@@ -159,6 +176,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
         for (int r = 0; r < ROWS; r++)
             rest[r] += total(sums[r]);
 
+#if LANES > 1
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             of_lanes[r][lane] = rest[r];
@@ -170,11 +188,14 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
         }
         for (int r = 0; r < ROWS; r++)
             rest[r] = of_lanes[r][0];
+#endif
         if (lane == 0)
             for (int r = 0; r < min(ROWS, i1 - i); r++) {
                 __global REAL *c = C + (i + r) * (size_t)ldc + j;
                 *c = beta == 0 ? alpha * rest[r] : alpha * rest[r] + beta * *c;
             }
+#if LANES > 1
         barrier(CLK_LOCAL_MEM_FENCE); /* these have been read before the next ones come */
+#endif
     }
 }
