@@ -13,6 +13,7 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 
 SHORT = 64  # elements of a row: below, a CPU is faster with tiles than with dot products
 _WORTH = 2**18  # elements that are worth waking another core for
+_ROW = 2**12  # elements of a row from which on a core reads 8 of them side by side, not 4
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
@@ -102,7 +103,8 @@ def about(problem, device):
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
-        return {**DOTS, "WIDTH": cores(problem, device)[1], "ROWS": 8, "LANES": 1}
+        ROWS = 8 if problem.size.K >= _ROW else 4
+        return {**DOTS, "WIDTH": cores(problem, device)[1], "ROWS": ROWS, "LANES": 1}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
 

@@ -78,7 +78,21 @@
 #define LOAD_A(from) (*(__global const VEC *)(from))
 #endif
 
-/* Return the sum of the elements of a vector. */
+/* Return the sum of the elements of a vector. CPUs have long ones: PoCL would keep an array of their
+ * elements in memory. */
+#if WIDTH > 4
+REAL total(VEC sums)
+{
+#if WIDTH == 16
+    const JOIN(REAL, 8) eight = sums.lo + sums.hi;
+#else
+    const JOIN(REAL, 8) eight = sums;
+#endif
+    const JOIN(REAL, 4) four = eight.lo + eight.hi;
+    const JOIN(REAL, 2) two = four.lo + four.hi;
+    return two.x + two.y;
+}
+#else
 REAL total(VEC sums)
 {
     REAL each[WIDTH];
@@ -88,6 +102,7 @@ REAL total(VEC sums)
             each[n] += each[n + width];
     return each[0];
 }
+#endif
 
 /* Return WIDTH elements of a column of B. */
 VEC column(__global const REAL *B, const int ldb)
@@ -140,7 +155,12 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int lane = get_local_id(0), team = get_local_id(1);
     const int j = get_group_id(0) % N, split = get_group_id(0) / N;
+#if LANES > 1
     __local REAL of_teams[TEAMS][ROWS][LANES];
+#define ADD_LANES(sums, lanes) add_lanes(of_teams[team], sums, lane, lanes)
+#else
+#define ADD_LANES(sums, lanes) /* a lane has all of a row */
+#endif
 #if SPLITS > 1
     OF_BATCH(parts); OF_BATCH(counters);
     __local int before;
@@ -156,7 +176,6 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int units = (M + TEAMS * ROWS - 1) / (TEAMS * ROWS), groups = get_num_groups(1);
     const int height = (units + groups - 1) / groups * (TEAMS * ROWS);
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
-    __local REAL(*of_lanes)[LANES] = of_teams[team];
     B += j;
 
     for (int top = i0; top < i1; top += TEAMS * ROWS) {
@@ -184,7 +203,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
         for (int r = 0; r < ROWS; r++)
             rest[r] += total(sums[r]);
 
-        add_lanes(of_lanes, rest, lane, LANES);
+        ADD_LANES(rest, LANES);
         if (lane == 0)
 #if SPLITS > 1
             for (int r = 0; r < min(ROWS, i1 - i); r++)
@@ -209,7 +228,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
             for (int s = lane; s < SPLITS; s += LANES)
                 sums[r] += of_row[(size_t)s * M * N];
         }
-        add_lanes(of_lanes, sums, lane, adding);
+        ADD_LANES(sums, adding);
         if (lane == 0)
             update(alpha, sums, beta, C + i * (size_t)ldc + j, ldc, i1 - i);
     }

@@ -145,6 +145,10 @@ void add_row(const REAL a, __global const REAL *B, const int columns, VEC sums[V
 /* C = alpha * sum + beta * C for one vector, of which only `count` elements are in C. */
 void update(REAL alpha, VEC sum, REAL beta, __global REAL *C, int count)
 {
+    if (WIDTH > 1 && count >= WIDTH) {
+        VSTORE(beta == 0 ? alpha * sum : alpha * sum + beta * VLOAD(0, C), 0, C);
+        return;
+    }
     REAL each[WIDTH];
     VSTORE(alpha * sum, 0, each);
     for (int n = 0; n < min(count, WIDTH); n++)
