@@ -103,7 +103,7 @@ class Roofline:
         op = self._fastest_op[1]
         self._fastest_op = max(self._fastest_op, (self._multiply_add(op), op))
         near = max(self._far, self._read_all(batch * size.moved() * self._dtype.itemsize))
-        how = f"{op}, {self._vector(self._width)}"
+        how = f"{op}, vectors of {self._width} x {REAL[self._dtype]}"
         return Peak(self._fastest_op[0], self._far, near, how)
 
     def _program(self, op, width):

@@ -10,7 +10,7 @@ import pyopencl as cl
 from common import interleaved, libraries, measuring, roofline, table
 from common.arguments import count
 from common.device import type_of
-from common.errors import UsageError, worst
+from common.errors import UNSUPPORTED, UsageError, worst
 from common.interleaved import Contender
 from common.planning import plans, steps
 from common.planning.result import Result
@@ -232,13 +232,14 @@ def rates_table(results):
         rows.append(
             [r.name, milliseconds(seconds), *map(figures, r.rates()), *ratios, share, error(r)]
         )
-    notes = []
+    notes = ["error/bound: the largest error, relative to its bound; above 1 it is wrong."]
+    if compared:
+        notes.append("to NAME: times NAME's rate, the median over the rounds by the host's clock, "
+                     "which includes launching.")
     if best in compared:
-        notes = [
-            f"* {best.version}, the best library here",
-            f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the host's.",
-            "Ratios are medians over the rounds, by the host's clock, which includes launching.",
-        ]
+        notes.append(f"* {best.version}, the best library here")
+        notes.append(f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the "
+                     "host's.")
     others = {r.name for r in timed if r.version}
     made = interleaved.remarks({r.name: r.launches for r in timed}, others)
     return [*table.lines(head, rows), *notes, *made]
@@ -295,7 +296,9 @@ def passed(results):
     right = sum(r.status == "passed" for r in results if not r.version)
     if not right or any(r.status in ("failed", "error") for r in results):
         return []
-    return [f"PASSED: every element of {right} kernel{'s' * (right > 1)} is within its bound"]
+    others = sum(r.status == "unsupported" for r in results)
+    left = f"; {others} unsupported: exit status {UNSUPPORTED}" if others else ""
+    return [f"PASSED: every element of {right} kernel{'s' * (right > 1)} is within its bound{left}"]
 
 
 def by_size(sizes, results):

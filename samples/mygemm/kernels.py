@@ -48,21 +48,28 @@ TRANSPOSED = define(
 
 # 6 to 10: a work-item computes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
+REGISTERS = define(
+    6, "registers",
+    params={"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8, "PAD": 2},
+    rules=[
+        "TSM % WPTM == 0", "TSN % WPTN == 0", UNROLLED.format("TSK * WPTM * WPTN"),
+        # Each work-item loads as many elements of the tile of A, and of that of B.
+        "TSK * TSM % (TSM // WPTM * (TSN // WPTN)) == 0",
+        "TSK * TSN % (TSM // WPTM * (TSN // WPTN)) == 0",
+    ],
+    local_size=("TSN // WPTN", "TSM // WPTM"),  # 16 x 16 work-items
+    local_bytes="(TSM * (TSK + PAD) + TSK * TSN) * itemsize",
+    per_item=("WPTN", "WPTM"),  # 8 columns and 8 rows of C
+    multiple=("TSM", "TSN", "TSK"), transpose_a=True,
+)
+
+# 7 to 10: in vectors of WIDTH elements.
+
 _PARAMS = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8}
 _RULES = ["TSM % WPTM == 0", "TSN % WPTN == 0", UNROLLED.format("TSK * WPTM * WPTN")]
 _ITEMS = "TSM // WPTM * (TSN // WPTN)"  # of a work-group
 _BLOCK = {"local_size": ("TSN // WPTN", "TSM // WPTM"), "per_item": ("WPTN", "WPTM")}
 _WHOLE = {**_BLOCK, "multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
-
-REGISTERS = define(
-    6, "registers", params={**_PARAMS, "PAD": 2},
-    # Each work-item loads as many elements of the tile of A, and of that of B.
-    rules=[*_RULES, f"TSK * TSM % ({_ITEMS}) == 0", f"TSK * TSN % ({_ITEMS}) == 0"],
-    local_bytes="(TSM * (TSK + PAD) + TSK * TSN) * itemsize", **_WHOLE,
-)
-
-# 7 to 10: in vectors of WIDTH elements.
-
 _WIDE_PARAMS = {**_PARAMS, "WIDTH": 4}
 _WIDE_B = ["WPTN % WIDTH == 0", *_RULES,
            *(f"TSK * {side} % ({_ITEMS} * WIDTH) == 0" for side in ("TSM", "TSN"))]

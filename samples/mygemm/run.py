@@ -34,7 +34,7 @@ except KeyboardInterrupt:
 def options():
     parser = cli.parser("mygemm", __doc__)
     gemm.add_options(parser)  # --size, --precision, --alpha, ...
-    special.add_options(parser)  # --kernel, and the parameters of the kernels
+    special.add_options(parser)  # --kernel, and parameters of all kernels; kernels.py has 1 to 11
     compare.add_options(parser)  # --libraries, --queues, ...
     return parser
 
@@ -64,13 +64,15 @@ def main(args):
 
 def multiply(args, queue, limits, problem, comparison, results):
     """Run the kernels of the `results` at one size: check them, and time the right ones."""
-    # Make the inputs and the expected results.
-    nearest = device.rounds_to_nearest(queue.device, problem.dtype)
-    drawn = args.data, args.seed, args.alpha, args.beta
-    expected = Expected(problem.size, problem.dtype, *drawn, nearest, problem.batch)
+    # Make the inputs, the expected results, and buffers for A, B and C.
+    expected = Expected(
+        problem.size, problem.dtype, args.data, args.seed, args.alpha, args.beta,
+        device.rounds_to_nearest(queue.device, problem.dtype), problem.batch,
+    )
     stream = Stream(queue, problem)
 
-    # Build each kernel, run it once and check every element.
+    # Build each kernel, run it once and check every element. A result is recorded before the next
+    # one; going_on() notes an error, and at() what to blame a crash on, so that others still run.
     for result in comparison.each(results, expected.inputs):
         with result.going_on():
             result.at("building")
@@ -78,7 +80,7 @@ def multiply(args, queue, limits, problem, comparison, results):
             result.built(built.plan)
             result.at("running")
             result.checked(*check(built, args.alpha, stream, expected))
-            result.launcher = partial(enqueuer, built, args.alpha, args.beta)
+            result.launcher = partial(enqueuer, built, args.alpha, args.beta)  # for any queue
 
     # Warm up and time the right ones, in rounds with the libraries. Record and print all.
     comparison.measure(results, stream, expected)
@@ -90,10 +92,12 @@ def check(built, alpha, stream, expected):
     for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
         stream.write(*expected.inputs[:2], case.C)
-        enqueuer(built, alpha, case.beta, stream)()[-1].wait()
+        enqueue = enqueuer(built, alpha, case.beta, stream)
+        enqueue()[-1].wait()  # the last launch
         product = stream.C.read()
         found.append((case.check(product, built.plan.chain, stream.intact()), product))
-    return next((pair for pair in found if pair[0].reason), found[0])
+    wrong = [pair for pair in found if pair[0].reason]
+    return (wrong or found)[0]
 
 
 def enqueuer(built, alpha, beta, stream):
@@ -123,11 +127,13 @@ def launches(built, alpha, beta, stream):
         *map(np.int32, plan.size), alpha=real(alpha), A=A.device, lda=np.int32(A.ld), B=B.device,
         ldb=np.int32(B.ld), beta=real(beta), C=C.device, ldc=np.int32(C.ld),
     )
-    rooms = {role: stream.room(role, room) for role, room in plan.room.items()}
-    given = *arguments, *rooms.values()
     kernel = cl.Kernel(built.program, "gemm")
-    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, given)
-    passes, sums = steps.passes(built, given), steps.sums(built, arguments, rooms.get("parts"))
+
+    # Kernels 1 to 11 have no further buffers, and neither passes before them nor sums after them.
+    rooms = {role: stream.room(role, room) for role, room in plan.room.items()}
+    every = *arguments, *rooms.values()
+    passes, sums = steps.passes(built, every), steps.sums(built, arguments, rooms.get("parts"))
+    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, every)
     order = [*before, *passes, gemm, *sums, *after]
     return [step.times(plan.problem.batch) for step in order]
 

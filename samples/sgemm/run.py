@@ -91,16 +91,16 @@ def main(args):
         a, b, c = (buffer.device for buffer in buffers)
         kernel.set_args(*map(np.int32, args.size), alpha, a, b, beta, c)
         most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
-        local = limits.fit(local, most)
+        group = limits.fit(local, most)
         rows, columns = TILE[name]
         tiles = (-(-args.size.N // columns), -(-args.size.M // rows))
-        total = tuple(-(-n // side) * side for n, side in zip(tiles, local))
+        total = tuple(-(-n // side) * side for n, side in zip(tiles, group))
 
         def enqueue():
-            return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
+            return cl.enqueue_nd_range_kernel(queue, kernel, total, group)
 
         # Run once and check every element.
-        heading = f"\nsgemm_{name}, {args.size}, work-groups of {local[0]} x {local[1]}"
+        heading = f"\nsgemm_{name}, {args.size}, work-groups of {group[0]} x {group[1]}"
         print(f"{heading}\nChecking one launch", flush=True)
         enqueue().wait()
         result = buffers[2].read()
@@ -109,8 +109,9 @@ def main(args):
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
+        # Warm up and time a right kernel, and record it.
         found = measuring.Measured()
-        if not (check.reason or args.check_only):  # a wrong kernel is not timed
+        if not (check.reason or args.check_only):
             print(measuring.plan(args), flush=True)
             found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
                                       between=between, flop_convention=gemm.FLOP_CONVENTION)

@@ -12,7 +12,7 @@ SIZE = Size(64, 64, 64)
 
 def test_the_ceiling_is_the_lower_of_two():
     def ceiling(size, beta=0.0, gbytes=10.0):
-        peak = roofline.Peak(100.0, 5.0, gbytes, "fma, float4")
+        peak = roofline.Peak(100.0, 5.0, gbytes, "fma, vectors of 4 x float")
         return peak.ceiling(Size(*size), FLOAT, beta)
 
     assert str(ceiling((1024, 1024, 1024))) == "100 GFLOPS, by compute"

@@ -14,8 +14,8 @@
  *                      TSN
  *
  * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. WPTM must divide
- * TSM, WPTN TSN, and the number of work-items of a group TSK * TSM and TSK * TSN. TSM must divide
- * M, TSN N and TSK K: the host pads the matrices with zeros.
+ * TSM; WPTN must divide TSN; the work-items of a group must divide TSK * TSM and TSK * TSN. TSM must
+ * divide M, TSN must divide N, TSK must divide K: the host pads the matrices with zeros.
  *
  * The idea: 03 reuses only elements of B; blocking in both dimensions reuses a and b.
  *
