@@ -48,7 +48,8 @@ class Contender:
         self.name, self.launcher, self.finish = name, launcher, finish
         self._events, self._queued, self._bare = events, queued, bare
         self.error = None  # what ended its samples
-        self.announce = lambda: None  # called before each sample
+        self.announce = lambda: None  # called before each attempt
+        self.failed = lambda error: None  # called with the error of one that fails
         self.flush = lambda: None  # called before its launches, outside of their times
         self.steps = []  # of each sample: the seconds of each step of a launch that is alone
         self.leave()
@@ -79,6 +80,7 @@ class Contender:
         """Return `do(*args)`, or None if the contender fails now or has failed before."""
         if self.error:
             return None
+        self.announce()
         try:
             return do(*args)
         except (SampleError, cl.Error) as error:
@@ -87,6 +89,7 @@ class Contender:
         with suppress(SampleError, cl.Error):
             # What it launched is not to run in the sample of another.
             self.finish([stream for stream, _ in (*self._entered, *self._bare_entered)])
+        self.failed(self.error)
         return None
 
     def sample(self, in_flight, awake=0):
@@ -98,7 +101,6 @@ class Contender:
         ran on them. It is repeated for `awake` seconds: an operating system may wake two threads
         on one core, and leave them there a while. Raises cl.Error for a launch that failed.
         """
-        self.announce()
         launches, host = self._launch(in_flight)
         spent, again = host, host < SHORT
         while again:

@@ -44,12 +44,16 @@ class Result:
 
     @contextmanager
     def going_on(self):
-        """Take over what went wrong in the block, and let others go on: see Progress.survive()."""
+        """Take over an error of the block, and let others go on."""
         try:
             yield
         except (SampleError, cl.Error) as error:
-            self.exit_status, self.status, self.reason = self._progress.survive(
-                error, self._run.queue, self._run.alone)
+            self.failed(error)
+
+    def failed(self, error):
+        """Take over the error of this one while it is at work: see Progress.survive()."""
+        self.exit_status, self.status, self.reason = self._progress.survive(
+            error, self._run.queue, self._run.alone)
 
     def built(self, plan):
         """Take over the Plan by which the kernel is built, and print it."""

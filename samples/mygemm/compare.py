@@ -161,6 +161,7 @@ class Comparison:
                 result.steps = result.launcher(stream).steps
                 result.contender = Contender(result.name, result.launcher, events=True, bare=bare)
             result.contender.announce = partial(result.at, "timing")
+            result.contender.failed = result.failed
         if not args.duration:
             times, launches = interleaved.measure(
                 [result.contender for result in results], stream, args.repeat, args.warmup,
@@ -168,9 +169,6 @@ class Comparison:
             )
             for result in results:
                 result.times, result.launches = times.get(result.name), launches[result.name]
-                with result.going_on():
-                    if result.contender.error:
-                        raise result.contender.error
         for result in results:
             if args.duration or (args.energy and result.times):
                 result.contender.announce()
