@@ -85,16 +85,16 @@ class Expected:
         the result overflows.
         """
         self.inputs = gemm.INPUTS[data](size, seed, dtype, batch)
-        self._alpha, self._exact, self._nearest = alpha, data == "integer", nearest
+        self._alpha, self._data, self._nearest = alpha, data, nearest
         self.cases = [self._case(alpha, each) for each in gemm.checked_betas(data, beta)]
 
     def _case(self, alpha, beta):
         A, B, C = self.inputs
-        result, bound = gemm.reference(alpha, A, B, beta, C)
-        random_halves = A.dtype == np.float16 and not self._exact
+        result, bound = gemm.reference(alpha, A, B, beta, C, data=self._data)
+        random_halves = A.dtype == np.float16 and self._data != "integer"
         spread = _spread(alpha, A, B, beta, C) if random_halves and self._nearest else None
         unread = 77 if C.dtype.kind == "i" else np.nan
-        return Case(beta, C if beta else unread, result, bound * (not self._exact), spread)
+        return Case(beta, C if beta else unread, result, bound, spread)
 
     def product(self):
         """Return the Case of A * B, which is what libraries make."""

@@ -86,6 +86,8 @@ class Comparison:
         for result in results:
             if result.status == "passed":
                 yield result
+            if self.args.build_only and result.reason:  # else it stands below the table
+                print(f"{result.name}: {result.status}: {result.reason}", flush=True)
             result.save_checked(inputs)
 
     def build(self, results):
@@ -101,9 +103,6 @@ class Comparison:
                     made = report(f"{result.name} {name}", kernel)["metrics"]
                     result.made["metrics"].setdefault("others", {})[name] = made
                 result.status = "built"
-        for result in results:
-            if result.reason:
-                print(f"{result.name}: {result.status}: {result.reason}", flush=True)
 
     def measure(self, results, stream, expected):
         """Time the Results that passed, with the libraries; compare, save and print them all."""

@@ -108,12 +108,13 @@ def test_a_crash_while_timing_leaves_one_record(recorded):
 def test_a_compiler_that_crashes_or_hangs_costs_one_kernel(recorded, tmp_path, define, reason):
     change = "from common import program\nprogram.LIMIT = 0.2"
     env = {**PATIENCE, "OCL_ICD_VENDORS": str(build(tmp_path, define))}
-    args = ("-p", "fake", "--kernel", "1,4,8", "--size", 16, "--build-only")
+    args = ("-p", "fake", "--kernel", "8,1,4", "--size", 16, "--build-only")
     done, items = recorded("mygemm", *args, env=env, change=change)
     assert done.returncode == 77
     assert done.stdout.count("Device: ") == 1
     found = outcome(items)
     assert found.pop("08_shuffles")[0] == "unsupported"
+    assert done.stdout.count("08_shuffles: unsupported: ") == 1  # said before the next one crashes
     assert found == {"01_naive": ("unsupported", reason), "04_wide": ("unsupported", reason)}
 
 
