@@ -32,9 +32,6 @@ from tools import child, command, engine, points
 _DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that choose it
 
 
-_LOAD = "note: other load, or a hot device, may be the cause: repeat it on an idle machine"
-
-
 def options():
     result = command.parser("replay", __doc__)
     add = result.add_argument
@@ -200,7 +197,8 @@ def compare(found, old, new):
     text = f"the medians differ by {figures(apart)}; up to {figures(allowed)} counts as noise"
     if apart <= allowed:
         return f"agree: {text}", PASSED
-    return f"differ: {text}\n{_LOAD}", WRONG_RESULT
+    note = "note: other load, or a hot device, may be the cause: repeat it on an idle machine"
+    return f"differ: {text}\n{note}", WRONG_RESULT
 
 
 def _kind(reason):

@@ -1,1 +1,1 @@
-"""From the description of a GEMM kernel to its launches: parameters, NDRange, copies beside it."""
+"""From the description of a GEMM kernel to its launches and its result: plans.py, result.py."""

@@ -86,7 +86,7 @@ def _chunk(size):
     return min(most, next(chunk for least, chunk in steps if least <= size.K))
 
 
-def warpgroups(problem, limits, device, given=()):
+def warpgroups(problem, device, given=()):
     """Return (seconds, parameters) of the fastest tile, with the time of split().
 
     Those that are `given` are kept, if they can be.
@@ -119,7 +119,7 @@ def warpgroups_start(given, problem, limits, device):
         given = {"DIRECT": 1, **given}
     elif {"KC", "STAGES"} & set(given):
         given = {"DIRECT": 0, **given}
-    params = warpgroups(problem, limits, device, given)[1]
+    params = warpgroups(problem, device, given)[1]
     return {**{name: n for name, n in params.items() if name != "TSM"}, "BAND": 8}
 
 

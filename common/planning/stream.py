@@ -44,7 +44,7 @@ class Stream:
     def room(self, role, need):
         """Return a buffer of at least `need` bytes, or an image of `need` (channel, w, h).
 
-        Kernels use it one after the other. A new one is full of NaN.
+        Kernels use it one after the other. A new one has all bits set: NaN, or -1 for counters.
         """
         held = self.held.get(role)
         if isinstance(need, int):

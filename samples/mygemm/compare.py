@@ -1,4 +1,4 @@
-"""The results of kernels and baseline libraries: status, ratios, records, tables."""
+"""Kernels and baseline libraries side by side: timing, ratios, tables."""
 
 from argparse import SUPPRESS
 from functools import partial

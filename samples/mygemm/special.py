@@ -141,6 +141,7 @@ WARPGROUPS = define(
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("last",)}
+_COUNT = "4 * (SPLITS > 1)"  # bytes: how many work-groups came before
 
 
 def _dots_groups(problem, params, device):
@@ -158,7 +159,7 @@ DOT_PRODUCTS = define(
     16, "dot_products", params=vectors.DOTS,
     rules=["LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)"],
     local_size=("LANES", "TEAMS"),
-    local_bytes="TEAMS * ROWS * LANES * itemsize + 4",  # 4: whether it is the last
+    local_bytes=f"TEAMS * ROWS * LANES * itemsize + {_COUNT}",
     values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
             "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
     start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
@@ -166,7 +167,7 @@ DOT_PRODUCTS = define(
 )
 ROW_SUMS = define(
     17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
-    local_size=("LANES", "SLICES"), local_bytes="SLICES * NC * itemsize + 4",
+    local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize + {_COUNT}",
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
@@ -284,7 +285,7 @@ def best(args, problem, about, limits, device):
         units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
         seconds = {
             WARPS: warps, MATRIX_UNITS: units,
-            WARPGROUPS: nvidia.warpgroups(problem, limits, device)[0],
+            WARPGROUPS: nvidia.warpgroups(problem, device)[0],
         }
         fastest = sorted(seconds, key=seconds.get)
         candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]

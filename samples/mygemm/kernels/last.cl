@@ -28,7 +28,8 @@
 #endif
 
 /* Tell whether this work-group is the last of `sharing`. All its work-items call it, after they
- * stored the part; `before` is for them all. After the last one's call all parts can be read. */
+ * stored the part. `before` passes the count on to all of them. After the last one's call all parts
+ * can be read. */
 int is_last(volatile __global int *counter, const int sharing, __local int *before)
 {
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* all of this part is stored */
