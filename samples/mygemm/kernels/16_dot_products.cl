@@ -129,7 +129,6 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int j = get_group_id(0) % N, split = get_group_id(0) / N;
 #if LANES > 1
     __local REAL of_teams[TEAMS][ROWS][LANES];
-    __local REAL(*of_lanes)[LANES] = of_teams[team];
 #endif
 
     /* The k's of this work-group: begin .. end - 1, and up to `whole` in whole vectors. */
@@ -149,6 +148,9 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int units = (M + TEAMS * ROWS - 1) / (TEAMS * ROWS), groups = get_num_groups(1);
     const int height = (units + groups - 1) / groups * (TEAMS * ROWS);
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
+#if LANES > 1
+    __local REAL(*of_lanes)[LANES] = of_teams[team];
+#endif
     B += j;
 
     for (int top = i0; top < i1; top += TEAMS * ROWS) {
