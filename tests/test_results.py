@@ -88,7 +88,7 @@ MYGEMM = [
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "17_row_sums", "numpy"),
-    (["mygemm/zen5.jsonl"], "16_dot_products", "numpy"),
+    (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "16_dot_products", "numpy"),
 ]
 LIBRARIES = {"numpy's OpenBLAS": "numpy", "CLBlast as shipped": "clblast",
              "cuBLAS (by the host's clock)": "cublas", "the same with `--PART_BITS 32`, in a "
