@@ -261,7 +261,8 @@ def remarks(results, missing, peak, args):
     lines = []
     for r in results:
         if r.reason:
-            lines.append(f"{r.name}: {r.status.upper()}: {r.reason}")
+            name = "" if r.reason.startswith(r.name) else f"{r.name}: "
+            lines.append(f"{name}{r.status.upper()}: {r.reason}")
         elif r.plan and r.contender and r.contender.steps and len(r.steps) > 1:
             parts = [
                 f"{what} {milliseconds(median(times))}"

@@ -1,4 +1,4 @@
-"""Kernels 1 to 11, for every device, as data. Kernels for some devices only are in special.py.
+"""Kernels 1 to 11, for every device and size, as data. Kernels 12 to 26 are in special.py.
 
     params        what the source gets as -D options, with the defaults
     rules         constraints on them, beside the limits of the device

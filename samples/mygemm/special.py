@@ -1,4 +1,4 @@
-"""Kernels for some devices only, as in kernels.py; and which of all kernels is best where.
+"""Kernels 12 to 26, for some devices or sizes, as in kernels.py; which of all kernels is the best.
 
 Kernel 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16 and 17 for vectors, 21 to 26 for Mali.
 Their parameters follow the device and the size: common/planning/ says how.
