@@ -30,7 +30,7 @@ def warps(problem, limits, device):
     """Return (seconds, parameters) of the fastest tile."""
     itemsize, found = problem.dtype.itemsize, tiles.MODEST
     if EXTENSION in limits.extensions:
-        aligned = _widths(problem)["WIDTH_N"] == 4
+        aligned = set(_widths(problem).values()) == {4}
         found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch, aligned)
     return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
 
@@ -41,8 +41,24 @@ def warps_start(given, problem, limits, device):
 
 
 def warps_more(problem, params, limits, device):
-    """Return how wide loads may be."""
-    return _widths(problem), ()
+    """Return how wide loads may be, and how many work-items load side by side from a row of A."""
+    defines = _widths(problem)
+    if defines["WIDTH_A"] == 1:
+        defines["ACROSS_A"] = _across(params, problem.size.K)
+    return defines, ()
+
+
+def _across(params, K):
+    """Return how many work-items load side by side from a row of A.
+
+    All that a step of k's has, or half as many, which then load two elements of each row: that was
+    found to be faster where each takes four rows only, and computes 8 rows of C.
+    """
+    tsm, slices, step = params["TSM"], params["SLICES"], params["TSK"] * params["SLICES"]
+    items = slices * (tsm // params["WPTM"]) * (params["TSN"] // params["WPTN"])
+    whole_tiles = slices == 1 or slices % 2 == 0  # ACROSS_A divides TSK, or TSK divides it
+    half = params["WPTM"] == 8 and 2 * items == step * tsm // 4 and whole_tiles and step <= K
+    return step // 2 if half else step
 
 
 def _widths(problem):

@@ -39,22 +39,35 @@ def _tiles(names, *rows):
 
 # Of kernels for warps, and for matrix units, whose rate is higher.
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
-SINGLE = _tiles(
-    WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.8, 0),
-    ((128, 64, 8, 16, 8, 2), 2, 0.74, 30),
-    ((64, 64, 8, 8, 8, 1), 6, 0.73, 0),
-    ((64, 64, 8, 8, 8, 2), 2, 0.63, 50),
-    ((64, 64, 8, 8, 8, 4), 1, 0.54, 40),
-    ((32, 64, 8, 4, 8, 4), 2, 0.54, 70),
-    ((64, 16, 16, 8, 4, 4), 4, 0.36, 40),
-)
-_SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 _ALIGNED = _tiles(
     WARP_NAMES,
-    ((64, 128, 8, 8, 8, 3), 1, 0.64, 20),
-    ((64, 64, 16, 8, 4, 2), 2, 0.64, 40),
+    ((128, 128, 8, 16, 8, 1), 2, 0.94, 0),
+    ((64, 128, 16, 8, 8, 1), 3, 0.88, 0),
+    ((64, 128, 8, 8, 8, 3), 1, 0.71, 10),
+    ((64, 64, 8, 8, 8, 1), 4, 0.77, 20),
+    ((64, 64, 8, 8, 8, 2), 3, 0.83, 50),
+    ((64, 64, 8, 8, 8, 4), 1, 0.69, 100),
+    ((64, 32, 8, 8, 8, 4), 3, 0.58, 20),
+    ((32, 64, 8, 4, 16, 4), 3, 0.77, 210),
+    ((32, 64, 8, 4, 8, 4), 2, 0.58, 10),
+    ((32, 32, 16, 4, 4, 4), 2, 0.52, 170),
+    ((32, 16, 16, 4, 4, 4), 6, 0.32, 0),
 )
+_UNALIGNED = _tiles(
+    WARP_NAMES,
+    ((128, 128, 8, 16, 8, 1), 2, 0.82, 30),
+    ((128, 64, 8, 16, 8, 2), 2, 0.77, 40),
+    ((96, 64, 16, 12, 8, 2), 2, 0.66, 10),
+    ((64, 128, 8, 8, 8, 3), 1, 0.63, 40),
+    ((64, 64, 8, 8, 8, 1), 4, 0.71, 0),
+    ((64, 64, 8, 8, 8, 2), 3, 0.77, 30),
+    ((64, 64, 16, 8, 4, 2), 1, 0.53, 10),
+    ((64, 32, 8, 8, 8, 4), 4, 0.57, 30),
+    ((32, 64, 8, 4, 8, 4), 3, 0.57, 40),
+    ((32, 32, 16, 4, 4, 4), 2, 0.52, 120),
+    ((32, 16, 16, 4, 4, 4), 4, 0.33, 60),
+)
+_SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
     WARP_NAMES,
     ((64, 128, 8, 8, 8, 1), 2, 0.4, 40),
@@ -94,11 +107,11 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
 
 
 def single(batch, aligned):
-    """Return the tiles for float32: for a `batch` of several products small ones as well.
+    """Return the tiles for float32, where all rows are `aligned` or not.
 
-    Some are for B and C whose rows are `aligned`.
+    For a `batch` of several products there are small ones as well.
     """
-    return SINGLE + (_SMALL if batch > 1 else []) + (_ALIGNED if aligned else [])
+    return (_ALIGNED if aligned else _UNALIGNED) + (_SMALL if batch > 1 else [])
 
 
 def count(size, params):
@@ -176,8 +189,10 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
         full, rest = divmod(number, units * tile.at_once)
         return full + (-(-rest // units) / tile.at_once) ** 0.5
 
-    depth = rounds(batch * count(size, params) - last) * (K + tile.start)
-    depth += rounds(last * splits) * (-(-K // splits) + tile.start) + tile.once
+    step = params["TSK"] * params["SLICES"] if "TSK" in params else 1
+    deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
+    depth = rounds(batch * count(size, params) - last) * deep[0] + rounds(last * splits) * deep[1]
+    depth += tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1))

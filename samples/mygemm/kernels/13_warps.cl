@@ -71,6 +71,9 @@
 #ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of a tile of C */
 #endif
+#ifndef ACROSS_A
+#define ACROSS_A (TSK * SLICES) /* where WIDTH_A is 1: work-items that load from a row of A */
+#endif
 #ifndef WIDTH_A
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4; and to B and C */
 #endif
@@ -102,21 +105,28 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 
-/* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the tile of slice
- * FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the
- * transposed tile, and the work-items share the tiles of all slices: a warp then reads longer
- * pieces of fewer rows. */
+/* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the tile of
+ * slice FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the
+ * transposed tile, and the work-items share the tiles of all slices: ACROSS_A of them load side by
+ * side from a row, so that a warp reads long pieces of few rows. If they are fewer than a step has
+ * k's, each loads TIMES_A elements of its row: it then has fewer pointers, which take registers,
+ * and which it must all move on. */
 #if WIDTH_A == 4
+#define TIMES_A 1
 #define ROW_A(f, n) (item / VECS_K + (f) * (ITEMS / VECS_K))
 #define K_A (item % VECS_K * 4)
 #define FOR_A slice
-#define LOAD_A(from) (*(__global const VEC *)from[0])
+#define LOAD_A(from, k) (*(__global const VEC *)&from[0][k])
 #else
-#define ROW_A(f, n) ((slice * ITEMS + item) / STEP * 4 + (f) * (4 * ITEMS / TSK) + (n))
-#define K_A ((slice * ITEMS + item) % STEP % TSK)
-#define FOR_A ((slice * ITEMS + item) % STEP / TSK)
-#define LOAD_A(from) (VEC)(*from[0], *from[1], *from[2], *from[3])
+#define TIMES_A (STEP / ACROSS_A)
+#define ITEM_A (slice * ITEMS + item)
+#define ROW_A(f, n) (ITEM_A / ACROSS_A * 4 + (f) / TIMES_A * (4 * SLICES * ITEMS / ACROSS_A) + (n))
+#define K_A (ITEM_A % ACROSS_A % TSK)
+#define FOR_A (ITEM_A % ACROSS_A / TSK)
+#define LOAD_A(from, k) (VEC)(from[0][k], from[1][k], from[2][k], from[3][k])
 #endif
+#define ROWS_A (FETCH_A / TIMES_A) /* of a work-item, or fours of them */
+#define NTH_A(f) ((f) % TIMES_A * ACROSS_A) /* k's from the first element of its row to vector f */
 
 /* The loads from B: load f is of row ROW_B(f) of the slice's tile, from column COLUMN(f % WIDE)
  * on. Where WIDTH_N is 1, columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores
@@ -146,7 +156,7 @@ void put_a(__local VEC *tile, const VEC *a, const int item, const int slice)
         to[8 * VECS_M] = a[f].s2;
         to[12 * VECS_M] = a[f].s3;
 #else
-        tile[K_A * VECS_M + ROW_A(f, 0) / 4] = a[f];
+        tile[NTH_A(f) / TSK * (2 * TILES) + (NTH_A(f) % TSK + K_A) * VECS_M + ROW_A(f, 0) / 4] = a[f];
 #endif
     }
 }
@@ -231,20 +241,26 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     PART_B b_next[FETCH_B];
 
     /* From where this work-item loads in the next step. After the last step nothing is next: it
-     * loads the same again, unused, or if that was the only one, row `begin` of B. */
-    __global const REAL *from_a[FETCH_A][4 / WIDTH_A], *from_b[WIDE];
-    const int k_a = k_first + FOR_A * TSK + K_A, at = max(k_a, begin);
+     * loads the same again, unused. If that was the only one, it loads k's from 0 or k_first on,
+     * which exist where TIMES_A is not 1; row `begin` of B. */
+    __global const REAL *from_a[ROWS_A][4 / WIDTH_A], *from_b[WIDE];
+#pragma unroll
+    for (int r = 0; r < ROWS_A; r++)
+#pragma unroll
+        for (int n = 0; n < 4 / WIDTH_A; n++)
+            from_a[r][n] = A + min(i0 + ROW_A(r * TIMES_A, n), M - 1) * (size_t)lda;
+    const int k_a = k_first + FOR_A * TSK + K_A;
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
-#pragma unroll
-        for (int n = 0; n < 4 / WIDTH_A; n++)
-            from_a[f][n] = A + min(i0 + ROW_A(f, n), M - 1) * (size_t)lda + at;
-        a_next[f] = LOAD_A(from_a[f]);
-        a_next[f] = k_a < begin ? (VEC)(0) : a_next[f];
-#pragma unroll
-        for (int n = 0; n < 4 / WIDTH_A; n++)
-            from_a[f][n] += steps > 1 ? k_a + STEP - at : 0;
+        a_next[f] = LOAD_A(from_a[f / TIMES_A], max(k_a + NTH_A(f), begin));
+        a_next[f] = k_a + NTH_A(f) < begin ? (VEC)(0) : a_next[f];
     }
+    const int once = TIMES_A > 1 ? k_a - min(k_first, 0) : max(k_a, begin);
+#pragma unroll
+    for (int r = 0; r < ROWS_A; r++)
+#pragma unroll
+        for (int n = 0; n < 4 / WIDTH_A; n++)
+            from_a[r][n] += steps > 1 ? k_a + STEP : once;
     const int k_b = k_first + slice * TSK;
 #pragma unroll
     for (int w = 0; w < WIDE; w++)
@@ -277,12 +293,13 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     for (int k0 = k_first; k0 < end; k0 += STEP) {
         const int further = k0 + STEP < k_last;
 #pragma unroll
-        for (int f = 0; f < FETCH_A; f++) {
-            a_next[f] = LOAD_A(from_a[f]);
+        for (int f = 0; f < FETCH_A; f++)
+            a_next[f] = LOAD_A(from_a[f / TIMES_A], NTH_A(f));
+#pragma unroll
+        for (int r = 0; r < ROWS_A; r++)
 #pragma unroll
             for (int n = 0; n < 4 / WIDTH_A; n++)
-                from_a[f][n] += further ? STEP : 0;
-        }
+                from_a[r][n] += further ? STEP : 0;
 #pragma unroll
         for (int f = 0; f < FETCH_B; f++)
             b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][f / WIDE * down];
