@@ -54,10 +54,10 @@ def guard_pattern(dtype):
 class GuardedBuffer:
     """A device buffer of the given shape and type, host-visible without a copy.
 
-    `device` is the buffer to give to a kernel. Keep this object as long as a kernel may use it: a
-    kernel argument that is set does not keep its buffer alive. Raises Unsupported where guard pages
-    are chosen and do not work on the device. Under Oclgrind there are no guards: it watches the
-    ends of buffers itself.
+    `device` is the buffer to give to a kernel, of `nbytes`. Keep this object as long as a kernel
+    may use it: a kernel argument that is set does not keep its buffer alive. Raises Unsupported
+    where guard pages are chosen and do not work on the device. Under Oclgrind there are no guards:
+    it watches the ends of buffers itself.
     """
 
     def __init__(self, queue, shape, dtype=np.float32):
@@ -65,7 +65,7 @@ class GuardedBuffer:
         self._queue = queue
         # A sub-buffer must start on this boundary, which OpenCL gives in bits.
         align = max(queue.device.mem_base_addr_align // 8, _VECTOR)
-        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         flags, before, after, room = cl.mem_flags.READ_WRITE, 0, 0, None
         # Oclgrind watches the ends of buffers itself: bands would hide them from it.
         self._watched = "oclgrind" in queue.device.platform.name.lower()
@@ -115,13 +115,17 @@ class GuardedBuffer:
         self._guard = np.ascontiguousarray(values).view(np.uint8)
         for band in self._bands:
             with self._mapped(band, cl.map_flags.WRITE) as array:
-                array[:] = np.resize(self._guard, array.size)
+                array[:] = self.guards_of(array.size)
+
+    def guards_of(self, size):
+        """Return the bytes of so large a band, as an array."""
+        return np.tile(self._guard, -(-size // self._guard.size))[:size]
 
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
         for band in self._bands:
             with self._mapped(band, cl.map_flags.READ) as array:
-                if not np.array_equal(array, np.resize(self._guard, array.size)):
+                if not np.array_equal(array, self.guards_of(array.size)):
                     return False
         return True
 

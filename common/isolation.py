@@ -31,14 +31,14 @@ class Progress:
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
-                       "done": [], "statuses": [], "end": None}
-        self.crashed = {}  # (variant, size): the reason
+                       "done": {}, "statuses": [], "end": None}
+        self.crashed = False  # whether a child before this one did
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._note()
 
     def each(self, variants):
         """Yield the variants that are still to run, and note each as at work, then as done."""
-        left = [v for v in variants if not self.is_done(v) and (v, None) not in self.crashed]
+        left = [v for v in variants if self.past(v) is None]
         for variant in left:
             self._state["last"] = variant == left[-1]
             self.at(variant, "running")
@@ -57,13 +57,13 @@ class Progress:
         """Note what happens now: `doing` is such as `building`."""
         self._note(at=[variant, size], doing=doing)
 
-    def done(self, variant, size=None):
+    def done(self, variant, size=None, status="passed", reason=None):
         """Note that a kernel's records are on the disk: it is not run again."""
-        self._note(at=None, done=[*self._state["done"], [variant, size]])
+        self._note(at=None, done={**self._state["done"], f"{variant} {size}": (status, reason)})
 
-    def is_done(self, variant, size=None):
-        """Tell whether done() was called for this one."""
-        return [variant, size] in self._state["done"]
+    def past(self, variant, size=None):
+        """Return the status and the reason of a kernel that is done, or that crashed; else None."""
+        return self._state["done"].get(f"{variant} {size}")
 
     def give_up(self, reason):
         """End this process, if kernels are left that a new process can run.
@@ -111,12 +111,12 @@ class Progress:
     def _lose(self, how):
         """Return (unit, reason, whether kernels are left) after a child was lost."""
         state = self._state
-        unit = state["at"] and tuple(state["at"])
+        unit, self.crashed = state["at"], True
         reason = state["reason"] or f"{how} while {state['doing']}"
-        left = unit is not None and unit not in self.crashed and not state["last"]
+        left = unit and not self.past(*unit) and not state["last"]
         if unit:
-            self.crashed[unit] = reason
-        self._note(at=None, reason=None, doing="starting")
+            self.done(*unit, "error", reason)
+        self._note(reason=None, doing="starting")
         return unit or (None, None), reason, left
 
     @property
