@@ -8,12 +8,14 @@ import ctypes
 import mmap
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common.device import open_queue
 from common.errors import Unsupported
+from common.program import build
 
 # bands: a pattern around each buffer. An out-of-bounds write changes it. For floating-point data it
 #     is a NaN, so that an out-of-bounds read spoils the result. It is a signalling NaN: arithmetic
@@ -180,6 +182,17 @@ def require_guard_pages(device):
     elif _forgets_origins(device):
         why = "not with PoCL 1"
     else:
-        why = drivers.why_no_guard_pages(device)
+        why = None if _shares_memory(open_queue(device)) else "this driver copies buffers"
     if why:
         raise Unsupported(f"--guards pages: {why}; use --guards bands")
+
+
+def _shares_memory(queue):
+    """Tell whether a kernel is given the host's own memory, at the host's address."""
+    room = between_guard_pages(8)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    memory = cl.Buffer(queue.context, flags, hostbuf=room)
+    kernel = cl.Kernel(build(queue.context, Path(__file__).with_suffix(".cl")), "where")
+    kernel.set_args(memory)
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), None).wait()
+    return int(room[:8].view(np.uint64)[0]) == room.ctypes.data

@@ -35,7 +35,6 @@ _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed
 _PROBE = Path(__file__).with_name("probe.py")
 # How lines of /proc/cpuinfo begin that say what the CPU is.
 _OF_CPU = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
-TOUCHING = "touching a guard page"  # what the probe says before it does so
 
 
 def platforms():
@@ -109,30 +108,14 @@ def every_device(platforms):
             number += 1
 
 
-def _job(device):
-    """Return the job of common/probe.py on a device."""
-    names = (name for name, each in every_device(cl.get_platforms()) if each == device)
-    return {"device": next(names), "without": [*unloadable()]}
-
-
 def problem(device, anew=False):
     """Return what is wrong with the driver of `device`, or None.
 
     The first call runs a small program on the device. Later calls use the cached result, unless
     `anew`.
     """
-    return verdict_on(_job(device), anew) or None
-
-
-def why_no_guard_pages(device):
-    """Return why guard pages do not work on a device, or None.
-
-    They work where a small kernel that reads one ends its process: see common/buffers.py.
-    """
-    said = verdict_on({**_job(device), "guards": "pages"})
-    if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
-        return None
-    return said or "a kernel on this device can access guard pages"
+    names = (name for name, each in every_device(cl.get_platforms()) if each == device)
+    return verdict_on({"device": next(names), "without": [*unloadable()]}, anew) or None
 
 
 def verdict_on(job, anew=False):
