@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from common.gemm import REAL
 from common.program import build
-from common.room import buffer_bytes, require_matrices
+from common.sizes import buffer_bytes, require_matrices
 
 
 class Copy(NamedTuple):
