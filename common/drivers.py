@@ -47,8 +47,7 @@ def platforms():
         return sorted(found, key=lambda item: from_pip and item.name.strip() == icd.PLATFORM)
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
-    problems = {**unloadable(), **not_found()}
-    why = "".join(f"; {file} {reason}" for file, reason in problems.items())
+    why = "".join(f"; {file} {reason}" for file, reason in left_out().items())
     todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; see `fab doctor`"
     raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
 
@@ -79,14 +78,15 @@ def unloadable(anew=False):
     return {file: reason for file, reason in verdicts.items() if reason}
 
 
-def not_found():
-    """Return {ICD file: why the loader passes over it without a word}: its library does not load.
+def left_out():
+    """Return {ICD file: why none of its devices is there}: those of unloadable(), and those that
+    the loader passes over without a word, because their library does not load.
 
     To be called when the platforms are known: then no library is loaded that is not loaded already.
     """
-    found = {}
+    found = {**unloadable()}
     for file, library in icd.libraries().items():
-        if file not in unloadable():
+        if file not in found:
             try:
                 ctypes.CDLL(library)
             except (OSError, ValueError) as error:  # ValueError: no name of a file

@@ -136,7 +136,7 @@ class _Child:
 
     def __init__(self):
         self.pid, self.got = 0, []
-        handlers = {**dict.fromkeys(_STOPS, self._pass_on), signal.SIGALRM: self._kill}
+        handlers = dict.fromkeys((*_STOPS, signal.SIGALRM), self._pass_on)
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
             del handlers[signal.SIGHUP]
         self._before = {n: signal.signal(n, handler) for n, handler in handlers.items()}
@@ -149,14 +149,17 @@ class _Child:
         self.pid = os.fork()
         if self.pid:
             if self.got:  # meanwhile
-                self._kill()
+                os.kill(self.pid, signal.SIGKILL)
             return False
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.signal(signal.SIGINT, _interrupt_once)
         with suppress(AttributeError, ValueError):
             sys.stdout.reconfigure(line_buffering=True)  # a crash leaves no line behind
-        end_with_parent(parent)
+        with suppress(OSError, AttributeError):  # Linux ends this process with its parent
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before this could take effect
+            os._exit(OPENCL_FAILURE)
         return True
 
     def wait(self):
@@ -172,14 +175,12 @@ class _Child:
         return f"killed by {signal_name(number)}", number
 
     def _pass_on(self, number, _):
-        self._kill(signal.SIGKILL if self.got else number)
-        self.got.append(number)
-        signal.setitimer(signal.ITIMER_REAL, _GRACE)
-
-    def _kill(self, number=signal.SIGKILL, _=None):
+        # The second signal, as that of the alarm, finds a child that does not end by itself.
         if self.pid:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL if number == signal.SIGALRM else number)
+                os.kill(self.pid, signal.SIGKILL if self.got else number)
+        self.got.append(number)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
 
 def enter(progress, lost, stopped):
@@ -214,14 +215,6 @@ def leave(status):
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(status)
-
-
-def end_with_parent(parent):
-    """Let the kernel end this process when its parent, whose process ID is `parent`, ends."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before this could take effect
-        os._exit(OPENCL_FAILURE)
 
 
 def _interrupt_once(*_):

@@ -16,7 +16,7 @@ from common.interleaved import Contender
 from common.planning import plans, steps
 from common.planning.result import Result
 from common.program import report
-from common.text import figures, milliseconds
+from common.text import complain, figures, milliseconds
 
 # The ceiling is that of plain multiplications.
 _OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
@@ -188,6 +188,8 @@ class Comparison:
         if self._above:
             print(f"Run before a driver crashed, so only in the tables above: "
                   f"{', '.join(self._above)}")
+        if len(self._results) == 1 and self._results[0].reason:  # of all that ran
+            complain(f"run.py: error: {self._results[0].reason}")
         return worst(result.exit_status for result in self._results)
 
 
