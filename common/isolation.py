@@ -191,7 +191,7 @@ def enter(progress, lost, stopped):
     no kernel was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
     progress.isolated = True
-    child, failed = _Child(), []
+    child = _Child()
     while not child.start():
         how, number = child.wait()
         status = progress._read()
@@ -199,11 +199,11 @@ def enter(progress, lost, stopped):
             status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
             stopped(status, "interrupted" if status == INTERRUPTED else "stopped")
         if status is not None:
-            leave(worst([status, *failed, *progress.statuses]) if failed else status)
+            leave(worst([status, *progress.statuses]) if progress.crashed else status)
         unit, reason, left = progress._lose(how)
-        failed.append(lost(*unit, reason, number))
+        progress.saved(lost(*unit, reason, number))
         if not left:
-            leave(worst([*failed, *progress.statuses]))
+            leave(worst(progress.statuses))
 
 
 def leave(status):
