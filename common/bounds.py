@@ -46,20 +46,17 @@ class Case(NamedTuple):
 
         The kernel adds up `chain` products in A's precision, and these sums in a wider one.
         """
-        found = self._check(product, chain, intact)
+        bound, mean = self.bound, np.inf
+        if self.spread is not None:
+            one, flushed = self.spread
+            deviation = np.sqrt(chain + _OTHERS) * one
+            bound = np.minimum(LAMBDA**2 * deviation + flushed, self.bound)
+            few = LAMBDA**2 / np.sqrt(deviation.size)  # of a few elements one may be far out
+            mean = float(np.sqrt(np.mean(((1 + few) * deviation / np.sqrt(6) + flushed) ** 2)))
+        found = gemm.check(product, self.result, bound, intact, mean)
         if found.reason and self.beta:
             found = replace(found, reason=f"with --beta {self.beta:g}, {found.reason}")
         return found
-
-    def _check(self, product, chain, intact):
-        if self.spread is None:
-            return gemm.check(product, self.result, self.bound, intact)
-        one, flushed = self.spread
-        deviation = np.sqrt(chain + _OTHERS) * one
-        each = np.minimum(LAMBDA**2 * deviation + flushed, self.bound)
-        few = LAMBDA**2 / np.sqrt(deviation.size)  # of a few elements one may be far out
-        mean = np.sqrt(np.mean(((1 + few) * deviation / np.sqrt(6) + flushed) ** 2))
-        return gemm.check(product, self.result, each, intact, float(mean))
 
 
 def _spread(alpha, A, B, beta, C):

@@ -8,12 +8,14 @@ import ctypes
 import mmap
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 
-from common import drivers
+from common.device import open_queue
 from common.errors import Unsupported
+from common.program import build
 
 # bands: a pattern around each buffer. An out-of-bounds write changes it. For floating-point data it
 #     is a NaN, so that an out-of-bounds read spoils the result. It is a signalling NaN: arithmetic
@@ -54,10 +56,10 @@ def guard_pattern(dtype):
 class GuardedBuffer:
     """A device buffer of the given shape and type, host-visible without a copy.
 
-    `device` is the buffer to give to a kernel. Keep this object as long as a kernel may use it: a
-    kernel argument that is set does not keep its buffer alive. Raises Unsupported where guard pages
-    are chosen and do not work on the device. Under Oclgrind there are no guards: it watches the
-    ends of buffers itself.
+    `device` is the buffer to give to a kernel, of `nbytes`. Keep this object as long as a kernel
+    may use it: a kernel argument that is set does not keep its buffer alive. Raises Unsupported
+    where guard pages are chosen and do not work on the device. Under Oclgrind there are no guards:
+    it watches the ends of buffers itself.
     """
 
     def __init__(self, queue, shape, dtype=np.float32):
@@ -65,7 +67,7 @@ class GuardedBuffer:
         self._queue = queue
         # A sub-buffer must start on this boundary, which OpenCL gives in bits.
         align = max(queue.device.mem_base_addr_align // 8, _VECTOR)
-        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         flags, before, after, room = cl.mem_flags.READ_WRITE, 0, 0, None
         # Oclgrind watches the ends of buffers itself: bands would hide them from it.
         self._watched = "oclgrind" in queue.device.platform.name.lower()
@@ -115,13 +117,17 @@ class GuardedBuffer:
         self._guard = np.ascontiguousarray(values).view(np.uint8)
         for band in self._bands:
             with self._mapped(band, cl.map_flags.WRITE) as array:
-                array[:] = np.resize(self._guard, array.size)
+                array[:] = self.guards_of(array.size)
+
+    def guards_of(self, size):
+        """Return the bytes of so large a band, as an array."""
+        return np.tile(self._guard, -(-size // self._guard.size))[:size]
 
     def intact(self):
         """Tell whether nothing was written into the guard bands."""
         for band in self._bands:
             with self._mapped(band, cl.map_flags.READ) as array:
-                if not np.array_equal(array, np.resize(self._guard, array.size)):
+                if not np.array_equal(array, self.guards_of(array.size)):
                     return False
         return True
 
@@ -176,6 +182,17 @@ def require_guard_pages(device):
     elif _forgets_origins(device):
         why = "not with PoCL 1"
     else:
-        why = drivers.why_no_guard_pages(device)
+        why = None if _shares_memory(open_queue(device)) else "this driver copies buffers"
     if why:
         raise Unsupported(f"--guards pages: {why}; use --guards bands")
+
+
+def _shares_memory(queue):
+    """Tell whether a kernel is given the host's own memory, at the host's address."""
+    room = between_guard_pages(8)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    memory = cl.Buffer(queue.context, flags, hostbuf=room)
+    kernel = cl.Kernel(build(queue.context, Path(__file__).with_suffix(".cl")), "where")
+    kernel.set_args(memory)
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), None).wait()
+    return int(room[:8].view(np.uint64)[0]) == room.ctypes.data

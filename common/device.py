@@ -141,9 +141,8 @@ def _first_that_works(candidates):
 
 def skipped():
     """Return what choose() passed over in this process, and why: a text for each driver."""
-    problems = {**drivers.unloadable(), **drivers.not_found()}
-    unloadable = [f"{file}: its driver {why}" for file, why in problems.items()]
-    return [*unloadable, *dict.fromkeys(passed_over)]
+    left_out = [f"{file}: its driver {why}" for file, why in drivers.left_out().items()]
+    return [*left_out, *dict.fromkeys(passed_over)]
 
 
 def devices(platform, type_name=None):
@@ -264,7 +263,8 @@ def survey(tried=True):
     problem is None where there is none, and where the devices are not to be `tried`.
     """
     found = []
-    left_out = drivers.unloadable(anew=True)
+    drivers.unloadable.cache_clear()
+    drivers.unloadable(anew=True)
     for platform in platforms():
         about = {"name": platform.name.strip(), "version": platform.version.strip(),
                  "problem": None, "devices": []}
@@ -278,7 +278,7 @@ def survey(tried=True):
                 })
         except OpenCLFailure as error:
             about["problem"] = str(error)
-    for file, why in {**left_out, **drivers.not_found()}.items():
+    for file, why in drivers.left_out().items():
         found.append({"name": file, "version": "", "problem": why, "devices": []})
     return found
 

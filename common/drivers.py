@@ -35,7 +35,6 @@ _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed
 _PROBE = Path(__file__).with_name("probe.py")
 # How lines of /proc/cpuinfo begin that say what the CPU is.
 _OF_CPU = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
-TOUCHING = "touching a guard page"  # what the probe says before it does so
 
 
 def platforms():
@@ -48,8 +47,7 @@ def platforms():
         return sorted(found, key=lambda item: from_pip and item.name.strip() == icd.PLATFORM)
     vendors = os.environ.get("OCL_ICD_VENDORS")
     where = f"OCL_ICD_VENDORS={vendors}" if vendors else "no ICD file names a driver that loads"
-    problems = {**unloadable(), **not_found()}
-    why = "".join(f"; {file} {reason}" for file, reason in problems.items())
+    why = "".join(f"; {file} {reason}" for file, reason in left_out().items())
     todo = "sudo apt install pocl-opencl-icd, or your GPU's driver; see `fab doctor`"
     raise OpenCLFailure(f"no OpenCL platform ({where}{why}): {todo}")
 
@@ -80,14 +78,15 @@ def unloadable(anew=False):
     return {file: reason for file, reason in verdicts.items() if reason}
 
 
-def not_found():
-    """Return {ICD file: why the loader passes over it without a word}: its library does not load.
+def left_out():
+    """Return {ICD file: why none of its devices is there}: those of unloadable(), and those that
+    the loader passes over without a word, because their library does not load.
 
     To be called when the platforms are known: then no library is loaded that is not loaded already.
     """
-    found = {}
+    found = {**unloadable()}
     for file, library in icd.libraries().items():
-        if file not in unloadable():
+        if file not in found:
             try:
                 ctypes.CDLL(library)
             except (OSError, ValueError) as error:  # ValueError: no name of a file
@@ -109,30 +108,14 @@ def every_device(platforms):
             number += 1
 
 
-def _job(device):
-    """Return the job of common/probe.py on a device."""
-    names = (name for name, each in every_device(cl.get_platforms()) if each == device)
-    return {"device": next(names), "without": [*unloadable()]}
-
-
 def problem(device, anew=False):
     """Return what is wrong with the driver of `device`, or None.
 
     The first call runs a small program on the device. Later calls use the cached result, unless
     `anew`.
     """
-    return verdict_on(_job(device), anew) or None
-
-
-def why_no_guard_pages(device):
-    """Return why guard pages do not work on a device, or None.
-
-    They work where a small kernel that reads one ends its process: see common/buffers.py.
-    """
-    said = verdict_on({**_job(device), "guards": "pages"})
-    if any(f"{TOUCHING} ({name})" in said for name in ("SIGSEGV", "SIGBUS")):
-        return None
-    return said or "a kernel on this device can access guard pages"
+    names = (name for name, each in every_device(cl.get_platforms()) if each == device)
+    return verdict_on({"device": next(names), "without": [*unloadable()]}, anew) or None
 
 
 def verdict_on(job, anew=False):

@@ -5,11 +5,9 @@ file of gigabytes takes the memory: each of them is refused with one line that n
 """
 
 import errno
-import fcntl
 import json
 import os
 import stat
-import time
 from contextlib import contextmanager
 
 from common.errors import UsageError
@@ -154,21 +152,6 @@ def writing(what):
         nobody = error.errno == errno.ENXIO  # of a FIFO
         reason = "nobody reads from it" if nobody else error.strerror
         raise UsageError(f"{what}: {reason}") from error
-
-
-def lock(file, seconds):
-    """Lock an open file or folder against other processes; wait for it at most so many seconds.
-
-    Raises BlockingIOError where another process has it still.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def _check(path, mode):

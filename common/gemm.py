@@ -17,8 +17,7 @@ from common import hard, networks, rng
 from common.arguments import count, number
 from common.errors import Unsupported, UsageError
 from common.outputs import digest
-from common.room import require_matrices
-from common.sizes import FLOP_CONVENTION, Size, parsed
+from common.sizes import FLOP_CONVENTION, Size, parsed, require_matrices
 
 # c of the error bound: K * eps is two roundings a step, alpha and beta add three.
 BOUND_FACTOR = 2.0

@@ -19,6 +19,8 @@ from common.errors import SampleError
 from common.flush import flusher
 from common.timing import Timing, elapsed, settle, stamps
 
+# What ends a launch: the last two are those of CUDA, as of too little memory.
+FAILURES = (SampleError, cl.Error, RuntimeError, MemoryError)
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
@@ -83,10 +85,10 @@ class Contender:
         self.announce()
         try:
             return do(*args)
-        except (SampleError, cl.Error) as error:
+        except FAILURES as error:
             self.error = error.with_traceback(None)  # its frames would keep the buffers
             error.__cause__ = error.__context__ = None
-        with suppress(SampleError, cl.Error):
+        with suppress(*FAILURES):
             # What it launched is not to run in the sample of another.
             self.finish([stream for stream, _ in (*self._entered, *self._bare_entered)])
         self.failed(self.error)
@@ -193,7 +195,7 @@ def _spread(contenders, stream, count):
         try:
             another = stream.beside()
             launchers = [(each, each.launcher(another)) for each in contenders if not each.error]
-        except (SampleError, cl.Error):
+        except FAILURES:
             return entered
         for each, launcher in launchers:
             each.enter(another, launcher)

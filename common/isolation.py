@@ -31,14 +31,14 @@ class Progress:
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
-                       "done": [], "statuses": [], "end": None}
-        self.crashed = {}  # (variant, size): the reason
+                       "done": {}, "statuses": [], "end": None}
+        self.crashed = False  # whether a child before this one did
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._note()
 
     def each(self, variants):
         """Yield the variants that are still to run, and note each as at work, then as done."""
-        left = [v for v in variants if not self.is_done(v) and (v, None) not in self.crashed]
+        left = [v for v in variants if self.past(v) is None]
         for variant in left:
             self._state["last"] = variant == left[-1]
             self.at(variant, "running")
@@ -57,13 +57,13 @@ class Progress:
         """Note what happens now: `doing` is such as `building`."""
         self._note(at=[variant, size], doing=doing)
 
-    def done(self, variant, size=None):
+    def done(self, variant, size=None, status="passed", reason=None):
         """Note that a kernel's records are on the disk: it is not run again."""
-        self._note(at=None, done=[*self._state["done"], [variant, size]])
+        self._note(at=None, done={**self._state["done"], f"{variant} {size}": (status, reason)})
 
-    def is_done(self, variant, size=None):
-        """Tell whether done() was called for this one."""
-        return [variant, size] in self._state["done"]
+    def past(self, variant, size=None):
+        """Return the status and the reason of a kernel that is done, or that crashed; else None."""
+        return self._state["done"].get(f"{variant} {size}")
 
     def give_up(self, reason):
         """End this process, if kernels are left that a new process can run.
@@ -111,12 +111,12 @@ class Progress:
     def _lose(self, how):
         """Return (unit, reason, whether kernels are left) after a child was lost."""
         state = self._state
-        unit = state["at"] and tuple(state["at"])
+        unit, self.crashed = state["at"], True
         reason = state["reason"] or f"{how} while {state['doing']}"
-        left = unit is not None and unit not in self.crashed and not state["last"]
+        left = unit and not self.past(*unit) and not state["last"]
         if unit:
-            self.crashed[unit] = reason
-        self._note(at=None, reason=None, doing="starting")
+            self.done(*unit, "error", reason)
+        self._note(reason=None, doing="starting")
         return unit or (None, None), reason, left
 
     @property
@@ -136,7 +136,7 @@ class _Child:
 
     def __init__(self):
         self.pid, self.got = 0, []
-        handlers = {**dict.fromkeys(_STOPS, self._pass_on), signal.SIGALRM: self._kill}
+        handlers = dict.fromkeys((*_STOPS, signal.SIGALRM), self._pass_on)
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
             del handlers[signal.SIGHUP]
         self._before = {n: signal.signal(n, handler) for n, handler in handlers.items()}
@@ -149,14 +149,17 @@ class _Child:
         self.pid = os.fork()
         if self.pid:
             if self.got:  # meanwhile
-                self._kill()
+                os.kill(self.pid, signal.SIGKILL)
             return False
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.signal(signal.SIGINT, _interrupt_once)
         with suppress(AttributeError, ValueError):
             sys.stdout.reconfigure(line_buffering=True)  # a crash leaves no line behind
-        end_with_parent(parent)
+        with suppress(OSError, AttributeError):  # Linux ends this process with its parent
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before this could take effect
+            os._exit(OPENCL_FAILURE)
         return True
 
     def wait(self):
@@ -172,14 +175,12 @@ class _Child:
         return f"killed by {signal_name(number)}", number
 
     def _pass_on(self, number, _):
-        self._kill(signal.SIGKILL if self.got else number)
-        self.got.append(number)
-        signal.setitimer(signal.ITIMER_REAL, _GRACE)
-
-    def _kill(self, number=signal.SIGKILL, _=None):
+        # The second signal, as that of the alarm, finds a child that does not end by itself.
         if self.pid:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL if number == signal.SIGALRM else number)
+                os.kill(self.pid, signal.SIGKILL if self.got else number)
+        self.got.append(number)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
 
 def enter(progress, lost, stopped):
@@ -190,7 +191,7 @@ def enter(progress, lost, stopped):
     no kernel was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
     progress.isolated = True
-    child, failed = _Child(), []
+    child = _Child()
     while not child.start():
         how, number = child.wait()
         status = progress._read()
@@ -198,11 +199,11 @@ def enter(progress, lost, stopped):
             status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
             stopped(status, "interrupted" if status == INTERRUPTED else "stopped")
         if status is not None:
-            leave(worst([status, *failed, *progress.statuses]) if failed else status)
+            leave(worst([status, *progress.statuses]) if progress.crashed else status)
         unit, reason, left = progress._lose(how)
-        failed.append(lost(*unit, reason, number))
+        progress.saved(lost(*unit, reason, number))
         if not left:
-            leave(worst([*failed, *progress.statuses]))
+            leave(worst(progress.statuses))
 
 
 def leave(status):
@@ -214,14 +215,6 @@ def leave(status):
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(status)
-
-
-def end_with_parent(parent):
-    """Let the kernel end this process when its parent, whose process ID is `parent`, ends."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before this could take effect
-        os._exit(OPENCL_FAILURE)
 
 
 def _interrupt_once(*_):

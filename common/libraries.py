@@ -51,20 +51,8 @@ class Library(Contender):
     """
 
     def __init__(self, name, version, launcher, finish, result, **more):
-        guard = self._guarded
-        super().__init__(name, lambda stream: guard(guard(launcher)(stream)), guard(finish), **more)
-        self.version, self.result = version, guard(result)
-
-    def _guarded(self, call):
-        """Return `call` with errors of CUDA, such as too little memory, raised as OpenCLFailure."""
-
-        def guarded(*args):
-            try:
-                return call(*args)
-            except (RuntimeError, MemoryError) as error:
-                raise OpenCLFailure(f"{self.name}: {one_line(error)}") from error
-
-        return guarded
+        super().__init__(name, launcher, finish, **more)
+        self.version, self.result = version, result
 
 
 def _elsewhere(name, version, multiply, result, finish=lambda: None):

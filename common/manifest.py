@@ -205,6 +205,15 @@ def common_files(root=None):
     )
 
 
+def own_files(folder):
+    """Return the files of a sample's folder that its sample.toml names, without a reader of TOML.
+
+    Raises UsageError or ValueError.
+    """
+    text = read_text(folder / "sample.toml", MOST_BYTES)
+    return matching(folder, json.loads(_FILES.search(text)[1]))
+
+
 @lru_cache(100)
 def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
@@ -216,10 +225,9 @@ def code_digest(name, also=(), root=None):
     root = root or ROOT
     folder = Path(root, "samples", name)
     try:
-        text = read_text(folder / "sample.toml", MOST_BYTES)
-        own = matching(folder, json.loads(_FILES.search(text)[1]))
         # What a search stores must not make the search start anew.
-        own = [p for p in own if p.name not in _NEVER_RUN and p.parent.name != "tuned"]
+        own = [path for path in own_files(folder)
+               if path.name not in _NEVER_RUN and path.parent.name != "tuned"]
         files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
         files.update((Path(path).name, Path(path)) for path in also)
         sha = hashlib.sha256()

@@ -51,9 +51,3 @@ kernel void add_up(global ulong *sum)
     atom_add(sum, (ulong)0x80000000u + get_global_id(0));
 }
 #endif
-
-// Reads one element; volatile keeps the compiler from removing the read.
-kernel void look(global const volatile int *x, int at, global int *y)
-{
-    *y = x[at];
-}

@@ -3,15 +3,12 @@
 python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER", 0], "without": [],
                   "seconds": 20}'
 
-With "guards": "pages" in the job it touches a guard page, see common/buffers.py.
-
 common/drivers.py starts it. Each line that it prints says what it does next, so that the last line
 tells where a driver crashed or hung. The line that begins with `@` is the answer: what was wrong,
 or nothing after it. Without "device", the drivers are only loaded and asked for their devices.
 """
 
 import json
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -21,7 +18,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import numpy as np
 import pyopencl as cl
 
-from common import buffers, drivers
+from common import drivers
 from common.text import one_line
 
 GROUPS = 16  # work-groups
@@ -31,7 +28,16 @@ SOURCE = Path(__file__).with_name("probe.cl")
 def probe(queue):
     """Return what is wrong with the driver of a queue's device, or an empty text."""
     context, device = queue.context, queue.device
-    side, options, program = build(context, device)
+    side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
+    have = device.extensions.split()
+    options = [f"-DSIDE={side}"]
+    options += ["-DWITH_DOUBLE"] if "cl_khr_fp64" in have else []
+    options += ["-DWITH_ATOMICS"] if "cl_khr_int64_base_atomics" in have else []
+    print("building a small program", flush=True)
+    # As in common/program.py: cl.Program would add -I and cache binaries.
+    program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
+    program.build(" ".join(options).encode(), [device])
+    program = cl.Program(program)
     print("running a small program", flush=True)
     items = GROUPS * side
 
@@ -64,37 +70,6 @@ def probe(queue):
     return wrong and f"computes wrong results: {wrong}"
 
 
-def build(context, device):
-    """Return the side of a work-group, the build options, and the program of probe.cl."""
-    side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
-    have = device.extensions.split()
-    options = [f"-DSIDE={side}"]
-    options += ["-DWITH_DOUBLE"] if "cl_khr_fp64" in have else []
-    options += ["-DWITH_ATOMICS"] if "cl_khr_int64_base_atomics" in have else []
-    print("building a small program", flush=True)
-    # As in common/program.py: cl.Program would add -I and cache binaries.
-    program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
-    program.build(" ".join(options).encode(), [device])
-    return side, options, cl.Program(program)
-
-
-def touch_guard_page(queue):
-    """Read a guard page from a kernel. Returns only where nothing comes of it: an empty text."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the crash is intended
-    context = queue.context
-    room = buffers.between_guard_pages(1)
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-    memory = cl.Buffer(context, flags, hostbuf=room)
-    seen = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-    kernel = cl.Kernel(build(context, queue.device)[2], "look")
-    for at in (0, room.size // 4 - 1, room.size // 4):  # the last one is behind the buffer
-        print(drivers.TOUCHING if at == room.size // 4 else "reading a buffer", flush=True)
-        kernel.set_args(memory, np.int32(at), seen)
-        cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
-        queue.finish()
-    return ""
-
-
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
@@ -102,8 +77,7 @@ def main(job):
         if name == job.get("device"):
             print("opening the device", flush=True)
             context = cl.Context([device])  # Intel's queues do not keep theirs alive
-            queue = cl.CommandQueue(context)
-            return touch_guard_page(queue) if "guards" in job else probe(queue)
+            return probe(cl.CommandQueue(context))
     return "the device is gone" if "device" in job else ""
 
 

@@ -104,7 +104,13 @@ class Record:
             if not isinstance(self.device.get(name), str):
                 raise RecordError(f"device.{name} is missing, or is not a string")
         for name, known in _KNOWN.items():
-            _check_group(name, getattr(self, name), known)
+            if not isinstance(group := getattr(self, name), dict):
+                raise RecordError(f"{name} is not an object")
+            if unknown := set(group) - set(known):
+                raise RecordError(f"unknown key {name}.{min(unknown)}")
+            for key, value in group.items():
+                if not _is(value, known[key]):
+                    raise RecordError(f"{name}.{key} is not {known[key]}")
 
     def times(self):
         """Return the launches' times in seconds: the device's, or the host's where one is 0."""
@@ -120,16 +126,6 @@ class Record:
 
 _FIELDS = {field.name for field in fields(Record)}
 _OPTIONAL = {"code"}  # keys that a record may lack
-
-
-def _check_group(name, group, known):
-    if not isinstance(group, dict):
-        raise RecordError(f"{name} is not an object")
-    if unknown := set(group) - set(known):
-        raise RecordError(f"unknown key {name}.{min(unknown)}")
-    for key, value in group.items():
-        if not _is(value, known[key]):
-            raise RecordError(f"{name}.{key} is not {known[key]}")
 
 
 def _is(value, wanted):

@@ -107,11 +107,9 @@ class Roofline:
         return Peak(self._fastest_op[0], self._far, near, how)
 
     def _program(self, op, width):
-        defines = {"REAL": REAL[self._dtype], "VEC": self._vector(width), "OP": op}
+        real = REAL[self._dtype]
+        defines = {"REAL": real, "VEC": real if width == 1 else f"{real}{width}", "OP": op}
         return build(self.queue.context, SOURCE, defines)
-
-    def _vector(self, width):
-        return f"{REAL[self._dtype]}{width if width > 1 else ''}"
 
     def _multiply_add(self, op):
         """Return GFLOPS."""

@@ -73,22 +73,21 @@ def find(folder, about, precision, size, batch=1):
     left out. `size` is a text such as 512x512x512. With the limits of a Mali its family counts.
     Raises UsageError for a file that is not one of ours.
     """
-    mine, paths = identity(about), sorted(Path(folder).glob("*.json"))
-    files = [(path.name, *_read(path)) for path in paths]
+    mine, files = identity(about), [_read(path) for path in sorted(Path(folder).glob("*.json"))]
     mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
     found = []
     for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
                        ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
-             -(entry["gflops"] or 0), file, number, its["name"], entry)
-            for file, its, entries in files
+             -(entry["gflops"] or 0), its["name"], entry)
+            for its, entries in files
             if all(_same(its[key], mine[key]) for key in keys)
-            for number, entry in enumerate(entries)
+            for entry in entries
             if entry["precision"] == precision and not entry["slower_than"]
             and (entry.get("batch", 1) > 1) == (batch > 1)
         ]
-        for *_, name, entry in sorted(candidates, key=lambda c: c[:5]):
+        for *_, name, entry in sorted(candidates, key=lambda c: c[:3]):
             unit = "GOPS" if entry["precision"] == "int8" else "GFLOPS"
             how, told = "tuned", f"{entry['gflops'] or 0:.4g} {unit} at {entry['size']}, driver "
             if entry["gflops"] is None:

@@ -106,16 +106,18 @@ def restore(back):
     return failures
 
 
-def _lock(folder, patience):
-    """Lock a folder for as long as this process lives; tell whether nobody else holds it."""
-    descriptor, end = os.open(folder, os.O_RDONLY), time.monotonic() + patience
+def lock(file, seconds):
+    """Lock an open file or folder against other processes; wait for it at most so many seconds.
+
+    Raises BlockingIOError where another process has it still.
+    """
+    deadline = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
-                return False
+            if time.monotonic() > deadline:
+                raise
             time.sleep(0.05)
 
 
@@ -124,7 +126,9 @@ def main(word, root, patience=PATIENCE):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
-    if not _lock(os.path.join(root, _LOCKS[word]), patience):
+    try:
+        lock(os.open(os.path.join(root, _LOCKS[word]), os.O_RDONLY), patience)
+    except BlockingIOError:
         print("busy", flush=True)
         return 1
     print("ready", flush=True)

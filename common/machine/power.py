@@ -40,7 +40,7 @@ class Mean(NamedTuple):
     interval: float | None = None
 
 
-class _Readings:
+class Readings:
     """New values of one sensor, and when they came."""
 
     def __init__(self, sensor):
@@ -103,7 +103,7 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
 
 def _watch(sensors, work, limit_s):
     """Repeat `work` while a thread reads the sensors; return (Means by name, runs, seconds)."""
-    readings = [_Readings(sensor) for sensor in sensors]
+    readings = [Readings(sensor) for sensor in sensors]
 
     def look():
         for each in readings:

@@ -3,10 +3,8 @@
 from contextlib import contextmanager
 from dataclasses import asdict
 
-import pyopencl as cl
-
 from common import cli, gemm, interleaved, measuring, record
-from common.errors import PASSED, WRONG_RESULT, SampleError
+from common.errors import PASSED, WRONG_RESULT
 from common.record import Record
 
 _OPTIONS = ("precision", "alpha", "beta", "data", "seed")
@@ -16,14 +14,14 @@ class Result:
     """What became of one kernel (`given` parameters) or one library (`version`) at one size.
 
     `times` is its Timing, each of `launches`. `ratios` says how many times as fast as others it
-    was, and which share of the ceiling it reached. A kernel that crashed the driver, as the
-    progress knows, has its record.
+    was, and which share of the ceiling it reached. One that is `past`, before a driver crashed, as
+    the progress knows, has its record.
     """
 
     def __init__(self, problem, name, run, kernel=None, given=None):
         """Start with a `kernel` and the parameters `given` for it, or with a library.
 
-        `run` has the `args`, the `queue` and `about`, and tells whether this one is `alone`.
+        `run` has the `args`, the `queue` and `about`.
         """
         self.problem, self.name, self.kernel, self.given = problem, name, kernel, given
         self._run, self._unit, self._progress = run, (name, str(problem.size)), run.args.progress
@@ -33,9 +31,9 @@ class Result:
         self.launches, self.made = interleaved.Launches(1, 1), {}
         self.steps = []  # the names of the launches of a GEMM
         self.found = measuring.Measured()  # by measuring.alone()
-        self._crashed = self._recorded = self._unit in self._progress.crashed
-        if self._crashed:
-            self.status, self.reason = "error", self._progress.crashed[self._unit]
+        self.past = self._progress.past(*self._unit)
+        if self.past:
+            self.status, self.reason = self.past
 
     def at(self, doing):
         """Note that this one is at work: if the process dies now, it was this one."""
@@ -47,13 +45,13 @@ class Result:
         """Take over an error of the block, and let others go on."""
         try:
             yield
-        except (SampleError, cl.Error) as error:
+        except interleaved.FAILURES as error:
             self.failed(error)
 
     def failed(self, error):
         """Take over the error of this one while it is at work: see Progress.survive()."""
         self.exit_status, self.status, self.reason = self._progress.survive(
-            error, self._run.queue, self._run.alone)
+            error, self._run.queue)
 
     def built(self, plan):
         """Take over the Plan by which the kernel is built, and print it."""
@@ -83,14 +81,14 @@ class Result:
         """
         if self.status == "passed" and not self._run.args.check_only:
             self.save(inputs, None, unfinished=True)
-        elif not self._crashed:
+        elif not self.past:
             self.save(inputs, None)
-            self._progress.done(*self._unit)
-            self._recorded = True
+            self.past = self.status, self.reason
+            self._progress.done(*self._unit, *self.past)
 
     def save(self, inputs, peak, unfinished=False):
         """Append the record; `peak` is the Peak that was measured, or None."""
-        if self._recorded:
+        if self.past:
             return
         args, problem, status, reason = self._run.args, self.problem, self.status, self.reason
         if unfinished:

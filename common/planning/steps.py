@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from common.gemm import REAL
 from common.program import build
-from common.room import buffer_bytes, require_matrices
+from common.sizes import buffer_bytes, require_matrices
 
 
 class Copy(NamedTuple):
@@ -67,14 +67,10 @@ def wanted(plan):
     """Return {name: (rows, columns)} of the copies that a plan needs."""
     M, N, K = plan.problem.size
     P, transposed = plan.size, plan.kernel.transpose_a
-    own = {"A": (M, K), "B": (K, N), "C": (M, N)}
-    given = {"A": (P.K, P.M) if transposed else (P.M, P.K), "B": (P.K, P.N), "C": (P.M, P.N)}
-    strides = zip(own, plan.problem.leading, plan.align)
-    unaligned = [name for name, ld, unit in strides if ld % unit]
-    return {
-        name: shape for name, shape in given.items()
-        if shape != own[name] or name in unaligned or (name == "A" and transposed)
-    }
+    own = {"A": None if transposed else (M, K), "B": (K, N), "C": (M, N)}
+    given = (P.K, P.M) if transposed else (P.M, P.K), (P.K, P.N), (P.M, P.N)
+    each = zip(own, given, plan.problem.leading, plan.align)
+    return {name: shape for name, shape, ld, unit in each if shape != own[name] or ld % unit}
 
 
 def _copied(plan):

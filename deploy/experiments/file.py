@@ -41,8 +41,9 @@ def read(name, words=(), kernel=None, **numbers):
     try:
         return _experiment(title, table, options, axes)
     except (UsageError, KeyError, TypeError) as error:
-        why = f"lacks {error}" if isinstance(error, KeyError) else error
-        raise UsageError(f"{name}: {why}") from error
+        why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        where = "" if why.startswith(f"{name}: ") else f"{name}: "
+        raise UsageError(f"{where}{why}") from error
 
 
 def each_value(axes):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from common import record
 from common.errors import UsageError
-from common.files import lock
+from common.machine.keeper import lock
 from common.stats import number
 from deploy.errors import BoardError
 from deploy.runs import RESULTS, name_run

@@ -22,7 +22,7 @@ try:
     from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
     from common.errors import UNSUPPORTED, worst
-    from common.room import require_room
+    from common.sizes import require_room
 except ImportError as missing:
     why = str(missing).strip().splitlines()[-1]  # numpy says much more
     print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)

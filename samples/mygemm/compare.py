@@ -1,6 +1,7 @@
 """Kernels and baseline libraries side by side: timing, ratios, tables."""
 
 from argparse import SUPPRESS
+from contextlib import nullcontext
 from functools import partial
 from statistics import median
 
@@ -15,7 +16,7 @@ from common.interleaved import Contender
 from common.planning import plans, steps
 from common.planning.result import Result
 from common.program import report
-from common.text import figures, milliseconds
+from common.text import complain, figures, milliseconds
 
 # The ceiling is that of plain multiplications.
 _OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
@@ -44,8 +45,8 @@ class Comparison:
 
         Raises UsageError.
         """
-        self.args, self.queue, self.about, self.alone = args, queue, about, False
-        self._limits, self._problems, self._results, self._blas = limits, problems, [], None
+        self.args, self.queue, self.about, self._limits = args, queue, about, limits
+        self._problems, self._results, self._blas, self._above = problems, [], None, []
         self._roof = roofline.Roofline(queue, limits, problems[0].dtype)
         if args.check_only or args.build_only:
             return
@@ -59,24 +60,25 @@ class Comparison:
     def each_size(self):
         """Yield each Problem that is left after a crash."""
         for problem in self._problems:
-            if not self.args.progress.is_done("all", str(problem.size)):
-                print(f"\n{problem}, {self.args.precision} precision", flush=True)
-                yield problem
-                self.args.progress.done("all", str(problem.size))
+            if self.args.progress.past("all", str(problem.size)):
+                self._above.append(str(problem.size))
+                continue
+            print(f"\n{problem}, {self.args.precision} precision", flush=True)
+            yield problem
+            self.args.progress.done("all", str(problem.size))
 
     def start(self, problem, picked):
-        """Return a Result for each (kernel, parameters) of `picked` that is left after a crash.
+        """Return a Result for each (kernel, parameters) of `picked`.
 
-        Parameters that cannot be are refused here, before the inputs are made.
+        Parameters that cannot be are refused here, before the inputs are made: those of a kernel
+        alone by a UsageError.
         """
-        size, progress = str(problem.size), self.args.progress
-        picked = [pair for pair in picked if not progress.is_done(pair[0].label, size)]
-        self.alone = len(picked) == 1
-        if self.alone and len(self._problems) == 1:
-            progress.single()
+        alone = len(picked) == 1
+        if alone and len(self._problems) == 1:
+            self.args.progress.single()
         results = [Result(problem, pair[0].label, self, *pair) for pair in picked]
         for result in results:
-            with result.going_on():
+            with nullcontext() if alone else result.going_on():
                 plans.choose(result.kernel, result.given, problem, self._limits, self.queue.device)
         self._results += results
         return results
@@ -84,6 +86,8 @@ class Comparison:
     def each(self, results, inputs=None):
         """Yield each Result that did not fail before; save what became of it, with the others."""
         for result in results:
+            if result.past:
+                continue
             if result.status == "passed":
                 yield result
             if self.args.build_only and result.reason:  # else it stands below the table
@@ -107,9 +111,8 @@ class Comparison:
     def measure(self, results, stream, expected):
         """Time the Results that passed, with the libraries; compare, save and print them all."""
         args, missing, peak = self.args, {}, None
-        if not args.check_only:
+        if not args.check_only and any(result.status == "passed" for result in results):
             missing = self.beside(results, stream, expected)
-            self.alone = len(results) == 1
             self._time([result for result in results if result.status == "passed"], stream)
             if not args.duration:  # after which the device is hot
                 args.progress.now("measuring the ceiling")
@@ -133,7 +136,6 @@ class Comparison:
         A, B, _ = inputs = expected.inputs
         found, missing = libraries.find(
             self.args.libraries, self.queue.device, inputs, self._blas, self.args.caches)
-        self.alone = False
         for library in found:
             result = Result(stream.problem, library.name, self)
             results.append(result)
@@ -183,6 +185,11 @@ class Comparison:
         if len(self._problems) > 1:
             sizes = [problem.size for problem in self._problems]
             print("\n".join(by_size(sizes, self._results)))
+        if self._above:
+            print(f"Run before a driver crashed, so only in the tables above: "
+                  f"{', '.join(self._above)}")
+        if len(self._results) == 1 and self._results[0].reason:  # of all that ran
+            complain(f"run.py: error: {self._results[0].reason}")
         return worst(result.exit_status for result in self._results)
 
 

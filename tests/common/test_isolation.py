@@ -1,6 +1,7 @@
 """A sample works in a child process: a crash, a signal, and what is left after each."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,13 @@ def test_mygemm_goes_on_with_the_other_kernels(recorded, broken, args):
         assert set(found.values()) == {("passed", None)}
         assert {"01_naive", "11_registers_only"} <= set(found)
         assert len(here) == len(found) + 1  # each has one record that counts
+        table = done.stdout.rpartition(f"\n{size[:2]}x")[2].partition("\n\n")[2]
+        for kernel in ("01_naive", "04_wide", "11_registers_only"):  # also what ran before
+            assert re.search(rf"^{kernel}  ", table, re.M)
+    if "--check-only" in args:
+        assert "run.py: error: 04_wide 24x24x24: killed" in done.stderr
+        line = done.stdout.splitlines()[-1]
+        assert line == "Run before a driver crashed, so only in the tables above: 20x20x20"
 
 
 # Kernel 1 crashes where it is timed: its result has been checked by then.
@@ -96,6 +104,20 @@ def test_a_crash_while_timing_leaves_one_record(recorded):
         "11_registers_only": ("passed", None),
     }
     assert len(items) == 2
+
+
+def test_a_kernel_alone_that_fails_while_it_is_timed_leaves_one_record(recorded):
+    change = f"""{WHEN_TIMED}
+def fail(*_):
+    raise run.cl.RuntimeError("it failed")
+os.kill = fail
+"""
+    args = ("--kernel", "1", "--size", 20, "--repeat", 1, "--libraries", "none")
+    done, items = recorded("mygemm", *args, change=change)
+    assert done.returncode == 3
+    assert outcome(items) == {"01_naive": ("error", "it failed")}
+    assert (len(items), items[0].params["size"]) == (1, "20x20x20")
+    assert "01_naive: ERROR: it failed" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -176,7 +198,7 @@ class Queue:
         return getattr(QUEUE, name)
 progress = run.cli.isolation.Progress
 survive = progress.survive
-progress.survive = lambda self, error, _, alone: survive(self, error, Queue(), alone)
+progress.survive = lambda self, error, _: survive(self, error, Queue())
 sys.argv[0] = "run.py"
 cli.run(run.main, run.options())
 """

@@ -121,7 +121,7 @@ def test_a_counter_that_wraps(tmp_path):
 
 
 def test_a_mean_weighs_each_reading_with_its_time(sensor):
-    readings = power._Readings(sensor)
+    readings = power.Readings(sensor)
     for seconds, watts in (
         (0, 9),
         (1, 9.5),

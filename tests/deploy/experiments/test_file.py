@@ -62,6 +62,11 @@ def test_a_kernel_and_a_budget_of_the_command_line(read):
     assert file.read("stub").axes == {"--kernel": ("1", "2")}
 
 
+def test_the_name_of_the_sample_begins_a_message_once(read):
+    with pytest.raises(UsageError, match=r"^stub: '--nonesuch' cannot be run on a board"):
+        file.read("stub", words=["--nonesuch"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -92,9 +92,10 @@ def test_shuffles_are_a_plain_statement_where_there_are_none(mygemm):
     assert done.returncode == 77
     assert "has neither cl_khr_subgroup_shuffle nor cl_intel_subgroups" in records[1].reason
     assert f"UNSUPPORTED: {records[1].reason}" in done.stdout
-    done, _ = mygemm("--kernel", "shuffles", "--size", 20, *SMALL, *QUICK)
+    done, (item,) = mygemm("--kernel", "shuffles", "--size", 20, *SMALL, *QUICK)
     assert done.returncode == 77
     assert done.stderr.startswith("run.py: error: 08_shuffles needs sub-group shuffles")
+    assert (item.variant, item.status) == ("08_shuffles", "unsupported")
 
 
 @pytest.mark.exhaustive

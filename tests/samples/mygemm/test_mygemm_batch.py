@@ -80,9 +80,11 @@ def test_12_reads_small_products_in_place_or_packs_them(checked, size, dtype):
 
 
 @pytest.mark.parametrize("gaps", [(0, 0, 0), (0, 0, 1)])
-def test_12_bypasses_the_caches_where_c_is_large(checked, monkeypatch, gaps):
-    monkeypatch.setattr("common.planning.blocking._STAYS", 0)
-    assert checked(12, (32, 64, 20), 5, gaps).reason is None
+def test_12_bypasses_the_caches_where_c_is_large(checked, sample, queue, gaps):
+    size, batch = (32, 64, 20), 1100  # C has 9 MB
+    about = problem_of(size, batch, gaps), device.limits(queue.device), queue.device
+    assert "STREAM" in plans.plan(kernel_of(sample, 12), {}, *about).defines
+    assert checked(12, size, batch, gaps).reason is None
 
 
 def test_14_with_its_instructions_emulated(sample, queue):

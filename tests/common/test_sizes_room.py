@@ -1,11 +1,11 @@
-"""common/room.py: what is said where a device has too little memory."""
+"""common.sizes.py: what is said where a device has too little memory."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from common.errors import UsageError
-from common.room import require_room
+from common.sizes import require_room
 
 LIMITS = SimpleNamespace(max_mem_alloc_size=100, global_mem_size=250)
 
