@@ -11,8 +11,9 @@ from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import launch
     import luma
     import numpy as np
@@ -23,12 +24,6 @@ try:
     from common.buffers import GuardedBuffer
     from common.errors import UNSUPPORTED, worst
     from common.room import require_room
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import compare
     import numpy as np
     import pyopencl as cl
@@ -23,12 +24,6 @@ try:
     from common.bounds import Expected
     from common.planning import plans, steps
     from common.planning.stream import Stream
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 
 def options():

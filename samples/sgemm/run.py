@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import numpy as np
     import pyopencl as cl
 
@@ -19,12 +20,6 @@ try:
     from common.buffers import GuardedBuffer
     from common.errors import worst
     from common.program import build
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
