@@ -7,7 +7,6 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
-from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -30,15 +29,16 @@ SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    add, patterns = parser.add_argument, ("contiguous", "interleaved")
+    parser.usage += " [IMAGE]"
+    add = parser.add_argument
     add("image", nargs="?", type=Path, metavar="IMAGE", help="(default assets/input.bmp)")
     add("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     add("--data", choices=("noise", "white", "black"), help="with --size (default noise)")
     add("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
     add("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N", help="1, 2, 4, ... 1024")
-    add("--access", choices=patterns, help="access pattern (default on a CPU: contiguous)")
-    add("--walk", dest="access", choices=patterns, help=SUPPRESS)  # its old name
+    add("--access", choices=("contiguous", "interleaved"),
+        help="access pattern (default on a CPU: contiguous)")
     return parser
 
 
@@ -65,7 +65,7 @@ def main(args):
     names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or default]
     if lacking and not args.kernel:
         print(f"{SDKS} needs them: {default} runs in its place")
-    cli.pin(args, about, names)
+    cli.pin(args, about, len(names))
     params = {**cli.parameters(args, "seed", "data"), "image": source, "atomics": lacking or "work"}
     statuses, passes, between = [], {}, flush.flusher(queue, args.caches)
     for name in args.progress.each(names):

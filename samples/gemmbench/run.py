@@ -45,7 +45,7 @@ def main(args):
         ])
     cli.show(args, about)
     queue = device.open_queue(chosen)
-    cli.pin(args, about, kernels)
+    cli.pin(args, about, len(kernels))
 
     # A kernel that fails is recorded, and the others still run.
     by_name, statuses = {meta.name: meta for meta in kernels}, []

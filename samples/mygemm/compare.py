@@ -85,6 +85,7 @@ class Comparison:
         """Yield each Result that did not fail before; save what became of it, with the others."""
         for result in results:
             if result.status == "passed":
+                result.at("building")
                 yield result
             if self.args.build_only and result.reason:  # else it stands below the table
                 print(f"{result.name}: {result.status}: {result.reason}", flush=True)
@@ -94,7 +95,6 @@ class Comparison:
         """Build the kernel of each Result; record what the driver made of it."""
         for result in self.each(results):
             with result.going_on():
-                result.at("building")
                 given = result.kernel, result.given, result.problem
                 built = plans.build_kernel(self.queue, self._limits, *given)
                 result.plan = built.plan

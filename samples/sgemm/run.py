@@ -49,7 +49,7 @@ def main(args):
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]
-    cli.pin(args, about, names)
+    cli.pin(args, about, len(names))
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
     # Make the inputs.
