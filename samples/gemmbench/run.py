@@ -33,6 +33,7 @@ def options():
 
 
 def main(args):
+    # Find the kernels. The files of those that are no part of this sample are noted as code, too.
     kernels = metadata.find(args.kernels, ["all"] if args.describe else args.file.split(","))
     others = [meta for meta in kernels if meta.path.parent != metadata.KERNELS]
     args.code_files = [path for meta in others for path in (meta.path, meta.source)]

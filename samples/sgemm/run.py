@@ -38,9 +38,6 @@ def options():
 
 
 def main(args):
-    alpha, beta = np.float32(args.alpha), np.float32(args.beta)
-    gemm.require_exact(args.data, args.size, alpha, [beta])
-
     # Open the device.
     chosen, limits, about = cli.choose(args)
     if args.describe:
@@ -52,7 +49,9 @@ def main(args):
     cli.pin(args, about, len(names))
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
-    # Make the inputs.
+    # Make the inputs. Of integer data every sum must be exact.
+    alpha, beta = np.float32(args.alpha), np.float32(args.beta)
+    gemm.require_exact(args.data, args.size, alpha, [beta])
     inputs = gemm.INPUTS[args.data](args.size, args.seed)
 
     # Build. sgemm.cl says what the defines are for.
@@ -68,14 +67,15 @@ def main(args):
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
         return cli.built(args, about, params, kernels)
 
-    # Compute the reference result on the host.
+    # Compute the reference result on the host, and how far each element may be from it.
     print("Making the float64 result on the host", flush=True)
     expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
-    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    statuses, between = [], flush.flusher(queue, args.caches)
+    # Create the buffers, each between guards.
+    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
+    statuses, between = [], flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):

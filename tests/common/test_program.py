@@ -112,7 +112,10 @@ def test_defines_reach_the_kernel(queue, tmp_path):
 def test_a_type_that_is_an_extension_is_enabled(queue, tmp_path):
     path = tmp_path / "double.cl"
     path.write_text("__kernel void f(__global REAL *x) { *x = x[1] * 0.1; }\n")
-    assert build(queue.context, path, {"REAL": "double"}, ["-cl-std=CL1.1"])
+    for real, enabled in (("float", False), ("double", True)):
+        built = build(queue.context, path, {"REAL": real}, ["-cl-std=CL1.1"])
+        source = built.get_info(cl.program_info.SOURCE)
+        assert ("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" in source) is enabled
     path.write_text("\n__kernel void f(__global REAL *x) { *x = y; }\n")
     with pytest.raises(OpenCLFailure, match="line 2"):  # of the file
         build(queue.context, path, {"REAL": "double"})

@@ -285,7 +285,8 @@ def test_offsets_beyond_32_bits(kernel):
         pytest.skip("no device here allocates more than 2 GiB at once")
     queue = device.open_queue(wanted[0])
     source = (ROOT / FOLDER / "gemm.cl").read_text()
-    options = ["-DT=char", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2"]
+    options = ["-DT=char", "-DTILE_SIZE_M=1", "-DTILE_GROUP_M=1", "-DTILE_SIZE_N=2",
+               "-DTILE_GROUP_N=1"]
     options += ["-DNT"] if kernel == "nt" else ["-DTILE_SIZE_K=1"]
     kernel = cl.Kernel(cl.Program(queue.context, source).build(options), "gemm")
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
