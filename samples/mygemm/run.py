@@ -45,6 +45,7 @@ def main(args):
     queue = device.open_queue(chosen)
     cli.pin(args, about, len(problems) * max(1, len(named)))
 
+    # At each size run the kernels that are named, or the best one.
     comparison = compare.Comparison(args, queue, limits, about, problems)
     for problem in comparison.each_size():
         picked = named or special.best(args, problem, about, limits, chosen)
@@ -79,7 +80,7 @@ def multiply(args, queue, limits, problem, comparison, results):
 
 
 def check(built, alpha, stream, expected):
-    """Run a kernel with each beta, and check every element; return the Check that counts, and C."""
+    """Run with each beta; check every element; return the Check and C that fail, or the first."""
     found = []
     for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
