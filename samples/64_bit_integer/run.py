@@ -61,13 +61,15 @@ def main(args):
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
 
+    # Choose the kernels.
     default = WITHOUT_ATOMICS if lacking else SDKS
     names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or default]
     if lacking and not args.kernel:
         print(f"{SDKS} needs them: {default} runs in its place")
     cli.pin(args, about, len(names))
     params = {**cli.parameters(args, "seed", "data"), "image": source, "atomics": lacking or "work"}
-    statuses, passes, between = [], {}, flush.flusher(queue, args.caches)
+    statuses, passes = [], {}
+    between = flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
         atomics = launch.KERNELS[name].atomics
         if atomics and lacking:
@@ -94,7 +96,7 @@ def main(args):
             result.write(0)  # before the launch, so outside of its time
             return cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
 
-        # Run once and check both sums; a wrong kernel is not timed.
+        # Run once and check both sums.
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = result.read().sum(axis=0)
@@ -102,6 +104,7 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
+        # Warm up and time a right kernel, and record it.
         measured = measuring.Measured()
         if not (reason or args.check_only):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
@@ -112,6 +115,8 @@ def main(args):
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
             measured, values, found))
+
+    # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

@@ -64,8 +64,8 @@ def main(args):
     # Build the kernel for the tiles. Only then its own limit is known, which may need other tiles.
     args.progress.at(name, "building")
     kernel, tiles = tiling.build(queue, args, limits, tiles)
-    names = ("size", "arithmetic", "strict", "auto", "data", "seed")
-    params = {**cli.parameters(args, *names), **tiles._asdict()}
+    params = cli.parameters(args, "size", "arithmetic", "strict", "auto", "data", "seed")
+    params.update(tiles._asdict(), alpha=float(alpha), beta=float(beta))
     if args.build_only:
         return cli.built(args, about, params, {name: kernel})
 
@@ -76,7 +76,6 @@ def main(args):
     lines = operands.lines(inputs, padded, nn)
     A, B, C = matrices = [Matrix(queue, *each.shape, dtype, stride) for each in lines]
     operands.show(name, n, padded, stride * dtype.itemsize, alpha, beta)
-    params.update(alpha=float(alpha), beta=float(beta))
 
     # Set the arguments, and the NDRange: a work-item per tile of C.
     ld = np.uint64(stride)

@@ -95,8 +95,8 @@ def main(args):
             return cl.enqueue_nd_range_kernel(queue, kernel, total, group)
 
         # Run once and check every element.
-        heading = f"\nsgemm_{name}, {args.size}, work-groups of {group[0]} x {group[1]}"
-        print(f"{heading}\nChecking one launch", flush=True)
+        ranges = f"NDRange {total[0]} x {total[1]}, work-groups of {group[0]} x {group[1]}"
+        print(f"\nsgemm_{name}, {args.size}, {ranges}\nChecking one launch", flush=True)
         enqueue().wait()
         result = buffers[2].read()
         intact = all(buffer.intact() for buffer in buffers)
