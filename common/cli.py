@@ -45,6 +45,7 @@ def parser(sample, description, timed=True):
     If not `timed`, it has no options of the measurement, and of those for tools only --build-only.
     """
     result = Parser("run.py", description, _EPILOG)
+    result.usage = "%(prog)s [options]"  # all of them stand below
     # A test sets another `sysfs`.
     result.set_defaults(sample=sample, keep=None, guards="bands", pin=None, duration=None,
                         sysfs=SYSFS)
@@ -55,7 +56,8 @@ def parser(sample, description, timed=True):
     add("-d", "--device", metavar="D", help="number, or part of the name")
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
-    add("--limits", choices=device.PROFILES, help="apply the limits of a smaller device")
+    add("--limits", choices=device.PROFILES, metavar="PROFILE",
+        help=f"apply the limits of a smaller device: {', '.join(device.PROFILES)}")
     add("--cores", type=identity.parsed_cores, metavar="N-N,N",
         help="run only on these CPU cores")
     group = result.add_argument_group("measurement")
@@ -241,16 +243,16 @@ def choose(args):
     return chosen, limits, device.describe(chosen, limits)
 
 
-def pin(args, about, kernels):
+def pin(args, about, count):
     """Hold the clocks for --pin until run() ends; `about` is what device.describe() said.
 
-    Raises UsageError where --duration is given and the `kernels`, a sequence, are not one, or where
-    caches are to be flushed between launches that follow one another.
+    Raises UsageError where --duration is given and what is timed, a `count` of kernels at one size,
+    is not one, or where caches are to be flushed between launches that follow one another.
     """
     if args.caches == "flushed" and (args.duration or args.energy):
         raise errors.UsageError("--caches flushed: omit --duration and --energy, which launch the "
                                 "kernel back to back")
-    if args.duration and len(kernels) != 1:
+    if args.duration and count != 1:
         raise errors.UsageError("--duration runs one kernel at one size: the next would start on a "
                                 "hot board. Name one, see --help")
     if args.pin and not (args.build_only or args.check_only):

@@ -1,5 +1,8 @@
 """Errors that end a program. Each has an exit status; it is printed as one line on stderr."""
 
+import sys
+from contextlib import contextmanager
+
 PASSED = 0
 WRONG_RESULT = 1
 WRONG_USAGE = 2
@@ -18,6 +21,19 @@ _SEVERITY = (PASSED, UNSUPPORTED, WRONG_USAGE, OPENCL_FAILURE, WRONG_RESULT, STO
 def worst(statuses):
     """Return the exit status that counts most; PASSED where there is none."""
     return max(statuses, key=_SEVERITY.index, default=PASSED)
+
+
+@contextmanager
+def importing():
+    """Import in the block what this machine may lack; leave the program in one line if it does."""
+    try:
+        yield
+    except ImportError as missing:
+        why = str(missing).strip().splitlines()[-1]  # numpy says much more
+        print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
+        sys.exit(OPENCL_FAILURE)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 class SampleError(Exception):

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from itertools import chain, cycle, islice
 from operator import itemgetter
+from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -263,12 +264,20 @@ def remarks(launches, libraries):
     return lines
 
 
-def busy():
-    """Return a line that says that others use this machine's CPUs, or None."""
-    cpus, load = os.cpu_count() or 1, os.getloadavg()[0]
-    if load < cpus / 2:
+def busy(path="/proc/loadavg"):
+    """Return a line that says that others use this machine's CPUs, or None.
+
+    The load of the last minute counts earlier runs of one's own, too: so another thread, beside
+    this one, must run now.
+    """
+    cpus = os.cpu_count() or 1
+    try:
+        load, _, _, threads, _ = Path(path).read_text().split()
+    except (OSError, ValueError):  # no Linux
+        return None
+    if float(load) < cpus / 2 or int(threads.split("/")[0]) < 2:
         return None
     return (
-        f"This machine is busy (load {load:.1f} on {cpus} CPUs): everything runs slower, "
+        f"This machine is busy (load {load} on {cpus} CPUs): everything runs slower, "
         "especially libraries with several threads"
     )

@@ -34,6 +34,9 @@ _ASKED = {
     "limit": (_INFO.WORK_GROUP_SIZE, "work-groups up to {}"),
     "multiple": (_INFO.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, "multiple {}"),
 }
+# What enables a type that OpenCL C has as an extension, before a source with it as REAL.
+_ENABLE = "#ifdef {0}\n#pragma OPENCL EXTENSION {0} : enable\n#endif\n#line 1\n"
+_EXTENSIONS = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}
 LIMIT = 60  # seconds of the processors for a build with --build-only: some compilers never end
 _asked = {"keep": None, "build_only": False}
 # By the program: the seconds that its build took, what Mesa said of its kernels, and the program
@@ -65,7 +68,8 @@ def builds_only():
 def build(context, path, defines=None, options=(), before=()):
     """Return the program of the file `path`, built with -D for each of `defines`.
 
-    The text of the files `before` stands before its own. Where there are instructions that NVIDIA's
+    The text of the files `before` stands before its own. Where REAL is defined as double or half,
+    what enables this type stands before all. Where there are instructions that NVIDIA's
     compiler refuses, the program is patched: see common/ptx.py. Raises OpenCLFailure, whose `log`
     is the compiler's log with the lines of source it names.
     """
@@ -76,6 +80,8 @@ def build(context, path, defines=None, options=(), before=()):
     # Behind others a file has its own line numbers, and its name, in the compiler's messages.
     named = (f'#line 1 "{each.name}"\n{text}' for each, text in texts.items())
     source = "".join(named if before else texts.values())
+    if extension := _EXTENSIONS.get((defines or {}).get("REAL")):
+        source = _ENABLE.format(extension) + source
     # pyopencl's own cl.Program adds -I, which some Mali compilers refuse, and keeps binaries, which
     # some drivers crash on when they load them again. What it wraps does neither.
     program = cl._cl._Program(context, source)

@@ -10,13 +10,6 @@
  *
  * NDRange of both: one dimension, any number of work-items. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
 #ifndef REAL
 #define REAL float
 #define VEC float4 /* a vector of REAL, or REAL itself */

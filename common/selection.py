@@ -1,10 +1,12 @@
 """The kernels and parameters that a command line selects.
 
-A kernel has a `number`, a `name`, a `label` such as 06_registers, and a `space` of parameters.
+Each is a Kernel of common/planning/plans.py, with a `number`, a `name`, a `label` such as
+06_registers, and a `space` of parameters.
 """
 
 import re
 from argparse import ArgumentTypeError
+from contextlib import suppress
 from functools import partial
 
 from common.arguments import count
@@ -17,13 +19,31 @@ def add_options(parser, kernels, default):
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
     group = parser.add_argument_group(
         "parameters of the kernels; a default of 0 is chosen for the device and the size")
+    stated = [(each, _meanings(each)) for each in kernels]
     for name in parameters(kernels):
-        having = [each for each in kernels if name in each.space.defaults]
-        numbers = {}  # of the kernels, by their default
-        for each in having:
-            numbers.setdefault(each.space.defaults[name], []).append(str(each.number))
-        shown = ", ".join(f"{value} in {' '.join(of)}" for value, of in numbers.items())
-        group.add_argument(f"--{name}", type=count(0), metavar="N", help=f"default {shown}")
+        said = {}  # by the meaning: the numbers of the kernels, by the default
+        for each, meanings in stated:
+            if name in each.space.defaults:
+                numbers = said.setdefault(meanings.get(name, ""), {})
+                numbers.setdefault(each.space.defaults[name], []).append(str(each.number))
+        texts = (f"{meaning} (default {_defaults(numbers)})" for meaning, numbers in said.items())
+        text = "; ".join(texts).strip().replace("%", "%%")
+        group.add_argument(f"--{name}", type=count(0), metavar="N", help=text)
+
+
+def _meanings(kernel):
+    """Return what a kernel's sources say of parameters, in the comment behind each default."""
+    found = {}
+    for path in (kernel.file, *map(kernel.path, kernel.before)):
+        with suppress(OSError):  # it is an error of the build, if it is built
+            text = path.read_text(encoding="utf-8", errors="replace")
+            pairs = re.findall(r"#define (\w+) \w+ +/\* (.*) \*/", text)
+            found = {**dict(pairs), **found}
+    return found
+
+
+def _defaults(numbers):
+    return ", ".join(f"{default} in {' '.join(of)}" for default, of in numbers.items())
 
 
 def parameters(kernels):

@@ -145,10 +145,11 @@ class Plan(NamedTuple):
 
     def lines(self):
         """Return the lines that say how the kernel is launched, and why not with its defaults."""
-        local = " x ".join(map(str, self.local_size))
-        chosen = f"{self.kernel.label}: {constraints.options(self.params)}"
+        total, local = (" x ".join(map(str, n)) for n in (self.global_size, self.local_size))
+        each = " for each product" if self.problem.batch > 1 else ""
         memory = f", {self.local_bytes} bytes of local memory" if self.local_bytes else ""
-        return [f"{chosen}, work-groups of {local}{memory}",
+        return [f"{self.kernel.label}: {constraints.options(self.params)}",
+                f"    NDRange {total}{each}, work-groups of {local}{memory}",
                 *([f"    not with the defaults: {self.why}"] if self.why else [])]
 
 

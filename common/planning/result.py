@@ -54,8 +54,9 @@ class Result:
             error, self._run.queue)
 
     def built(self, plan):
-        """Take over the Plan by which the kernel is built, and print it."""
+        """Take over the Plan by which the kernel is built, and print it: it runs next."""
         self.plan = plan
+        self.at("running")
         print("\n".join(plan.lines()), flush=True)
 
     def checked(self, check, output):

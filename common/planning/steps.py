@@ -115,21 +115,23 @@ def _copier(plan, name):
     return "transpose" if name == "A" and plan.kernel.transpose_a else "pad"
 
 
-def passes(built, arguments):
-    """Return a step for each Pass of a kernel."""
-    return [Step(entry, cl.Kernel(built.program, entry), *sizes, arguments)
-            for entry, *sizes in built.plan.passes]
+def around(built, stream, of):
+    """Return (all that gemm() gets, steps before it, steps after it); it gets the Arguments `of`.
 
-
-def sums(built, of, parts):
-    """Return the steps after gemm() with the Arguments `of`: one if work-groups share tiles."""
+    Behind them come the buffers and images that the plan asks for. Its passes get them as well, and
+    where work-groups share tiles, add.cl adds up their parts.
+    """
     plan, items = built.plan, built.side**2
+    rooms = {role: stream.room(role, need) for role, need in plan.room.items()}
+    every = *of, *rooms.values()
+    passes = [Step(entry, cl.Kernel(built.program, entry), *sizes, every)
+              for entry, *sizes in plan.passes]
     if not plan.shared:
-        return []
-    arguments = of.M, of.N, of.alpha, of.beta, of.C, of.ldc, parts, np.int32(plan.shared)
+        return every, passes, []
+    arguments = of.M, of.N, of.alpha, of.beta, of.C, of.ldc, rooms["parts"], np.int32(plan.shared)
     vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
     total = whole((vectors * _adders(built),), (items,))
-    return [Step("add", _beside(built, "add"), total, (items,), arguments)]
+    return every, passes, [Step("add", _beside(built, "add"), total, (items,), arguments)]
 
 
 def _adders(built):

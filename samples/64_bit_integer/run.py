@@ -7,12 +7,12 @@ python samples/64_bit_integer/run.py --size 4096x4096   an image made from --see
 """
 
 import sys
-from argparse import SUPPRESS
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import launch
     import luma
     import numpy as np
@@ -23,27 +23,22 @@ try:
     from common.buffers import GuardedBuffer
     from common.errors import UNSUPPORTED, worst
     from common.sizes import require_room
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 SDKS, WITHOUT_ATOMICS = "long_vectors", "two_stages"
 
 
 def options():
     parser = cli.parser("64_bit_integer", __doc__)
-    add, patterns = parser.add_argument, ("contiguous", "interleaved")
+    parser.usage += " [IMAGE]"
+    add = parser.add_argument
     add("image", nargs="?", type=Path, metavar="IMAGE", help="(default assets/input.bmp)")
     add("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     add("--data", choices=("noise", "white", "black"), help="with --size (default noise)")
     add("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
     add("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N", help="1, 2, 4, ... 1024")
-    add("--access", choices=patterns, help="access pattern (default on a CPU: contiguous)")
-    add("--walk", dest="access", choices=patterns, help=SUPPRESS)  # its old name
+    add("--access", choices=("contiguous", "interleaved"),
+        help="access pattern (default on a CPU: contiguous)")
     return parser
 
 
@@ -66,13 +61,15 @@ def main(args):
         pixels = GuardedBuffer(queue, (image.size,), np.uint8)
         pixels.write(image.reshape(-1))
 
+    # Choose the kernels.
     default = WITHOUT_ATOMICS if lacking else SDKS
     names = list(launch.KERNELS) if args.kernel == "all" else [args.kernel or default]
     if lacking and not args.kernel:
         print(f"{SDKS} needs them: {default} runs in its place")
-    cli.pin(args, about, names)
+    cli.pin(args, about, len(names))
     params = {**cli.parameters(args, "seed", "data"), "image": source, "atomics": lacking or "work"}
-    statuses, passes, between = [], {}, flush.flusher(queue, args.caches)
+    statuses, passes = [], {}
+    between = flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
         atomics = launch.KERNELS[name].atomics
         if atomics and lacking:
@@ -99,7 +96,7 @@ def main(args):
             result.write(0)  # before the launch, so outside of its time
             return cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
 
-        # Run once and check both sums; a wrong kernel is not timed.
+        # Run once and check both sums.
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = result.read().sum(axis=0)
@@ -107,6 +104,7 @@ def main(args):
         if not (pixels.intact() and result.intact()):
             reason = "the kernel wrote outside of its buffers"
 
+        # Warm up and time a right kernel, and record it.
         measured = measuring.Measured()
         if not (reason or args.check_only):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
@@ -117,6 +115,8 @@ def main(args):
         print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
             measured, values, found))
+
+    # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
         print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))

@@ -40,31 +40,22 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#ifndef T
+#ifndef T /* without build options: the defaults */
 #define T float
-#endif
-#ifndef TILE_SIZE_M
 #define TILE_SIZE_M 1
-#endif
-#ifndef TILE_GROUP_M
 #define TILE_GROUP_M 16
-#endif
-#ifndef TILE_SIZE_N
 #define TILE_SIZE_N 128
-#endif
-#ifndef TILE_GROUP_N
 #define TILE_GROUP_N 1
+#define TILE_SIZE_K 8
 #endif
 #ifdef NT
+#undef TILE_SIZE_K
 #define TILE_SIZE_K 1
 #define B_ROW (size_t)ldb /* elements from a row of B to the next, and from a column */
 #define B_COLUMN 1
 #else
 #define B_ROW 1
 #define B_COLUMN (size_t)ldb
-#endif
-#ifndef TILE_SIZE_K
-#define TILE_SIZE_K 8
 #endif
 
 __kernel __attribute__((reqd_work_group_size(TILE_GROUP_M, TILE_GROUP_N, 1)))

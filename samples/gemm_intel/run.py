@@ -8,11 +8,13 @@ python samples/gemm_intel/run.py -p intel --tile-group-M 1        a work-group o
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import numpy as np
     import operands
     import pyopencl as cl
@@ -21,12 +23,6 @@ try:
     from common import cli, device, flush, gemm, measuring
     from common.arguments import count
     from common.matrices import Matrix
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 
 def options():
@@ -34,13 +30,11 @@ def options():
     add = parser.add_argument
     add("-s", "--size", type=count(1, gemm.LARGEST_ORDER), default=3968, metavar="N",
         help="order of the matrices (default %(default)s)")
-    add("-i", "--iterations", dest="repeat", type=count(0, measuring.MOST_RUNS), metavar="N",
-        help="the same as --repeat; 0 runs none")
+    add("-i", "--iterations", dest="repeat", type=count(1, measuring.MOST_RUNS), metavar="N",
+        help="the same as --repeat")
     parser.set_defaults(repeat=10)
     add("-a", "--arithmetic", choices=["float", "double"], default="float", help="(default float)")
     add("--kernel", choices=["nn", "nt"], default="nn", help="nt: B is row-major")
-    add("--no-validation", dest="validation", action="store_false",
-        help="do not compare the result with a float64 reference")
     tiling.add_options(parser)  # --tile-size-M, ..., --strict, --auto
     add("--data", choices=gemm.INPUTS, default="sdk", help="integer: exact results")
     return parser
@@ -55,7 +49,7 @@ def main(args):
     gemm.require_precision(args.arithmetic, limits, "--arithmetic")
     queue = device.open_queue(chosen)
     name, nn = f"gemm_{args.kernel}", args.kernel == "nn"
-    cli.pin(args, about, [name])
+    cli.pin(args, about, 1)
     args.progress.single()
 
     # Choose the tiles. The matrices are padded to whole blocks of them.
@@ -70,8 +64,8 @@ def main(args):
     # Build the kernel for the tiles. Only then its own limit is known, which may need other tiles.
     args.progress.at(name, "building")
     kernel, tiles = tiling.build(queue, args, limits, tiles)
-    names = ("size", "arithmetic", "validation", "strict", "auto", "data", "seed")
-    params = {**cli.parameters(args, *names), **tiles._asdict()}
+    params = cli.parameters(args, "size", "arithmetic", "strict", "auto", "data", "seed")
+    params.update(tiles._asdict(), alpha=float(alpha), beta=float(beta))
     if args.build_only:
         return cli.built(args, about, params, {name: kernel})
 
@@ -82,7 +76,6 @@ def main(args):
     lines = operands.lines(inputs, padded, nn)
     A, B, C = matrices = [Matrix(queue, *each.shape, dtype, stride) for each in lines]
     operands.show(name, n, padded, stride * dtype.itemsize, alpha, beta)
-    params.update(alpha=float(alpha), beta=float(beta))
 
     # Set the arguments, and the NDRange: a work-item per tile of C.
     ld = np.uint64(stride)
@@ -97,34 +90,24 @@ def main(args):
         enqueue().wait()
         return C.read()
 
-    if not (args.repeat or args.check_only):
-        print("No iterations, so nothing was run or checked")
-        return cli.save_result(args, about, name, None, params, measuring.Measured(), {})
-
     # Copy A and B in, and run once with C.
     args.progress.at(name, "running")
     print("Running one launch", flush=True)
     A.write(lines[0])
     B.write(lines[1])
     start = time.perf_counter()
-    written = run()
+    first = run()
     once = time.perf_counter() - start
 
     # Check every element, and that all writes were to the buffers.
-    result, intact = written[:n, :n].T, all(matrix.intact() for matrix in matrices)
-    if args.validation or args.check_only or args.duration:
-        print("Making the float64 result on the host", flush=True)
-        expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
-        check = gemm.check(result, expected, bound, intact)
-        print(f"Validate output... {check.line()}", flush=True)
-        values, reason = check.values(inputs, result), check.reason
-    else:
-        print("Nothing was checked: omit --no-validation to compare with float64")
-        values, reason = {}, None if intact else "the kernel wrote outside of its buffers"
+    print("Making the float64 result on the host", flush=True)
+    expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
+    result, intact = first[:n, :n].T, all(matrix.intact() for matrix in matrices)
+    check = gemm.check(result, expected, bound, intact)
 
     # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
     found = measuring.Measured()
-    if not (reason or args.check_only):
+    if not (check.reason or args.check_only):
         print(measuring.plan(args, once), flush=True)
         flusher, gflop = flush.flusher(queue, args.caches), size.flop() / 1e9
         found = measuring.measure(args, about, enqueue, "gflops", gflop,
@@ -133,11 +116,12 @@ def main(args):
         for seconds in [] if args.duration else found.times.host_s:
             print(f"Host time: {seconds:.6g} sec.\nHost perf: {gflop / seconds:.6g} GFLOPS")
         print(*found.lines(args.verbose), sep="\n")
-        if not args.ended and run().tobytes() != written.tobytes():
-            reason = "a launch after the last iteration gave another result than the first"
-    if reason:
-        print(f"FAILED: {reason}")
-    return cli.save_result(args, about, name, reason, params, found, values, result)
+        if not args.ended and run().tobytes() != first.tobytes():
+            another = "a launch after the last iteration gave another result than the first"
+            check = replace(check, reason=another)
+    print(f"Validate output... {check.line()}", flush=True)
+    return cli.save_result(args, about, name, check.reason, params, found,
+                           check.values(inputs, result), result)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import metadata
     import numpy as np
     import paper
@@ -22,12 +23,6 @@ try:
 
     from common import cli, device, flush, gemm, measuring
     from common.errors import SampleError, worst
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 
 def options():
@@ -38,6 +33,7 @@ def options():
 
 
 def main(args):
+    # Find the kernels. The files of those that are no part of this sample are noted as code, too.
     kernels = metadata.find(args.kernels, ["all"] if args.describe else args.file.split(","))
     others = [meta for meta in kernels if meta.path.parent != metadata.KERNELS]
     args.code_files = [path for meta in others for path in (meta.path, meta.source)]
@@ -50,7 +46,7 @@ def main(args):
         ])
     cli.show(args, about)
     queue = device.open_queue(chosen)
-    cli.pin(args, about, kernels)
+    cli.pin(args, about, len(kernels))
 
     # A kernel that fails is recorded, and the others still run.
     by_name, statuses = {meta.name: meta for meta in kernels}, []

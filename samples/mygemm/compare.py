@@ -89,6 +89,7 @@ class Comparison:
             if result.past:
                 continue
             if result.status == "passed":
+                result.at("building")
                 yield result
             if self.args.build_only and result.reason:  # else it stands below the table
                 print(f"{result.name}: {result.status}: {result.reason}", flush=True)
@@ -98,7 +99,6 @@ class Comparison:
         """Build the kernel of each Result; record what the driver made of it."""
         for result in self.each(results):
             with result.going_on():
-                result.at("building")
                 given = result.kernel, result.given, result.problem
                 built = plans.build_kernel(self.queue, self._limits, *given)
                 result.plan = built.plan

@@ -1,4 +1,4 @@
-"""Kernels 1 to 11, for every device and size, as data. Kernels 12 to 26 are in special.py.
+"""Kernels 1 to 6 as data. Those that follow are in special.py.
 
     params        what the source gets as -D options, with the defaults
     rules         constraints on them, beside the limits of the device
@@ -17,8 +17,6 @@ memory. common/planning/plans.py makes build options and the NDRange of all this
 from functools import partial
 from pathlib import Path
 
-from common import constraints, subgroups
-from common.gemm import REAL
 from common.planning import plans
 
 define = partial(plans.define, Path(__file__).with_name("kernels"))
@@ -46,7 +44,7 @@ TRANSPOSED = define(
     per_item=("1", "WPT"), multiple=("TS", "TS", "TSDK"), transpose_a=True,
 )
 
-# 6 to 10: a work-item computes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
+# 6: a work-item computes WPTM x WPTN elements of a tile of TSM x TSN, in steps of TSK.
 
 REGISTERS = define(
     6, "registers",
@@ -63,57 +61,4 @@ REGISTERS = define(
     multiple=("TSM", "TSN", "TSK"), transpose_a=True,
 )
 
-# 7 to 10: in vectors of WIDTH elements.
-
-_PARAMS = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8}
-_RULES = ["TSM % WPTM == 0", "TSN % WPTN == 0", UNROLLED.format("TSK * WPTM * WPTN")]
-_ITEMS = "TSM // WPTM * (TSN // WPTN)"  # of a work-group
-_BLOCK = {"local_size": ("TSN // WPTN", "TSM // WPTM"), "per_item": ("WPTN", "WPTM")}
-_WHOLE = {**_BLOCK, "multiple": ("TSM", "TSN", "TSK"), "transpose_a": True}
-_WIDE_PARAMS = {**_PARAMS, "WIDTH": 4}
-_WIDE_B = ["WPTN % WIDTH == 0", *_RULES,
-           *(f"TSK * {side} % ({_ITEMS} * WIDTH) == 0" for side in ("TSM", "TSN"))]
-_WIDE_RULES = ["TSM % WIDTH == 0", *_WIDE_B]
-_WIDE_WHOLE = {**_WHOLE, "align": ("WIDTH",) * 3}
-_TILE_BYTES = "TSK * (TSM + TSN) * itemsize"
-
-
-def _shuffles(problem, params, limits, device):
-    """Return which way to pass values within a sub-group works. Raises Unsupported."""
-    defines = {"REAL": REAL[problem.dtype], **params}
-    local = constraints.local_size(SHUFFLES.space, params)
-    args = (device, limits, SHUFFLES.file, defines, local, "WPTM", problem.dtype)
-    found = subgroups.require(*args)
-    return {"SHUFFLE": found.how}, found.options
-
-
-WIDE_REGISTERS = define(
-    7, "wide_registers", params=_WIDE_PARAMS, rules=_WIDE_RULES, local_bytes=_TILE_BYTES,
-    **_WIDE_WHOLE,
-)
-SHUFFLES = define(
-    8, "shuffles", params=_WIDE_PARAMS,
-    rules=[*_WIDE_RULES, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"],
-    local_bytes=_TILE_BYTES, more=_shuffles, **_WIDE_WHOLE,
-)
-PREFETCH = define(
-    9, "prefetch", params=_WIDE_PARAMS, rules=_WIDE_RULES, local_bytes=f"2 * {_TILE_BYTES}",
-    **_WIDE_WHOLE,
-)
-ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
-    10, "any_size", params={**_WIDE_PARAMS, "PAD": 2}, rules=["TSK % WIDTH == 0", *_WIDE_B],
-    local_bytes="2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize", **_BLOCK,
-)
-
-# 11: registers only.
-
-REGISTERS_ONLY = define(
-    11, "registers_only", params={"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8},
-    local_size=("THREADSX", "THREADSY"), per_item=("RX", "RY"),
-    multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
-)
-
-EVERYWHERE = (
-    NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS, WIDE_REGISTERS, SHUFFLES, PREFETCH,
-    ANY_SIZE, REGISTERS_ONLY,
-)
+FIRST = NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import compare
     import numpy as np
     import pyopencl as cl
@@ -23,18 +24,12 @@ try:
     from common.bounds import Expected
     from common.planning import plans, steps
     from common.planning.stream import Stream
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 
 def options():
     parser = cli.parser("mygemm", __doc__)
     gemm.add_options(parser)  # --size, --precision, --alpha, ...
-    special.add_options(parser)  # --kernel, and parameters of all kernels; kernels.py has 1 to 11
+    special.add_options(parser)  # --kernel, and parameters of all kernels; kernels.py has 1 to 6
     compare.add_options(parser)  # --libraries, --queues, ...
     return parser
 
@@ -44,13 +39,13 @@ def main(args):
     chosen, limits, about = cli.choose(args)
     problems, named = gemm.problems(args, limits), special.named(args)
     if args.describe:
-        kernels = [kernel for kernel, _ in named] or special.of(args.precision)
-        return cli.describe(args, about, plans.described(kernels, problems[0], limits, chosen))
+        return cli.describe(args, about, special.described(args, problems[0], limits, chosen))
     cli.show(args, about)
     gemm.require_precision(args.precision, limits)
     queue = device.open_queue(chosen)
-    cli.pin(args, about, problems * max(1, len(named)))
+    cli.pin(args, about, len(problems) * max(1, len(named)))
 
+    # At each size run the kernels that are named, or the best one.
     comparison = compare.Comparison(args, queue, limits, about, problems)
     for problem in comparison.each_size():
         picked = named or special.best(args, problem, about, limits, chosen)
@@ -71,14 +66,12 @@ def multiply(args, queue, limits, problem, comparison, results):
     )
     stream = Stream(queue, problem)
 
-    # Build each kernel, run it once and check every element. A result is recorded before the next
-    # one; going_on() notes an error, and at() what to blame a crash on, so that others still run.
+    # Build each kernel, run it once and check every element. each() records a result before the
+    # next one, and going_on() notes an error, so that others still run.
     for result in comparison.each(results, expected.inputs):
         with result.going_on():
-            result.at("building")
             built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
             result.built(built.plan)
-            result.at("running")
             result.checked(*check(built, args.alpha, stream, expected))
             result.launcher = partial(enqueuer, built, args.alpha, args.beta)  # for any queue
 
@@ -87,7 +80,7 @@ def multiply(args, queue, limits, problem, comparison, results):
 
 
 def check(built, alpha, stream, expected):
-    """Run a kernel with each beta, and check every element; return the Check that counts, and C."""
+    """Run with each beta; check every element; return the Check and C that fail, or the first."""
     found = []
     for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.
@@ -96,14 +89,26 @@ def check(built, alpha, stream, expected):
         enqueue()[-1].wait()  # the last launch
         product = stream.C.read()
         found.append((case.check(product, built.plan.chain, stream.intact()), product))
-    wrong = [pair for pair in found if pair[0].reason]
-    return (wrong or found)[0]
+    return next((pair for pair in found if pair[0].reason), found[0])
 
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
+    # If the kernel needs whole tiles, or A transposed, these are copies, which `before` makes.
+    A, B, C, before, after = steps.copies(built, stream, beta)
+
+    plan, real = built.plan, built.plan.problem.c_dtype.type
+    arguments = steps.Arguments(
+        *map(np.int32, plan.size), alpha=real(alpha), A=A.device, lda=np.int32(A.ld), B=B.device,
+        ldb=np.int32(B.ld), beta=real(beta), C=C.device, ldc=np.int32(C.ld),
+    )
+    # Some kernels from 12 on get further buffers, and are between passes and sums.
+    arguments, passes, sums = steps.around(built, stream, arguments)
+    kernel = cl.Kernel(built.program, "gemm")
+    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)
+    order = [step.times(plan.problem.batch) for step in (*before, *passes, gemm, *sums, *after)]
+
     # Set the arguments. They belong to the kernel, so each stream has kernels of its own.
-    order = launches(built, alpha, beta, stream)
     for step in order:
         step.kernel.set_args(*step.arguments)
 
@@ -115,27 +120,6 @@ def enqueuer(built, alpha, beta, stream):
 
     enqueue.steps = [step.what for step in order]
     return enqueue
-
-
-def launches(built, alpha, beta, stream):
-    """Return the Steps of C = alpha * A * B + beta * C: that of gemm(), and those around it."""
-    # If the kernel needs whole tiles, or A transposed, these are copies, which `before` makes.
-    A, B, C, before, after = steps.copies(built, stream, beta)
-
-    plan, real = built.plan, built.plan.problem.c_dtype.type
-    arguments = steps.Arguments(
-        *map(np.int32, plan.size), alpha=real(alpha), A=A.device, lda=np.int32(A.ld), B=B.device,
-        ldb=np.int32(B.ld), beta=real(beta), C=C.device, ldc=np.int32(C.ld),
-    )
-    kernel = cl.Kernel(built.program, "gemm")
-
-    # Kernels 1 to 11 have no further buffers, and neither passes before them nor sums after them.
-    rooms = {role: stream.room(role, room) for role, room in plan.room.items()}
-    every = *arguments, *rooms.values()
-    passes, sums = steps.passes(built, every), steps.sums(built, arguments, rooms.get("parts"))
-    gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, every)
-    order = [*before, *passes, gemm, *sums, *after]
-    return [step.times(plan.problem.batch) for step in order]
 
 
 if __name__ == "__main__":

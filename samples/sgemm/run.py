@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from common.errors import importing
 
-try:
+with importing():  # or tell in one line what this machine lacks
     import numpy as np
     import pyopencl as cl
 
@@ -19,12 +20,6 @@ try:
     from common.buffers import GuardedBuffer
     from common.errors import worst
     from common.program import build
-except ImportError as missing:
-    why = str(missing).strip().splitlines()[-1]  # numpy says much more
-    print(f"run.py: error: {why}: see docs/boards.md, What a board needs", file=sys.stderr)
-    sys.exit(3)
-except KeyboardInterrupt:
-    sys.exit(130)
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
@@ -43,9 +38,6 @@ def options():
 
 
 def main(args):
-    alpha, beta = np.float32(args.alpha), np.float32(args.beta)
-    gemm.require_exact(args.data, args.size, alpha, [beta])
-
     # Open the device.
     chosen, limits, about = cli.choose(args)
     if args.describe:
@@ -54,10 +46,12 @@ def main(args):
     gemm.require_fit(args.size, np.float32, limits)
     queue = device.open_queue(chosen)
     names = TILE if args.kernel == "all" else [args.kernel]
-    cli.pin(args, about, names)
+    cli.pin(args, about, len(names))
     params = cli.parameters(args, "size", "alpha", "beta", "data", "seed")
 
-    # Make the inputs.
+    # Make the inputs. Of integer data every sum must be exact.
+    alpha, beta = np.float32(args.alpha), np.float32(args.beta)
+    gemm.require_exact(args.data, args.size, alpha, [beta])
     inputs = gemm.INPUTS[args.data](args.size, args.seed)
 
     # Build. sgemm.cl says what the defines are for.
@@ -73,14 +67,15 @@ def main(args):
         kernels = {name: cl.Kernel(program, f"sgemm_{name}") for name in names}
         return cli.built(args, about, params, kernels)
 
-    # Compute the reference result on the host.
+    # Compute the reference result on the host, and how far each element may be from it.
     print("Making the float64 result on the host", flush=True)
     expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
-    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    statuses, between = [], flush.flusher(queue, args.caches)
+    # Create the buffers, each between guards.
+    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
+    statuses, between = [], flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
         for buffer, matrix in zip(buffers, inputs):
@@ -100,8 +95,8 @@ def main(args):
             return cl.enqueue_nd_range_kernel(queue, kernel, total, group)
 
         # Run once and check every element.
-        heading = f"\nsgemm_{name}, {args.size}, work-groups of {group[0]} x {group[1]}"
-        print(f"{heading}\nChecking one launch", flush=True)
+        ranges = f"NDRange {total[0]} x {total[1]}, work-groups of {group[0]} x {group[1]}"
+        print(f"\nsgemm_{name}, {args.size}, {ranges}\nChecking one launch", flush=True)
         enqueue().wait()
         result = buffers[2].read()
         intact = all(buffer.intact() for buffer in buffers)

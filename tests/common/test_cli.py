@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -106,13 +105,10 @@ def test_what_stopped_it_is_recorded(run_sample, tmp_path):
     assert json.loads(path.read_text().splitlines()[2])["reason"].startswith("argument --size")
 
 
-@pytest.mark.parametrize("missing", ["numpy", "pyopencl", "common"])
-def test_a_missing_package(run_sample, project, tmp_path, missing):
-    if missing == "common":
-        shutil.rmtree(project / "common")
-    else:
-        (tmp_path / f"{missing}.py").write_text(f"raise ImportError('No module named {missing}')")
-    done = run_sample("sgemm", root=project, env={"PYTHONPATH": str(tmp_path)})
+@pytest.mark.parametrize("missing", ["numpy", "pyopencl"])
+def test_a_missing_package(run_sample, tmp_path, missing):
+    (tmp_path / f"{missing}.py").write_text(f"raise ImportError('No module named {missing}')")
+    done = run_sample("sgemm", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 3
     assert "No module named" in one_line(done.stderr)
     assert missing in done.stderr

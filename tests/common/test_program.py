@@ -109,6 +109,18 @@ def test_defines_reach_the_kernel(queue, tmp_path):
         build(queue.context, path, {"WIDTH": 8})
 
 
+def test_a_type_that_is_an_extension_is_enabled(queue, tmp_path):
+    path = tmp_path / "double.cl"
+    path.write_text("__kernel void f(__global REAL *x) { *x = x[1] * 0.1; }\n")
+    for real, enabled in (("float", False), ("double", True)):
+        built = build(queue.context, path, {"REAL": real}, ["-cl-std=CL1.1"])
+        source = built.get_info(cl.program_info.SOURCE)
+        assert ("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" in source) is enabled
+    path.write_text("\n__kernel void f(__global REAL *x) { *x = y; }\n")
+    with pytest.raises(OpenCLFailure, match="line 2"):  # of the file
+        build(queue.context, path, {"REAL": "double"})
+
+
 def test_nothing_is_built_that_some_mali_drivers_refuse(queue):
     info = cl.program_build_info.OPTIONS
     built = build(queue.context, ROOT / "samples/sgemm/sgemm.cl", {"WIDTH": 4})

@@ -9,16 +9,21 @@ from common import gemm, selection
 from common.constraints import Space
 from common.errors import UsageError
 from common.gemm import Size
+from tests.conftest import ROOT
 
 
 class Kernel(SimpleNamespace):
     """As much of a kernel as is looked at."""
 
+    def path(self, name):
+        return self.file.with_name(f"{name}.cl")
+
     __hash__ = object.__hash__
 
 
 KERNELS = [
-    Kernel(number=n, name=name, label=f"{n:02}_{name}", space=Space(defaults, {}))
+    Kernel(number=n, name=name, label=f"{n:02}_{name}", space=Space(defaults, {}), before=(),
+           file=ROOT / f"samples/mygemm/kernels/{n:02}_{name}.cl")
     for n, name, defaults in ((1, "naive", {"TS": 32}), (2, "tiles", {"TS": 16, "WPT": 8}))
 ]
 
@@ -67,4 +72,6 @@ def test_parameters_are_given_to_the_kernels_that_have_them():
         named("--kernel", "1", "--WPT", "2")
     with pytest.raises(UsageError, match="--TS is a parameter of only some kernels"):
         named("--TS", "4")
-    assert "default 32 in 1, 16 in 2\n" in parser.format_help()
+    said = " ".join(parser.format_help().split())
+    assert "side of a work-group (default 32 in 1); side of a tile (default 16 in 2)" in said
+    assert "--WPT N (default 8 in 2)" in said  # which that source does not explain

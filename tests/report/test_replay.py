@@ -155,7 +155,7 @@ def test_each_sample_states_options_that_it_has_and_that_name_no_file(run_sample
     table = tomllib.loads((ROOT / "samples" / sample / "sample.toml").read_text())["options"]
     more = ["paper"] if sample == "gemmbench" else []
     told = "".join(run_sample(sample, *words, "--help").stdout for words in ([], more))
-    hidden = {"--peers", "--walk"}  # older names
+    hidden = {"--peers"}  # an older name
     for option in {*table["values"], *table["words"]} - hidden:
         assert re.search(rf"(^|[\s,]){re.escape(option)}\b", told), option
         about = re.search(rf"(^|[\s,]){re.escape(option)}\b[^\n]*", told)[0]

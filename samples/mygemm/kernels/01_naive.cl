@@ -20,21 +20,9 @@
  * The cost: 2 loads from global memory for each multiply-add, 2 * M * N * K in all.
  * The kernels that follow load less often. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TS
 #define TS 32 /* side of a work-group */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 /* The size of the group is stated: otherwise NVIDIA's compiler assumes at most 256 work-items. */
@@ -43,7 +31,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     const int j = get_global_id(0), i = get_global_id(1);
     if (i >= M || j >= N)
         return;

@@ -22,21 +22,9 @@
  *
  * The cost it removes: global loads fall from 2 * M * N * K to 2 * M * N * K / TS. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TS
 #define TS 32 /* side of a tile */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 /* The size of the group is stated: otherwise NVIDIA's compiler assumes at most 256 work-items. */
@@ -45,7 +33,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local REAL a_tile[TS][TS], b_tile[TS][TS];
     const int column = get_local_id(0), row = get_local_id(1); /* in the tiles */
     const int j = get_global_id(0), i = get_global_id(1);      /* in C */

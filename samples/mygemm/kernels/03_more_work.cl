@@ -20,24 +20,10 @@
  *
  * The cost it removes: local reads fall from 2 to 1 + 1 / WPT for each multiplication. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TS
 #define TS 32 /* side of a tile */
-#endif
-#ifndef WPT
 #define WPT 8 /* elements of C for each work-item */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 
@@ -46,7 +32,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local REAL a_tile[TS][TS], b_tile[TS][TS];
     const int column = get_local_id(0), row = get_local_id(1); /* in the tiles, the first one */
     const int j = get_global_id(0), i = get_group_id(1) * TS + row;

@@ -18,24 +18,10 @@
  * The cost it removes: instructions. Loads and stores of global and local memory fall to 1 / WIDTH,
  * except for the reads of single elements of A. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TS
 #define TS 32 /* side of a tile */
-#endif
-#ifndef WIDTH
 #define WIDTH 4 /* elements of a vector */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -51,7 +37,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local VEC a_tile[TS][TS / WIDTH], b_tile[TS][TS / WIDTH];
     const int column = get_local_id(0), row = get_local_id(1); /* in the tiles, in vectors */
     const int j = get_global_id(0) * WIDTH, i = get_global_id(1);

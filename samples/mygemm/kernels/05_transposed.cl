@@ -24,30 +24,12 @@
  * elements long, the writes of a column would all go to one or two banks of local memory, one after
  * the other. PAD = 2 more elements per row spread them over the banks. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TS
 #define TS 32 /* side of a tile of C */
-#endif
-#ifndef TSDK
 #define TSDK 16 /* depth of the tiles of A and B */
-#endif
-#ifndef WPT
 #define WPT 8 /* elements of C for each work-item */
-#endif
-#ifndef PAD
 #define PAD 2 /* unused elements at the end of a row of the tile of A */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define ROWS (TS / WPT) /* of work-items in a work-group */
 
@@ -56,7 +38,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local REAL a_tile[TS][TSDK + PAD], b_tile[TSDK][TS];
     const int x = get_local_id(0), y = get_local_id(1);
     const int i0 = get_group_id(1) * TS, j = get_global_id(0);

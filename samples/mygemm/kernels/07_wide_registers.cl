@@ -23,36 +23,14 @@
  * The cost it removes: instructions. Global loads and stores, writes to local memory and reads of b
  * fall to 1 / WIDTH. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TSM
 #define TSM 128 /* rows of a tile of C */
-#endif
-#ifndef TSN
 #define TSN 128 /* columns of a tile of C */
-#endif
-#ifndef TSK
 #define TSK 16 /* depth of the tiles of A and B */
-#endif
-#ifndef WPTM
 #define WPTM 8 /* rows of C for each work-item */
-#endif
-#ifndef WPTN
 #define WPTN 8 /* columns of C for each work-item */
-#endif
-#ifndef WIDTH
 #define WIDTH 4 /* elements of a vector */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -73,7 +51,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local VEC a_tile[TSK][VECS_M], b_tile[TSK][VECS_N];
     const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;
     const int i0 = get_group_id(1) * TSM, j0 = get_group_id(0) * TSN;

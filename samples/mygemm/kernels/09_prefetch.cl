@@ -18,36 +18,14 @@
  * The cost it removes: waiting for global memory in each step, and one of the two barriers: no
  * work-item writes what others still read. It needs twice the local memory, and registers. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TSM
 #define TSM 128 /* rows of a tile of C */
-#endif
-#ifndef TSN
 #define TSN 128 /* columns of a tile of C */
-#endif
-#ifndef TSK
 #define TSK 16 /* depth of the tiles of A and B */
-#endif
-#ifndef WPTM
 #define WPTM 8 /* rows of C for each work-item */
-#endif
-#ifndef WPTN
 #define WPTN 8 /* columns of C for each work-item */
-#endif
-#ifndef WIDTH
 #define WIDTH 4 /* elements of a vector */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 #define COLUMNS (TSN / WPTN) /* of work-items in a work-group */
 #define ROWS (TSM / WPTM)
@@ -97,7 +75,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     __local VEC a_tile[2][TSK * VECS_M], b_tile[2][TSK * VECS_N];
     const int x = get_local_id(0), y = get_local_id(1), item = y * COLUMNS + x;
     const int i0 = get_group_id(1) * TSM, j0 = get_group_id(0) * TSN;

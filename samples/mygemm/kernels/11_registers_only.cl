@@ -21,27 +21,11 @@
  * The cost it removes: barriers, and copies from global to local memory. A CPU has no separate
  * local memory; a GPU reads repeatedly from a cache that is slower than its local memory. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef RX
 #define RX 8 /* columns of C for each work-item: one vector */
-#endif
-#ifndef RY
 #define RY 4 /* rows of C for each work-item */
-#endif
-#ifndef RK
 #define RK 4 /* elements of a vector of A */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -68,7 +52,9 @@ __kernel void gemm(const int M, const int N, const int K, const REAL alpha,
                    __global const REAL *restrict B, const int ldb, const REAL beta,
                    __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     const int j = get_global_id(0) * RX, i = get_global_id(1) * RY;
     A += i * (size_t)lda;
     B += j;

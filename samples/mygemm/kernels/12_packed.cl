@@ -31,32 +31,13 @@
  * element is copied once and then read for every panel of A. Each group makes its own copies: a
  * separate launch would leave the panels in the caches of other cores, or in none. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef WIDTH
 #define WIDTH 8 /* elements of a vector: as many as a register of the CPU has */
-#endif
-#ifndef MR
 #define MR 6 /* rows of a tile of C: MR * NR / WIDTH sums must leave registers for A and B */
-#endif
-#ifndef NR
 #define NR 16 /* columns of a tile of C, and of a panel of B */
-#endif
-#ifndef KC
 #define KC 128 /* depth of the panels, at most: MR * KC elements fit in a part of the L1 cache */
-#endif
-#ifndef NC
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
-#endif
-#ifndef GLOBAL
 #define GLOBAL 0 /* 1: panels in global memory */
 #endif
 #ifndef OF_BATCH

@@ -23,30 +23,12 @@
  * The cost it removes: address arithmetic. Kernel 11 with tiles of 4 x 4 has the same loads, but
  * computes each address with a multiplication. Here pointers advance by loop-invariant strides. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef M0
 #define M0 4 /* rows of C for each work-item */
-#endif
-#ifndef N0
 #define N0 4 /* columns of C for each work-item */
-#endif
-#ifndef LANES
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#endif
-#ifndef ROWS
 #define ROWS 4 /* and along a column */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define JOIN_(a, b) a##b
@@ -62,7 +44,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
           __global REAL *restrict C, const int ldc)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
+#endif
     const int i = get_global_id(1) * M0;
     const int j = get_group_id(0) * (LANES * N0) + get_local_id(0) * 4; /* of the first vector */
     if (i >= M || j >= N)

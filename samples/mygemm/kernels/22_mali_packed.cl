@@ -33,29 +33,12 @@
  * latency of memory. Here a vector of A has four rows of one column, so that no registers hold the
  * next k's. The copies move M * K + K * N elements, few compared with M * N * K. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef M0
 #define M0 4 /* rows of C for each work-item */
-#endif
-#ifndef N0
 #define N0 4 /* columns of C for each work-item */
-#endif
-#ifndef UNROLL
 #define UNROLL 4 /* k's between two tests for the end */
-#endif
-#ifndef LANES
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#endif
-#ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
 #ifndef OF_BATCH

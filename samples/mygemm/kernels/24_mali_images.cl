@@ -29,19 +29,11 @@
  * messages for 16 multiply-adds: then arithmetic limits a Valhall, not loads. A Bifrost
  * reads only two pixels at a time, and gains as much from tiles of 4 x 8 in 23. */
 
-#ifndef M0
+#ifndef M0 /* without build options: the defaults */
 #define M0 4 /* rows of C for each work-item */
-#endif
-#ifndef N0
 #define N0 4 /* columns of C for each work-item */
-#endif
-#ifndef UNROLL
 #define UNROLL 4 /* k's between two tests for the end */
-#endif
-#ifndef LANES
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#endif
-#ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
 

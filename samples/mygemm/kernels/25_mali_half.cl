@@ -32,16 +32,10 @@
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
-#ifndef UNROLL
+#ifndef UNROLL /* without build options: the defaults */
 #define UNROLL 8 /* k's between two tests for the end */
-#endif
-#ifndef CHAIN
 #define CHAIN 64 /* products that are added up in half precision */
-#endif
-#ifndef LANES
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#endif
-#ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
 

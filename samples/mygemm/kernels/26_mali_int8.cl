@@ -30,16 +30,10 @@
  * (cl_khr_integer_dot_product). Without it the same is written in plain OpenCL C; this may be fast, or,
  * as on Bifrost, slower than float32. */
 
-#ifndef M0
+#ifndef M0 /* without build options: the defaults */
 #define M0 4 /* rows of C for each work-item */
-#endif
-#ifndef UNROLL
 #define UNROLL 4 /* steps of four k's between two tests for the end */
-#endif
-#ifndef LANES
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#endif
-#ifndef ROWS
 #define ROWS 4 /* and along a column */
 #endif
 

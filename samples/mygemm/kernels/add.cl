@@ -9,36 +9,14 @@
  * NDRange: one dimension, ADDERS work-items for each 4 consecutive elements in a row of a part, in
  * work-groups of ITEMS. Each adds up every ADDERS-th part; a tree then adds up their sums. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TSM
 #define TSM 64 /* rows of a tile of C */
-#endif
-#ifndef TSN
 #define TSN 64 /* columns of a tile of C */
-#endif
-#ifndef BAND
 #define BAND 8 /* rows of tiles that are computed together */
-#endif
-#ifndef SPLITS
 #define SPLITS 2 /* parts of a tile */
-#endif
-#ifndef ADDERS
 #define ADDERS 1 /* work-items that share the parts, a power of 2 */
-#endif
-#ifndef ITEMS
 #define ITEMS 256 /* of a work-group */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif
 
 #define VECS (ITEMS / ADDERS)   /* vectors that a work-group adds up */
@@ -51,7 +29,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void add(const int M, const int N, const REAL alpha, const REAL beta, __global REAL *restrict C,
          const int ldc, __global const VEC *restrict parts, const int shared)
 {
+#ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(C); OF_BATCH(parts);
+#endif
     __local VEC sums[ITEMS];
     const int item = get_local_id(0), adder = item / VECS;
     const long at = get_group_id(0) * (long)VECS + item % VECS, all = shared * (long)TILE;

@@ -11,13 +11,6 @@
  * NDRange: (S, R) work-items, rounded up to whole work-groups of any size. Dimension 2, if there is
  * one, goes over the matrices of a batch, which are contiguous. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
 #ifndef REAL
 #define REAL float
 #endif

@@ -13,17 +13,8 @@
  * column are in different banks. Dimension 2, if there is one, goes over the matrices of a batch,
  * which are contiguous. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* without build options: the defaults */
 #define REAL float
-#endif
-#ifndef TILE
 #define TILE 16
 #endif
 

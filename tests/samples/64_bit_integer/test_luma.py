@@ -226,13 +226,6 @@ def test_options_that_contradict(run_here):
         assert len(said.splitlines()) == 1
 
 
-def test_walk_is_hidden_and_still_taken():
-    options = sample_module(NAME, "run").options()
-    assert "--walk" not in options.format_help()
-    assert options.parse_args(["--walk", "interleaved"]).access == "interleaved"
-    assert options.parse_args(["--access", "contiguous"]).access == "contiguous"
-
-
 def test_an_image_larger_than_the_device(run_here, monkeypatch):
     run = sample_module(NAME, "run")
     real = run.device.limits

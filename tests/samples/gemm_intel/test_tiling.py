@@ -20,8 +20,8 @@ def sample(recorded):
 REFUSED = {
     "size 0": (["-s", "0"], "'0' is not a whole number from 1 to"),
     "size 3x3x3": (["-s", "3x3x3"], "'3x3x3' is not a whole number from 1 to"),
-    "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 0 to"),
-    "iterations text": (["-i", "x"], "'x' is not a whole number from 0 to"),
+    "iterations -1": (["-i", "-1"], "'-1' is not a whole number from 1 to"),
+    "iterations text": (["-i", "x"], "'x' is not a whole number from 1 to"),
     "arithmetic half": (["-a", "half"], "invalid choice: 'half'"),
     "kernel tn": (["--kernel", "tn"], "invalid choice: 'tn'"),
     "type fpga": (["-t", "fpga"], "invalid choice: 'fpga'"),
@@ -90,7 +90,7 @@ def test_what_is_refused_and_why(run_here, case):
 
 
 def test_the_values_that_would_do_do(run_sample):
-    args = ["-i", 0, "--strict", "-s", 100]
+    args = ["-i", 1, "--strict", "-s", 100]
     said = run_sample("gemm_intel", *args).stderr
     assert run_sample("gemm_intel", *args, *said.split("; try ")[1].split()).returncode == 0
 

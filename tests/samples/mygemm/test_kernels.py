@@ -94,8 +94,7 @@ def test_double_with_wide_vectors(run):
 def test_what_is_launched_when(sample, run, queue):
     def steps(number, size, beta=-0.5, **more):
         _, built = run(number, size, beta=beta, **more)
-        order = sample.run.launches(built, 1.5, beta, Stream(queue, built.plan.problem))
-        return [step.what for step in order]
+        return sample.run.enqueuer(built, 1.5, beta, Stream(queue, built.plan.problem)).steps
 
     for number in (1, 2, 3, 4, 10, 11):
         assert steps(number, (128, 128, 128)) == ["gemm"], number

@@ -65,7 +65,7 @@ def test_what_it_prints(sgemm):
     # What takes long is announced before it begins.
     assert lines[at - 5 : at] == [
         "Making the float64 result on the host", "",
-        "sgemm_dot4, 64x64x64, work-groups of 16 x 4", "Checking one launch",
+        "sgemm_dot4, 64x64x64, NDRange 64 x 64, work-groups of 16 x 4", "Checking one launch",
         "Launches: 1 warm-up, 5 timed",
     ]
     assert [line.split(":")[0] for line in lines[at + 1 : at + 4]] == [
