@@ -1,14 +1,55 @@
-"""The judge of `make fuzz`: what a program must not do is seen, and what it may do is not."""
+"""`make fuzz`: invalid inputs for every program of the suite, and the judge of what these do.
+
+An input fails if a program prints a traceback or reports an unforeseen error, does not end within
+its time limit, ends with a status that is not documented, writes outside of its folder, or takes
+too much memory. Hypothesis draws the inputs, and reduces one that fails.
+"""
 
 import os
 import re
 import sys
 import time
+from collections import Counter
 
+# What the programs import, once and before the first fork. None of it opens a device.
+import numpy  # noqa: F401
+import pyopencl  # noqa: F401
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
+import common.cli  # noqa: F401
 from dev.fuzz import engine, words
 from dev.fuzz.engine import judge, run
+from dev.fuzz.targets import TARGETS
+
+INPUTS = int(os.environ.get("INPUTS", "0"))
+
+
+@pytest.mark.skipif(not INPUTS, reason="it takes minutes: make fuzz")
+@pytest.mark.timeout(24 * 3600)  # each input has a limit of its own
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_a_program_ends_as_documented(target, tmp_path, tmp_path_factory):
+    set_hypothesis_home_dir(tmp_path_factory.mktemp("hypothesis"))  # not in the checkout
+    most = max(1, INPUTS * target.share // sum(each.share for each in TARGETS))
+    outcomes = []
+
+    @settings(max_examples=most, database=None, deadline=None, print_blob=False,
+              report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+              phases=(Phase.generate, Phase.shrink))
+    @given(target.inputs)
+    def each(value):
+        outcome = run(lambda work: target.act(value, work), tmp_path)
+        outcomes.append(outcome)
+        said = [f"    | {line!r}"[:160] for line in outcome.output.splitlines()[-30:]]
+        assert judge(outcome) is None, "\n".join([f"with {value!r:.2000}", *said])
+
+    each()
+    statuses = Counter(outcome.status for outcome in outcomes)
+    seconds = [outcome.seconds for outcome in outcomes]
+    shown = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
+    print(f"{len(outcomes)} inputs, {sum(seconds):.0f} s, the slowest {max(seconds):.1f} s, "
+          f"exit statuses {shown}")
 
 
 @pytest.fixture
