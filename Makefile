@@ -30,7 +30,7 @@ test-all: $(READY)
 	$(PYTEST)
 
 # Odd inputs for every program, the same each time: INPUTS=300 is a short run, SEED=2 draws others,
-# ONLY=archives or 'images or tools' takes some targets of dev/fuzz/targets.py.
+# ONLY=archives or 'images or tools' takes some targets of tests/dev/fuzz_targets.py.
 INPUTS := 10000
 SEED := 1
 ONLY := documented

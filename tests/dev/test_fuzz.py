@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 import common.cli  # noqa: F401
-from dev.fuzz import engine, words
-from dev.fuzz.engine import judge, run
-from dev.fuzz.targets import TARGETS
+from tests.dev import fuzz, fuzz_words
+from tests.dev.fuzz import judge, run
+from tests.dev.fuzz_targets import TARGETS
 
 INPUTS = int(os.environ.get("INPUTS", "0"))
 
@@ -55,7 +55,7 @@ def test_a_program_ends_as_documented(target, tmp_path, tmp_path_factory):
 @pytest.fixture
 def judged(monkeypatch, tmp_path):
     """Return a function that runs an action and gives the verdict on it."""
-    monkeypatch.setattr(engine, "LIMIT", 5.0)
+    monkeypatch.setattr(fuzz, "LIMIT", 5.0)
     return lambda action: judge(run(action, tmp_path))
 
 
@@ -97,7 +97,7 @@ def test_what_is_documented_passes(judged, action):
         (lambda work: (work / "../../new").touch(), "it changed .*/new"),
         (lambda work: (work / "../kept.txt").write_text("") and 0, "it changed .*kept.txt"),
         (lambda work: (work / "../tmp/left").mkdir(), "it changed .*/tmp/left"),
-        (lambda work: len(bytearray(2 * engine.MOST_MEMORY)), "Traceback"),
+        (lambda work: len(bytearray(2 * fuzz.MOST_MEMORY)), "Traceback"),
     ],
 )
 def test_what_is_not_is_seen(judged, action, said):
@@ -105,7 +105,7 @@ def test_what_is_not_is_seen(judged, action, said):
 
 
 def test_a_hang_is_seen_and_ended(judged, monkeypatch):
-    monkeypatch.setattr(engine, "LIMIT", 0.3)
+    monkeypatch.setattr(fuzz, "LIMIT", 0.3)
     start = time.monotonic()
     assert "no end within" in judged(lambda _: time.sleep(60))
     assert time.monotonic() - start < 10
@@ -113,9 +113,9 @@ def test_a_hang_is_seen_and_ended(judged, monkeypatch):
 
 @pytest.mark.parametrize("word", ["5000", "--size=4096", "100000", "12345678"])
 def test_work_of_hours_is_not_drawn(word):
-    assert words.takes_long([word])
+    assert fuzz_words.takes_long([word])
 
 
 @pytest.mark.parametrize("word", ["8", "3x5x7", "9" * 4400, "1e400", "-1", "64"])
 def test_short_work_and_impossible_work_is(word):
-    assert not words.takes_long([word])
+    assert not fuzz_words.takes_long([word])

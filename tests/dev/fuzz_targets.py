@@ -16,10 +16,10 @@ from PIL import Image
 from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
 from deploy.experiments import records
-from dev.fuzz import words
-from dev.fuzz.engine import ROOT
 from report import archive
 from report.__main__ import main as report
+from tests.conftest import ROOT
+from tests.dev import fuzz_words as words
 from tools.__main__ import COMMANDS
 from tools.__main__ import run as tools
 
