@@ -15,6 +15,7 @@ from PIL import Image
 
 from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
+from common.text import complain, one_line
 from deploy.experiments import records
 from report import archive
 from report.__main__ import main as report
@@ -173,7 +174,7 @@ def _journal(value, work):
     try:
         print(len(list(records.read(path, whole=False))), "points")
     except UsageError as error:
-        print(error)
+        complain(f"fab: error: {one_line(error)}")  # as fab does
         return WRONG_USAGE
     return PASSED
 
