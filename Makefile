@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4), of Debian 12
 # or, with RELEASE=bullseye, 11; or one that only compiles, for a GPU: GPU=mali-g52. `make mali` has
-# every kernel compiled for the GPUS, and compares those for Mali with their bars.
+# every kernel compiled for the GPUS, and compares those for Mali with their targets.
 ARCH := arm64
 GPUS = $(shell sed -n 's/^\["\(mali-[^"]*\)"\]$$/\1/p' boards.toml)
 
@@ -29,10 +29,14 @@ test: $(READY)
 test-all: $(READY)
 	$(PYTEST)
 
-# Odd inputs for every program, the same each time: INPUTS=300 is a short run.
+# Odd inputs for every program, the same each time: INPUTS=300 is a short run, SEED=2 draws others,
+# ONLY=archives or 'images or tools' takes some targets of tests/dev/fuzz_targets.py.
 INPUTS := 10000
+SEED := 1
+ONLY := documented
 fuzz: $(READY)
-	$(BIN)/python -m dev.fuzz --inputs $(INPUTS)
+	INPUTS=$(INPUTS) $(PYTEST) -rP --hypothesis-seed=$(SEED) \
+	    tests/dev/test_fuzz.py::test_a_program_ends_as_documented -k "$(ONLY)"
 
 # An ARM board that is emulated here; `fab ... --host emulated` reaches it.
 board: $(READY)
@@ -47,7 +51,7 @@ comma := ,
 mali: $(READY)
 	@for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate start $$gpu || exit; done
 	@$(BIN)/fab -H $(GPUS) deploy run-all --skip $(BUILT_ELSEWHERE); status=$$?; \
-	    $(BIN)/python -m dev.bars $(GPUS) || status=1; \
+	    GPUS=$(GPUS) $(PYTEST) -rP tests/tools/test_gpus_targets.py || status=1; \
 	    for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate stop $$gpu; done; \
 	    exit $$status
 

@@ -1,1 +1,1 @@
-"""For developers of this suite only: emulated boards, fuzzing, pictures, load tests."""
+"""For developers of this suite only: emulated boards, pictures, the load of a large report."""

@@ -8,28 +8,34 @@ from common import manifest
 from common.manifest import as_asked
 
 _SCRIPT = "run.py"
-_BOARD = re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.@%+-]*)(:(?P<port>[0-9]{1,5}))?")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BOARD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%+-]*(:[0-9]{1,5})?")
+_ASKED = "asked"  # the case that fab makes of options
 
 
 def command(point):
     """Return a line for a shell that repeats a Point, or None where none can be made.
 
-    A run on a board of our own is repeated there, over ssh; all others in this checkout.
+    A run on a board of our own is repeated there, by fab; all others in this checkout.
     """
     run, own = point.source.run, point.params.get("point")
-    if run is None and isinstance(own, dict) and "options" in own:
-        # A record of a journal has all that is needed to run it again, and to compare.
+    ours = run is not None and run.origin is None
+    host = f"--host {run.board}" if ours and run.board != "local" else ""
+    if host and not _BOARD.fullmatch(run.board):
+        return None
+    if (ours or run is None) and isinstance(own, dict) and "options" in own:
+        # A record of a sweep has all that is needed to run it again, and to compare.
         where = f"{shown(point.source.path)}:{point.line}"
-        return f"python -m tools replay {shlex.quote(where)}" if where.isprintable() else None
-    argv = point.argv
-    more = manifest.more_than_choice(point.sample, as_asked(argv[1:]))
-    if (run is None or run.origin) and more is not None:
+        tool = f"fab replay {host}" if host else "python -m tools replay"
+        return f"{tool} {shlex.quote(where)}" if where.isprintable() else None
+    more = manifest.more_than_choice(point.sample, as_asked(point.argv[1:]))
+    words = arguments(point.sample, point.argv)
+    if words is None or (not ours and more is not None):
         return None  # of others: it may write, or name a file
-    words = arguments(point.sample, argv)
-    if words is None or run is None or run.origin or run.board == "local":
-        return words and f"python {words}"
-    return _over_ssh(run, words)
+    if not host:
+        return f"python {words}"
+    if point.case == _ASKED:
+        return f"fab run {point.sample} {host} -- {words.partition(' ')[2]}"
+    return f"fab run {point.sample} --case {shlex.quote(point.case)} {host}"
 
 
 def arguments(sample, argv):
@@ -60,26 +66,6 @@ def _inside_checkout(word, sample):
     """Return a path of a file of the sample as it is in any checkout; other words as they are."""
     _, inside, rest = word.partition(f"/samples/{sample}/")
     return inside[1:] + rest if inside and word.startswith("/") else word
-
-
-def _over_ssh(run, words):
-    """Return the line that runs python with these words on the board of a run, or None."""
-    address, env = _BOARD.fullmatch(run.board), run.plan.get("env") or {}
-    folder, python = run.plan.get("folder"), run.plan.get("python", "python3")
-    if not address or not isinstance(env, dict) or not all(map(_VARIABLE.fullmatch, env)):
-        return None
-    texts = [folder, python, *env.values()]
-    if not folder or not all(isinstance(text, str) and text.isprintable() for text in texts):
-        return None
-    config = run.plan.get("ssh_config")
-    way = ["-F", config] if isinstance(config, str) and config.isprintable() else []
-    way += ["-p", address["port"]] if address["port"] else []
-    # ssh begins in the home folder.
-    inner = [f"cd {shlex.quote(folder.removeprefix('~/') + '/current')} &&"]
-    inner += [f"{name}={shlex.quote(value)}" for name, value in env.items()]
-    inner += [shlex.quote(python), words]
-    # All of it is one word for the shell here, and is read again by the shell there.
-    return shlex.join(["ssh", *way, address["host"], " ".join(inner)])
 
 
 def shown(path):

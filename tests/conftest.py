@@ -256,7 +256,7 @@ def board(tmp_path):
 @pytest.fixture
 def ssh_server(tmp_path):
     """Start SSH servers on loopback: call it with a name for each; they end with the test."""
-    from dev.loopback import SSHD, SshServer
+    from tests.ssh_server import SSHD, SshServer
 
     if SSHD is None:
         pytest.skip("sshd is not installed (Debian: openssh-server)")

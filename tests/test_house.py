@@ -24,8 +24,7 @@ MAY_IMPORT = {
     "deploy": {"common", "deploy", "tools", "fabric", "invoke", "rich"}
     | {"dask", "distributed", "numpy", "optuna"},
     "report": {"common", "report", "jinja2", "markupsafe", "matplotlib", "PIL"},
-    "dev": {"common", "deploy", "dev", "report", "tools"}
-    | {"PIL", "distributed", "fabric", "hypothesis", "numpy", "optuna", "pyopencl", "selenium"},
+    "dev": {"common", "deploy", "dev", "report", "tools", "PIL", "selenium"},
 }
 
 

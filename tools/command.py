@@ -1,14 +1,20 @@
 """The command lines of tools: their own options, then after -- those of the sample."""
 
 import re
+import shutil
+import sys
+
+from rich.progress import track
 
 from common import manifest
 from common.arguments import Parser, positive
 from common.errors import UsageError
+from common.files import writing
 from tools import points
 
 # A tool, or a sweep, gives or reads these.
 REFUSED = {"--json", "--output", "--keep", "--describe", "--list"}
+_MARK = ".inspect"  # is in each folder that folders() makes
 
 
 def parser(name, description):
@@ -55,6 +61,25 @@ def plan(found, words, whole=False):
     return (*usual, *options), list(points.combinations(axes))
 
 
-def file_name(label):
-    """Return the name of a folder for a point."""
-    return re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point"
+def shown(items, total=None):
+    """Yield the items, above a bar that counts them where stdout is a terminal."""
+    return track(items, "points", total, disable=not sys.stdout.isatty())
+
+
+def folders(parent, labels):
+    """Return a new folder in `parent` for the point of each label.
+
+    One of that name that an earlier run made is deleted first. Raises UsageError for one with
+    files that it did not make, and deletes nothing then.
+    """
+    names = [re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] for label in labels]
+    found = [parent / (name or "point") for name in names]
+    with writing(f"cannot write to {parent}"):
+        for folder in found:
+            if folder.exists() and not (folder / _MARK).is_file() and any(folder.iterdir()):
+                raise UsageError(f"{folder} has files of others: give another --folder")
+        for folder in dict.fromkeys(found):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / _MARK).touch()
+    return found

@@ -15,11 +15,10 @@ from common.errors import UsageError
 from common.profiles import PROFILES
 from common.text import printable
 from tools import child, command, engine, mali, points
-from tools.progress import shown
 
 LIMIT = 1800  # seconds for a run: emulated, on a machine that may be busy
 _NAMED = ("instructions", "registers", "threads", "spills", "fills")
-_HEAD = ("", "GPU", *_NAMED, "cycles", "of memory", "instr.", "bound by", "what would help")
+_HEAD = ("", "GPU", *_NAMED, "cycles", "of memory", "instr.", "bound by")
 _TITLE = """
 From the static model of Mesa's compiler, not of Arm's: these are not times. Per multiply-add of the
 hot loop: cycles, cycles of memory divided by those of arithmetic, instructions."""
@@ -46,9 +45,9 @@ def inspect(args, found, asked, folder):
     fixed, every = command.plan(found, asked, whole=True)
     plan = [(gpu, words) for gpu in args.gpu for words in every]
     summary, rows, notes = engine.Summary(found), [], []
-    for gpu, words in shown(plan, len(plan)):
-        label = " ".join((gpu, *words))
-        files = folder / command.file_name(label)
+    labels = [" ".join((gpu, *words)) for gpu, words in plan]
+    each = zip(plan, labels, command.folders(folder, labels))
+    for (gpu, words), label, files in command.shown(each, len(plan)):
         chosen = (*fixed, *words)
         result, costs = build(found, gpu, chosen, args.limit, files)
         print(f"{label}: {engine.line(found, result)}", flush=True)
@@ -78,7 +77,7 @@ def compare(found, gpu, plan, limit_s):
 
     # The emulated compiler keeps one core busy.
     with tempfile.TemporaryDirectory() as folder, child.pool(os.cpu_count()) as pool:
-        for point, (result, costs) in shown(zip(plan, pool.map(one, plan)), len(plan)):
+        for point, (result, costs) in command.shown(zip(plan, pool.map(one, plan)), len(plan)):
             print(f"{point.label}: {engine.line(found, result)}", flush=True)
             built += [(point, item, cost) for item, cost in costs if cost]
 
@@ -112,9 +111,7 @@ def build(found, gpu, chosen, limit_s, folder):
         point = points.Point((*options(gpu), *chosen, *keep))
         result = engine.run(found, point, limit_s, run=partial(child.run, board=gpu))
         built = [item for item in result.records if item.status == "built"]
-        if built:  # what a run before left stays where this one leaves nothing
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(shared, folder)
+        shutil.copytree(shared, folder, dirs_exist_ok=True)
     costs = []
     for item in built:
         figures = item.metrics.get("compiler")
@@ -125,8 +122,8 @@ def build(found, gpu, chosen, limit_s, folder):
 
 def _row(label, gpu, item, cost):
     """Return a row of the table, from a Record and its Cost."""
-    figures, told = item.metrics.get("compiler", {}), ["-"] * 5
+    figures, told = item.metrics.get("compiler", {}), ["-"] * 4
     if cost:
         told = [f"{cost.most:.4f}", f"{cost.memory_over_arithmetic:.2f}",
-                f"{cost.instructions:.2f}", cost.binds, cost.advice(figures)]
+                f"{cost.instructions:.2f}", cost.binds]
     return [label, gpu, *(figures.get(name, "-") for name in _NAMED), *told]

@@ -22,10 +22,8 @@ from pathlib import Path
 
 from common import manifest, table
 from common.arguments import a_path
-from common.files import writing
 from common.text import printable
 from tools import child, command, engine, gpus, listings, points
-from tools.progress import shown
 
 _POCL = "Portable Computing Language"
 _CUDA = "/usr/local/cuda/bin"  # where its tools are when they are not on the PATH
@@ -68,16 +66,13 @@ def main(argv, starter=None):
     args, words = command.parse(options(), argv)
     found = manifest.read(args.sample)
     folder = args.folder or Path(f"{found.name}-inspect")
-    with writing(f"cannot write to {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
     if args.gpu:
         return gpus.inspect(args, found, words, folder)
     fixed, every = command.plan(found, words)
     summary, kernels = engine.Summary(found), {}
-    for words in shown(every, len(every)):
-        label = " ".join(words) or "default"
-        keep = folder / command.file_name(label)
-        shutil.rmtree(keep, ignore_errors=True)
+    labels = [" ".join(words) or "default" for words in every]
+    each = zip(every, labels, command.folders(folder, labels))
+    for words, label, keep in command.shown(each, len(every)):
         with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
             cache, kept = Path(made, "pocl"), Path(made, "kept")
             asked = (*fixed, *words, "--check-only", "--keep", str(kept))
@@ -87,8 +82,8 @@ def main(argv, starter=None):
             print(f"{label}: {engine.line(found, result)}", flush=True)
             summary.add(point, result.state)
             if kept.exists():
-                shutil.copytree(kept, keep)
-                look(keep, cache, kernels)
+                look(kept, cache, kernels)
+                shutil.copytree(kept, keep, dirs_exist_ok=True)
     print("\n".join(report(kernels)))
     print(f"{summary.lines()[0]}; files in {folder}")
     return summary.status()

@@ -15,8 +15,6 @@ _MEMORY = ("load_store", "texture")
 _MULTIPLY_ADDS, _PRODUCTS = "multiply-adds", "products"  # of floats; of integers
 # Mesa has no cycles for Midgard: two words of arithmetic, or one access, in each.
 _MIDGARD = {"arithmetic": 0.5, "load_store": 1.0, "texture": 1.0}
-_BESIDE = {"load_store": "an image", "texture": "a buffer beside the image"}
-_ADDRESSES = "addresses that advance by constants"
 
 
 class Cost(NamedTuple):
@@ -25,7 +23,6 @@ class Cost(NamedTuple):
     count: int  # in a pass through the loop
     instructions: float
     cycles: dict  # by unit
-    narrow: int = 0  # loads of less than 16 bytes in a pass
 
     @property
     def binds(self):
@@ -44,18 +41,6 @@ class Cost(NamedTuple):
         others = max((n for unit, n in self.cycles.items() if unit not in _MEMORY), default=0)
         return memory / others if others else math.inf
 
-    def advice(self, figures):
-        """Return what would have to change, by Mesa's figures of the kernel as well."""
-        if figures.get("spills") or figures.get("fills"):
-            return "fewer values in registers"
-        if self.binds in _MEMORY:
-            wider = ["16-byte loads"] if self.narrow else []
-            beside = [] if all(self.cycles[unit] for unit in _MEMORY) else [_BESIDE[self.binds]]
-            return ", ".join(["larger tiles", *wider, *beside])
-        floor = self.instructions < 2  # no more than a load beside each multiply-add
-        arithmetic = self.binds not in ("convert", "special")
-        return "little" if floor and arithmetic else _ADDRESSES
-
 
 def cost(text, figures):
     """Return the Cost of a kernel, by its disassembly and Mesa's figures; None without a loop."""
@@ -73,17 +58,12 @@ def cost(text, figures):
             hot = max(inner, key=lambda n: n[kind])
             cycles = {unit: hot[unit] * rate / hot[kind] for unit, rate in rates.items()}
             cycles = {unit: cycles.get(unit, 0) for unit in (*cycles, *_MEMORY)}
-            return Cost(hot[kind], hot["instructions"] / hot[kind], cycles, hot["narrow"])
+            return Cost(hot[kind], hot["instructions"] / hot[kind], cycles)
     return None
 
 
 def _step(*units, instructions=1):
     return Counter(units) + Counter(instructions=instructions)
-
-
-def _narrow(op):
-    """Return what _step() takes for a load of less than 16 bytes."""
-    return ["narrow"] if op.startswith(("LD", "LOAD")) and "128" not in op else []
 
 
 def _multiplies(op):
@@ -117,7 +97,7 @@ def _bifrost(lines):
         else:
             second = found[2]
             access = _ACCESS.match(second)
-            units = [_MEMORY[access[1] is None], *_narrow(second)] if access else []
+            units = [_MEMORY[access[1] is None]] if access else []
             if not access or first != "NOP":
                 units.append("arithmetic")
             both = _step(*units, instructions=(first != "NOP") + (second != "NOP"))
@@ -148,7 +128,7 @@ def _valhall(lines):
         op = line.split()[0] if line.strip() else ""
         unit = next(unit for sign, unit in _VALHALL if sign.match(op))
         twice = unit not in _MEMORY and re.search(r"\.[isu]64", op)
-        steps.append(_step(*[unit] * (2 if twice else 1), *_narrow(op)) + _multiplies(op))
+        steps.append(_step(*[unit] * (2 if twice else 1)) + _multiplies(op))
         if back := re.search(r"^\s+BRANCH.*offset:(-\d+)", line):
             loops.append((len(steps) + int(back[1]), len(steps)))
     return steps, loops
@@ -181,8 +161,7 @@ def _midgard(lines):
 
 def _word(word):
     if re.match(r"(LD|ST|ATOM)[._A-Z]", word[0]):
-        narrow = [sign for line in word for sign in _narrow(line.split()[0])]
-        return _step(*["load_store"] * len(word), *narrow, instructions=len(word))
+        return _step(*["load_store"] * len(word), instructions=len(word))
     if re.match(r"(?i)tex|barrier|txf", word[0]):
         return _step(*["texture"] * len(word), instructions=len(word))
     step = _step("arithmetic", instructions=len(word))

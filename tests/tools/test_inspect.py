@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tools import inspect
+from tools import command, inspect
 from tools.__main__ import run
 
 NUMBERS = {"private": 0, "local": 512, "limit": 256, "multiple": 32}
@@ -76,6 +76,24 @@ def test_a_sample_on_pocl(tmp_path, capsys):
     assert int(row[3]) > 0  # fma
     names = {path.name for path in (tmp_path / "i" / "kernel-row4").iterdir()}
     assert {"0-sgemm.bin", "0-sgemm.json", "0-sgemm.log", "0-sgemm-sgemm_row4.s"} <= names
+
+
+def test_files_that_it_did_not_make_are_not_lost(tmp_path, capsys):
+    """Neither in a folder of a label, nor beside it; its own of a run before are replaced."""
+    mine = tmp_path / "kernel-row4" / "thesis.txt"
+    mine.parent.mkdir()
+    mine.write_text("years of work")
+    words = ["inspect", "sgemm", "--folder", str(tmp_path), "--", "--kernel", "dot4", "row4"]
+    assert run(words) == 2
+    said = f"{tmp_path}/kernel-row4 has files of others: give another --folder"
+    assert capsys.readouterr().err == f"tools: error: {said}\n"
+    assert [path.name for path in tmp_path.rglob("*")] == ["kernel-row4", "thesis.txt"]
+    mine.rename(tmp_path / "thesis.txt")
+    for _ in range(2):
+        made, _ = command.folders(tmp_path, ["--kernel dot4", "--kernel row4"])
+        assert [path.name for path in made.iterdir()] == [".inspect"]
+        (made / "0-sgemm.bin").touch()
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
 def test_bad_input(tmp_path, capsys):

@@ -64,31 +64,6 @@ def test_bifrost():
     )
     assert (cost.binds, cost.most) == ("load_store", 1 / 3)
     assert cost.memory_over_arithmetic == pytest.approx(8)
-    assert cost.advice(figures) == "larger tiles"  # it has loads of 16 bytes, and an image
-    assert "registers" in cost.advice({"spills": 1})
-
-
-@pytest.mark.parametrize(
-    ("listing", "figures", "advice"),
-    [
-        (BIFROST.replace("i128", "i32"), {"load_store": 1.0, "texture": 0.5},
-         "larger tiles, 16-byte loads"),
-        (BIFROST.replace("TEXC", "IADD"), {"load_store": 1.0}, "larger tiles, an image"),
-        (BIFROST.replace("LOAD", "IADD"), {"texture": 1.0},
-         "larger tiles, a buffer beside the image"),
-        (VALHALL.replace("i128", "i64"), {"fma": 1 / 32, "load_store": 1.0},
-         "larger tiles, 16-byte loads, an image"),
-        (VALHALL, {"fma": 1 / 32, "special": 9.0}, "addresses that advance by constants"),
-    ],
-)
-def test_advice_follows_what_the_loop_has(listing, figures, advice):
-    figures = {"arithmetic": 6 / 24, **figures} if listing.startswith("clause") else figures
-    assert mali.cost(listing, figures).advice(figures) == advice
-
-
-def test_midgard_counts_narrow_loads():
-    assert mali.cost(MIDGARD, {}).narrow == 0
-    assert mali.cost(MIDGARD.replace("LD.128 R8", "LD.32 R8"), {}).narrow == 1
 
 
 def test_a_loop_without_a_cycle_of_arithmetic():

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.conftest import ROOT
+
 LIMIT = 60.0  # seconds for an input: all that is drawn here is short
 MOST_MEMORY, MOST_WRITTEN = 2**32, 2**30  # bytes
 # passed, wrong result, wrong usage, driver or board failure, unsupported, Ctrl-C, SIGTERM

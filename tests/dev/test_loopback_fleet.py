@@ -1,47 +1,38 @@
-"""Measure `fab sweep` on SSH servers on loopback, or on simulated boards; the sample only waits.
+"""`fab sweep` on many boards: SSH servers on loopback, or simulated ones. The sample only waits.
 
-python -m dev.fleet loss     500 points on 20 boards: 5 boards and 20 times the host are killed
-python -m dev.fleet pace     the cost of a point beyond its sample's own time; 20 boards or one
-python -m dev.fleet crowd    1,000 workers of Dask in one process, 50,000 points of 10 s
-
---boards and --points make a run shorter. Exit status 1: a limit is exceeded.
+FLEET=1 makes the numbers those of docs/experiments.md: 20 boards, or 1,000 simulated ones. See
+there for the command.
 """
 
 import os
 import random
 import resource
+import shutil
 import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter, deque
-from contextlib import closing
-from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
 
+import pytest
 from distributed.utils import sync
 
-from common import manifest, programs, record
-from common.arguments import Parser, count
-from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
+from common import manifest, record
 from deploy.experiments import records, workers
 from deploy.experiments.file import Experiment
 from deploy.experiments.sweep import Sweep
-from dev.loopback import SshServer
+from tests.conftest import FAB
 from tools.child import Outcome
 
-ROOT = Path(__file__).resolve().parents[1]
-FAB = Path(sys.executable).parent / "fab"
-PARTS = ("common", "deploy", "report", "tools", "fabfile.py", "fabric.yaml")
+WHOLE = "FLEET" in os.environ
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
 LATE = 600  # seconds without enough new records: the sweep hangs
-MOST_COST = 0.2  # seconds
+MOST_COST = 0.2  # seconds of a point beyond its sample's own
 LEAST_PACE = 17 / 20  # of what as many boards as there are would do without any loss
 # Of a crowd: the seconds that a point takes, the part of the time that boards work, MB of memory.
-POINT, LEAST_BUSY, MOST_MEMORY = 10.0, 0.9, 2000
+POINT, LEAST_BUSY, MOST_MEMORY = (10.0, 0.9, 2000) if WHOLE else (0.1, 0, 2000)
 DEVICE = {"name": "none", "type": "cpu", "platform": "none", "platform_version": "1",
           "driver": "1", "limits": {}}
-
 SAMPLE = f"""import os, sys, time
 sys.path.insert(0, sys.path[0] + "/../..")
 from common.record import Record, append
@@ -70,20 +61,18 @@ timeout = 60
 class Fleet:
     """Boards on loopback, and a copy of the project with the sample that waits."""
 
-    def __init__(self, folder, count):
-        self.folder, self.project = folder, folder / "project"
+    def __init__(self, folder, project, boards):
+        self.folder, self.project, self.boards = folder, project, boards
         self.starts = folder / "starts"
-        self.project.mkdir()
-        subprocess.run(["cp", "-r", *(ROOT / part for part in PARTS), self.project], check=True)
-        sample = self.project / "samples" / "wait"
+        shutil.rmtree(project / "samples")
+        sample = project / "samples" / "wait"
         sample.mkdir(parents=True)
         (sample / "run.py").write_text(SAMPLE)
         (sample / "sample.toml").write_text(MANIFEST)
-        self.boards = {f"board{n}": SshServer(folder / f"board{n}") for n in range(count)}
-        config = "".join(board.host_block(name) for name, board in self.boards.items())
+        config = "".join(board.host_block(name) for name, board in boards.items())
         (folder / "ssh_config").write_text(config)
-        toml = "".join(f'[{name}.env]\nSTARTS = "{self.starts}"\n' for name in self.boards)
-        (self.project / "boards.toml").write_text(toml)
+        toml = "".join(f'[{name}.env]\nSTARTS = "{self.starts}"\n' for name in boards)
+        (project / "boards.toml").write_text(toml)
 
     def start(self, points, seconds, boards=None):
         """Start a sweep of so many points, each of so many seconds; return the process."""
@@ -97,7 +86,6 @@ class Fleet:
                 [FAB, "-S", self.folder / "ssh_config", "-H", hosts, "sweep",
                  self.folder / f"points{points}.toml"],
                 cwd=self.project, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env={**os.environ, "BOARDS_TOML": ""},
             )
 
     def records(self):
@@ -109,8 +97,7 @@ class Fleet:
         """Wait until there are so many records, or the sweep has ended."""
         deadline = time.monotonic() + LATE
         while len(self.records()) < count and process.poll() is None:
-            if time.monotonic() > deadline:
-                raise OpenCLFailure("no record comes")
+            assert time.monotonic() < deadline, "no record comes"
             time.sleep(0.05)
 
     def rate(self, points, boards):
@@ -124,19 +111,27 @@ class Fleet:
 
     def end(self, process):
         """Wait for the end of a sweep that nobody disturbs."""
-        status = process.wait(LATE)
-        if status:
-            log = (self.folder / "log").read_text()
-            raise OpenCLFailure(f"the sweep ended with status {status}: {log[-2000:]}")
+        assert process.wait(LATE) == 0, (self.folder / "log").read_text()[-2000:]
 
-    def close(self):
-        """End the servers, and what they run."""
-        for board in self.boards.values():
+
+@pytest.fixture
+def fleet(tmp_path, project, ssh_server):
+    """Return a function that makes a Fleet of so many boards, which ends with the test."""
+    made = []
+
+    def make(count):
+        boards = {f"board{n}": ssh_server(f"board{n}") for n in range(count)}
+        made.append(Fleet(tmp_path, project, boards))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for board in one.boards.values():
             board.power_off()
 
 
-def loss(fleet, points):
-    """Kill boards and the host on the way; every point must have one record."""
+def test_nothing_is_lost_when_boards_and_the_host_are_killed(fleet):
+    points, fleet = (500, fleet(20)) if WHOLE else (100, fleet(8))
     draw = random.Random(1)
     events = ["host"] * 20 + ["off"] * 5 + ["on"] * 2
     draw.shuffle(events)
@@ -152,27 +147,22 @@ def loss(fleet, points):
             fleet.boards[off[-1]].power_off()
         elif off:
             fleet.boards[off.pop(0)].start()
-        print(f"{len(fleet.records())} records: {event}", flush=True)
     fleet.end(process)
     count = Counter(item.params["n"] for item in fleet.records())
-    again = len(fleet.starts.read_text().splitlines()) - points
-    print(f"{len(count)} points, at most {max(count.values())} record each; {again} were run "
-          f"again, 5 boards and 20 times the host killed")
-    return len(count) == points and max(count.values()) == 1 and again <= 25
+    assert (len(count), max(count.values())) == (points, 1)
+    assert len(fleet.starts.read_text().splitlines()) - points <= 25  # were run again
 
 
-def pace(fleet, points):
-    """Time points that wait a second, on one board and on all; tell whether each costs little
-    enough, and whether the boards scale."""
+def test_a_point_costs_little_and_boards_scale(fleet):
+    points, fleet = (15, fleet(20)) if WHOLE else (5, fleet(2))
     one = fleet.rate(points, list(fleet.boards)[:1])
     own = mean(item.params["point"]["seconds"] for item in fleet.records())
-    each = 1 / one - own
-    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s (at most {MOST_COST})")
-    rate = fleet.rate(points * len(fleet.boards), list(fleet.boards))
-    ratio, least = rate / one, LEAST_PACE * len(fleet.boards)
-    print(f"{len(fleet.boards)} boards do {rate:.2f} points a second, one does {one:.2f}: "
-          f"{ratio:.1f} times (at least {least:.1f})")
-    return each <= MOST_COST and ratio >= least
+    each, boards = 1 / one - own, len(fleet.boards)
+    print(f"a point costs {each:.3f} s beyond its sample's {own:.3f} s")
+    ratio = fleet.rate(points * boards, list(fleet.boards)) / one
+    print(f"{boards} boards do {ratio:.1f} times as many points as one")
+    assert each <= MOST_COST
+    assert ratio >= LEAST_PACE * boards
 
 
 class Member:
@@ -196,47 +186,21 @@ async def _begin(client, members):
         await workers.BoardWorker(client, member)
 
 
-def crowd(folder, boards, points):
-    """Run so many points on so many Members, workers of Dask in this process; tell whether the
-    limits are kept."""
+def test_a_crowd_of_simulated_boards_is_busy(tmp_path):
+    boards, points = (1000, 50_000) if WHOLE else (5, 20)
     silent = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))
-    found = manifest.Manifest("crowd", folder, "", (), (), {}, manifest.Tools(), ())
+    found = manifest.Manifest("crowd", tmp_path, "", (), (), {}, manifest.Tools(), ())
     axes = {"-n": tuple(map(str, range(points)))}
     experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
     with workers.connect() as client:
         sync(client.loop, _begin, client, [Member(f"board{n}") for n in range(boards)])
-        runs = records.Runs(folder / "runs", folder)
+        runs = records.Runs(tmp_path / "runs", tmp_path)
         began, used = time.monotonic(), time.process_time()
         Sweep(experiment, client, [], deque(maxlen=200), runs, silent, 60).carry_out()
         spent, used = time.monotonic() - began, time.process_time() - used
     busy = points * POINT / spent / boards
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{boards} boards, {points} points of {POINT:g} s: {spent:.0f} s")
-    print(f"the boards work {busy:.1%} of it (at least {LEAST_BUSY:.0%})")
-    print(f"{memory:.0f} MB of memory (at most {MOST_MEMORY})")
-    print(f"a point costs {1e3 * used / points:.1f} ms of a processor")
-    return busy >= LEAST_BUSY and memory <= MOST_MEMORY
-
-
-NEEDS = {"loss": (20, 500), "pace": (20, 15), "crowd": (1000, 50_000)}
-
-
-def main(argv):
-    parser = Parser("dev.fleet", __doc__, None)
-    parser.add_argument("what", choices=NEEDS)
-    parser.add_argument("--boards", type=count(1))
-    parser.add_argument("--points", type=count(1))
-    args = parser.parse_args(argv)
-    boards, points = NEEDS[args.what]
-    boards, points = args.boards or boards, args.points or points
-    with tempfile.TemporaryDirectory() as folder:
-        if args.what == "crowd":
-            good = crowd(Path(folder), boards, points)
-        else:
-            with closing(Fleet(Path(folder), boards)) as fleet:
-                good = {"loss": loss, "pace": pace}[args.what](fleet, points)
-    return PASSED if good else WRONG_RESULT
-
-
-if __name__ == "__main__":
-    sys.exit(programs.run("dev.fleet", main, sys.argv[1:]))
+    print(f"{boards} boards, {points} points of {POINT:g} s: busy {busy:.1%} of {spent:.0f} s, "
+          f"{memory:.0f} MB, {1e3 * used / points:.1f} ms of a processor for a point")
+    assert busy >= LEAST_BUSY
+    assert memory <= MOST_MEMORY

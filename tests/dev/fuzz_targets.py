@@ -15,11 +15,12 @@ from PIL import Image
 
 from common import manifest
 from common.errors import PASSED, WRONG_USAGE, UsageError
+from common.text import complain, one_line
 from deploy.experiments import records
-from dev.fuzz import words
-from dev.fuzz.engine import ROOT
 from report import archive
 from report.__main__ import main as report
+from tests.conftest import ROOT
+from tests.dev import fuzz_words as words
 from tools.__main__ import COMMANDS
 from tools.__main__ import run as tools
 
@@ -173,7 +174,7 @@ def _journal(value, work):
     try:
         print(len(list(records.read(path, whole=False))), "points")
     except UsageError as error:
-        print(error)
+        complain(f"fab: error: {one_line(error)}")  # as fab does
         return WRONG_USAGE
     return PASSED
 

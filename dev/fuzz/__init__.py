@@ -1,1 +1,0 @@
-"""Invalid inputs for every program of the suite: `make fuzz`."""
