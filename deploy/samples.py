@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 from common import manifest
@@ -63,6 +65,15 @@ def asked(name, words):
                          "[options] in its sample.toml")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
+
+
+def require_once(words):
+    """Raise UsageError for an option that is given twice: a sample would take its last value."""
+    options = [word.partition("=")[0] for word in words if re.match("-[^0-9.]", word)]
+    for option, count in Counter(options).items():
+        if count > 1:
+            raise UsageError(f"{option} is given {count} times: give it once; `fab sweep` takes "
+                             "several values after it, with spaces between them")
 
 
 def require_values(name, words):
