@@ -126,9 +126,9 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, capsys, when):
     asked = file.read(str(bench.root / "experiment.toml"))
     monkeypatch.setattr(records.Records, "_paths", lambda self: [])
     kept = records.Records(asked, "run", bench.results)
+    result = engine.Result(engine.State("passed", 1.0, None), [item], None)
     with pytest.raises(UsageError, match=f"cannot write {full}: No space left on device"):
-        kept.add("board", engine.Result(engine.State("passed", 1.0, None), [item], None))
-        kept.sync()
+        [kept.add("board", result), kept.sync()]
     os.close(device)
 
 
