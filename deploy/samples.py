@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 from common import manifest
@@ -70,10 +69,9 @@ def asked(name, words):
 def require_once(words):
     """Raise UsageError for an option that is given twice: a sample would take its last value."""
     options = [word.partition("=")[0] for word in words if re.match("-[^0-9.]", word)]
-    for option, count in Counter(options).items():
-        if count > 1:
-            raise UsageError(f"{option} is given {count} times: give it once; `fab sweep` takes "
-                             "several values after it, with spaces between them")
+    if more := [option for option in options if options.count(option) > 1]:
+        raise UsageError(f"{more[0]} is given more than once: give it once; `fab sweep` takes "
+                         "several values after it, with spaces between them")
 
 
 def require_values(name, words):
