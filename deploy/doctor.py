@@ -14,7 +14,6 @@ from deploy.screen import shortened
 
 OLDEST_PYTHON = (3, 8)
 LEAST_DISK = 50 * 1024**2
-LEAST_MEMORY = 256 * 1024**2
 LARGEST_CLOCK_ERROR = 300  # seconds
 DEBIAN = {"numpy": "python3-numpy", "pyopencl": "python3-pyopencl", "PIL": "python3-pil"}
 
@@ -209,9 +208,6 @@ def _machine(facts, now):
         there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
         todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
         yield Finding("note", "clock", f"the board's clock shows {there} UTC", todo)
-    if (free := facts["memory"]) is not None:
-        todo = "end other programs, or add swap space"
-        yield _checked(free >= LEAST_MEMORY, "memory", f"{size_text(free)} free", todo, "note")
 
 
 def _folder(facts):

@@ -12,7 +12,7 @@ from common.files import regular
 from common.isolation import leave
 from common.programs import explained, is_unwritable
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, home, together
+from deploy import boards, home, samples, together
 from deploy.errors import BoardError
 from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
@@ -164,6 +164,7 @@ class Executor(fabric.executor.Executor):
                 FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
                 if not any(task.name in _TAKES_WORDS for task in tasks):
                     raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
+                samples.require_once(FLEET.words)
             for key in options.identity.value:
                 FLEET.ssh_options += ["-i", key]
             if seconds := options["connect-timeout"].value:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from common.files import writing
 from deploy import debs, doctor, helper, wheels
 from deploy.errors import BoardError
 from deploy.link import PIECE, sense
@@ -169,7 +170,8 @@ def _make(board, plan, found, mirror):
         if kind:
             board.say(f"downloading {', '.join(plan.packages)}")
             try:
-                download(board, plan, found, mirror, payload)
+                with writing(f"cannot write to {tempfile.gettempdir()}"):
+                    download(board, plan, found, mirror, payload)
             except BoardError as error:
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:

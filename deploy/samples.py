@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 
 from common import manifest
@@ -63,6 +64,14 @@ def asked(name, words):
                          "[options] in its sample.toml")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
+
+
+def require_once(words):
+    """Raise UsageError for an option that is given twice: a sample would take its last value."""
+    options = [word.partition("=")[0] for word in words if re.match("-[^0-9.]", word)]
+    if more := [option for option in options if options.count(option) > 1]:
+        raise UsageError(f"{more[0]} is given more than once: give it once; `fab sweep` takes "
+                         "several values after it, with spaces between them")
 
 
 def require_values(name, words):

@@ -2,6 +2,7 @@
 
 import json
 
+from common import files
 from deploy import runs, samples, ship
 from deploy.errors import BoardError
 
@@ -29,7 +30,8 @@ def expected(board, only=None):
                              "nothing was written")
         digests = {case.name: _digests(case, kept[case.name]) for case in cases}
         content = json.dumps(digests, indent=2) + "\n"
-        (known[name].folder / "expected.json").write_text(content, encoding="utf-8")
+        with files.writing(f"cannot write samples/{name}/expected.json"):
+            files.replace(known[name].folder / "expected.json", content)
         board.say(f"wrote samples/{name}/expected.json")
 
 

@@ -57,7 +57,9 @@ def _experiment(name, table, words, more):
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name: small letters, digits, - and _")
     found = manifest.read(str(table["sample"]))
-    options = (*strings(table.get("options", []), "options"), *words)
+    options = strings(table.get("options", []), "options")
+    samples.require_once(options)
+    options = (*options, *words)
     given = points.named(options)
     if refused := sorted(given & REFUSED):
         raise UsageError(f"{refused[0]} cannot be used: the sweep sets it")

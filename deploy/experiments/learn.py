@@ -14,6 +14,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
+from common.files import writing
+from deploy.boards import shown
+
 _FAR = 1000.0  # between two values without an order
 _STARTUP = 10  # points before what was learned is used
 
@@ -31,33 +34,40 @@ class Learner(TPESampler):
         self._distributions = {n: _distribution(values) for n, values in space.values.items()}
         self._places = np.array([self._place(candidate) for candidate in space.candidates])
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        for old in (file, file.with_name(f"{file.name}.lock")):  # a SIGKILL leaves the lock
-            old.unlink(missing_ok=True)
-        self._study = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(file))), sampler=self,
-            directions=["maximize"] * len(experiment.objectives),
-            study_name=f"{experiment.found.name} {experiment.name}",
-        )
-        self._study.set_user_attr("objectives", list(experiment.objectives))
+        self._file = file
+        with self._writing():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            for old in (file, file.with_name(f"{file.name}.lock")):  # a SIGKILL leaves the lock
+                old.unlink(missing_ok=True)
+            self._study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(file))), sampler=self,
+                directions=["maximize"] * len(experiment.objectives),
+                study_name=f"{experiment.found.name} {experiment.name}",
+            )
+            self._study.set_user_attr("objectives", list(experiment.objectives))
         self._suggested, self._trials = None, {}
 
     def next(self):
         """Return the number of the next candidate."""
-        trial = self._study.ask(self._distributions)
+        with self._writing():
+            trial = self._study.ask(self._distributions)
         self._trials[self._suggested] = trial
         return self._suggested
 
     def tell(self, number, values):
         """Take what came of a candidate: values of the objectives, or None."""
         state = TrialState.COMPLETE if values else TrialState.FAIL
-        if number in self._trials:
-            self._study.tell(self._trials.pop(number), values, state)
-        else:
-            self._study.add_trial(create_trial(
-                state=state, values=values, params=self._params(number),
-                distributions=self._distributions,
-            ))
+        with self._writing():
+            if number in self._trials:
+                self._study.tell(self._trials.pop(number), values, state)
+            else:
+                self._study.add_trial(create_trial(
+                    state=state, values=values, params=self._params(number),
+                    distributions=self._distributions,
+                ))
+
+    def _writing(self):
+        return writing(f"cannot write {shown(self._file)}")
 
     def infer_relative_search_space(self, study, trial):
         """Return all dimensions: they do not depend on each other."""

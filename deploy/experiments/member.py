@@ -102,7 +102,7 @@ class Member:
         try:
             left = folder and home.receive(self.session, Path(folder), made=True)
         except OSError as error:
-            raise BoardError(f"its files cannot be stored: {error.strerror}") from error
+            raise BoardError(f"cannot write {folder} here: {error.strerror}") from error
         if left:
             outcome.reason = outcome.reason or f"its files are too large: {left}"
         return outcome

@@ -10,12 +10,14 @@ import os
 import re
 from binascii import unhexlify
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from common import record
 from common.errors import UsageError
+from common.files import writing
 from common.machine.keeper import lock
 from common.stats import number
-from deploy.errors import BoardError
+from deploy.boards import shown
 from deploy.runs import RESULTS, name_run
 from tools.engine import ENDS, State
 from tools.space import PER_WATT
@@ -35,14 +37,12 @@ class Runs:
     def __init__(self, path, results=None):
         """Open or make it; the records are in the folder `results`, by default results/.
 
-        Raises UsageError where it is in use, BoardError where it cannot be made.
+        Raises UsageError where it is in use, or cannot be made.
         """
         self.results = results or RESULTS
-        try:
+        with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+")  # noqa: SIM115
-        except OSError as error:
-            raise BoardError(f"cannot write {path}: {error.strerror}") from error
         try:
             lock(self._file, 1.0)
         except BlockingIOError as error:
@@ -56,13 +56,22 @@ class Runs:
         if not before:
             self._runs[kind] = name_run()
             self._file.write(f"\n{kind} {self._runs[kind]}\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            _sync(self._file)
         return self._runs[kind], before
 
     def close(self):
         """Let another process have it."""
         self._file.close()
+
+
+def _writing(path):
+    return writing(f"cannot write {shown(path)}")
+
+
+def _sync(file):
+    with _writing(Path(file.name)):
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class Records:
@@ -89,26 +98,30 @@ class Records:
         return self._results / EXPERIMENTS / f"{self._run}.optuna"
 
     def add(self, board, result):
-        """Write the records of a point's engine.Result. They are on the disk after sync()."""
+        """Write the records of a point's engine.Result. They are on the disk after sync().
+
+        Raises UsageError where they cannot be written.
+        """
         folder = self._results / board / self._run
         path = folder / self._experiment.found.name / f"{self._experiment.name}.jsonl"
-        if path not in self._files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            plan = {"run": self._run, "cases": [], **self.plans.get(board, {})}
-            (folder / "plan.json").write_text(json.dumps(plan))
-            self._files[path] = record.appending(path)
         for item in result.records:
             item.params["point"]["board"] = board
-        file = self._files[path]
-        file.writelines(item.to_line() + "\n" for item in result.records)
-        file.flush()
+        with _writing(path):
+            if path not in self._files:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                plan = {"run": self._run, "cases": [], **self.plans.get(board, {})}
+                (folder / "plan.json").write_text(json.dumps(plan))
+                self._files[path] = record.appending(path)
+            file = self._files[path]
+            file.writelines(item.to_line() + "\n" for item in result.records)
+            file.flush()
         self._written.add(file)
         last = result.records[-1]
         self._keep(unhexlify(last.params["point"]["key"]), result.state, last)
 
     def sync(self):
-        """Have the disk take what was written."""
-        list(self._pool.map(lambda file: os.fsync(file.fileno()), self._written))
+        """Have the disk take what was written. Raises UsageError where it does not."""
+        list(self._pool.map(_sync, self._written))
         self._written.clear()
 
     def _keep(self, key, state, item):

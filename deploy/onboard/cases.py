@@ -55,23 +55,20 @@ def run_case(wire, case, tree, target, env):
 
 
 def first_records(path):
-    """Return the whole lines of a case's records that fit FIRST_RECORDS, and whether all did.
+    """Return the lines of a case's records that fit FIRST_RECORDS, and whether all did.
 
-    It is their size as JSON that counts, in which a byte may take six.
+    It is their size as JSON that counts, in which a character may take six.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(limits.FIRST_RECORDS + 1)
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            lines = file.read(limits.FIRST_RECORDS + 1).split("\n")
     except OSError:
         return [], True
-    whole = len(data) <= limits.FIRST_RECORDS
-    lines = data.split(b"\n")
-    if not whole or not lines[-1]:
-        lines.pop()  # the part of a line, or nothing
-    texts = [line.decode("utf-8", "replace") for line in lines]
-    sizes = accumulate(len(json.dumps(text)) for text in texts)
-    fitting = [text for text, size in zip(texts, sizes) if size <= limits.FIRST_RECORDS]
-    return fitting, whole and len(fitting) == len(texts)
+    if not lines[-1]:
+        lines.pop()
+    sizes = accumulate(len(json.dumps(line)) for line in lines)
+    fitting = [line for line, size in zip(lines, sizes) if size <= limits.FIRST_RECORDS]
+    return fitting, len(fitting) == len(lines)
 
 
 class Output:

@@ -11,7 +11,6 @@ import grp
 import os
 import platform
 import pwd
-import re
 import shutil
 import stat
 import subprocess
@@ -131,11 +130,6 @@ def governors():
     return {name: governor for name, governor in found.items() if governor}
 
 
-def memory():
-    found = re.search(r"^MemAvailable: *(\d+)", read("/proc/meminfo") or "", re.M)
-    return int(found.group(1)) * 1024 if found else None
-
-
 def folder_facts(folder):
     path = place(folder)
     there = path
@@ -197,7 +191,6 @@ def collect(request):
             "icd": icd_files(env),
             "nodes": device_nodes(),
             "governors": governors(),
-            "memory": memory(),
             "folder": folder_facts(folder),
         }
     finally:

@@ -32,7 +32,6 @@ HEALTHY = {
     },
     "nodes": [MALI0],
     "governors": {"cpu policy0": "performance"},
-    "memory": 2**31,
     "folder": {
         "path": "/home/odroid/opencl-samples",
         "deployed": True,
@@ -119,7 +118,6 @@ BROKEN_ICD = {"file": "mali.icd", "library": "libmali.so", "problem": "cannot op
         ({"nodes": []}, "note", "device", "kernel driver"),
         ({"governors": {"gpu mali": "simple_ondemand"}}, "note", "governor", "performance"),
         ({"clock": 12_345.0}, "note", "clock", "date -s"),
-        ({"memory": 2**26}, "note", "memory", "swap"),
         ({"folder": {**HEALTHY["folder"], "writable": False}}, "FAIL", "folder", "read-write"),
         ({"folder": {**HEALTHY["folder"], "free": 2**20}}, "FAIL", "folder", "free at least"),
         ({"folder": {**HEALTHY["folder"], "taken": True}}, "FAIL", "folder", "another folder"),

@@ -85,6 +85,8 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("sweep", "none"), "no sample 'none': choose from hello"),
         (("run", "hello", "--case", "only", "--", "--case", "x"), "--case: a case has options"),
         (("run", "hello", "--", "--number", "x"), "hello: argument --number: invalid int value"),
+        (("run", "hello", "--", "--number", "3", "--number=4"), "--number is given more"),
+        (("sweep", "hello", "--", "--number", "3", "--number", "4"), "--number is given more"),
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
         (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
         (("--dry", "list"), "--dry has no effect: only provision can show"),

@@ -76,6 +76,7 @@ def test_the_name_of_the_sample_begins_a_message_once(read):
         ('sample = "stub"\nsearch = "best"', "search must be one of all, random, learn"),
         ('sample = "stub"\nbudget = 0', "budget must be a whole number from 1 to 1000000"),
         ('sample = "stub"\noptions = ["--json", "x"]', "--json cannot be used"),
+        ('sample = "stub"\noptions = ["--size", "1", "--size", "-1"]', "--size is given more"),
         ('sample = "stub"\n[axes]\nsize = [1]', "axes: size must be an option with a list"),
         ('sample = "stub"\n[axes]\n"--size" = []', "axes: --size must be an option with a list"),
         ('sample = "stub"\n[parameters]\nTS = [1]', "parameters need a kernel"),

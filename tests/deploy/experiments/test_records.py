@@ -1,5 +1,6 @@
 """The records of an experiment: incomplete lines are redone, other files are left alone."""
 
+import os
 import sys
 
 import pytest
@@ -7,10 +8,10 @@ from stub_board import Bench
 
 from common import record
 from common.errors import UsageError
-from deploy.experiments import records
+from deploy.experiments import file, records
 from dev import usage
 from tests.conftest import ROOT
-from tools import points
+from tools import engine, points
 
 
 def line_of(key="0" * 32, **point):
@@ -109,6 +110,26 @@ def test_the_quick_way_reads_what_the_whole_line_says(read):
     assert states == read(text, whole=True)
     assert [s.metric for _, s in states[:4]] == [1.5, None, 1e-7, 2e21]
     assert states[4][1].late_s == 60
+
+
+@pytest.mark.parametrize("when", ["flush", "fsync"])
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch, capsys, when):
+    bench = Bench(tmp_path, monkeypatch, capsys)
+    bench.run(text='[axes]\n"--size" = [1]\n')
+    item, full = bench.came()[0], bench.results / "board" / "run" / "stub" / "experiment.jsonl"
+    full.parent.mkdir(parents=True)
+    if when == "flush":
+        full.symlink_to("/dev/full")
+    else:
+        monkeypatch.setattr(records.os, "fsync", lambda _: os.write(device, b"x"))
+    device = os.open("/dev/full", os.O_WRONLY)
+    asked = file.read(str(bench.root / "experiment.toml"))
+    monkeypatch.setattr(records.Records, "_paths", lambda self: [])
+    kept = records.Records(asked, "run", bench.results)
+    result = engine.Result(engine.State("passed", 1.0, None), [item], None)
+    with pytest.raises(UsageError, match=f"cannot write {full}: No space left on device"):
+        [kept.add("board", result), kept.sync()]
+    os.close(device)
 
 
 def test_a_kind_keeps_its_run(tmp_path):
