@@ -12,7 +12,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from common.errors import importing
+try:
+    from common.errors import importing
+except ImportError:
+    print("run.py: error: no folder common beside samples: copy both", file=sys.stderr)
+    sys.exit(3)
 
 with importing():  # or tell in one line what this machine lacks
     import metadata

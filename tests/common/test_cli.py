@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -113,6 +114,14 @@ def test_a_missing_package(run_sample, tmp_path, missing):
     assert "No module named" in one_line(done.stderr)
     assert missing in done.stderr
     assert "docs/boards.md" in done.stderr
+
+
+@pytest.mark.parametrize("sample", sorted(p.name for p in (ROOT / "samples").iterdir()))
+def test_a_sample_without_common(run_sample, project, sample):
+    shutil.rmtree(project / "common")
+    done = run_sample(sample, root=project)
+    assert done.returncode == 3
+    assert "no folder common" in one_line(done.stderr)
 
 
 def test_output_that_cannot_be_written(run_sample):
