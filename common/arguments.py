@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import sys
 from pathlib import Path
 
 from common.errors import UsageError
@@ -17,6 +18,14 @@ class Parser(argparse.ArgumentParser):
             prog=prog, description=description, epilog=epilog, allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+
+    def parse_known_args(self, args=None, namespace=None):
+        args = sys.argv[1:] if args is None else list(args)
+        for word in args[: args.index("--")] if "--" in args else args:
+            # argparse before Python 3.12 takes "--" out of the value, and has none then.
+            if word.startswith("-") and word.endswith("=--"):
+                self.error(f"{word}: no option takes -- as its value")
+        return super().parse_known_args(args, namespace)
 
     def print_help(self, file=None):
         # argparse would say nothing where it cannot be written.

@@ -22,6 +22,7 @@ BAD = {
     "no such type here": (["-t", "acc"], "no device of type acc"),
     "unknown kernel": (["--kernel", "fast"], "invalid choice: 'fast'"),
     "unknown option": (["--sise", "4"], "unrecognized arguments: --sise 4"),
+    "-- as a value": (["--size=--"], "--size=--: no option takes -- as its value"),
     "an abbreviated option": (["--siz", "4"], "unrecognized arguments"),
     "repeat 0": (["--repeat", "0"], "'0' is not a whole number from 1 to"),
     "warmup -1": (["--warmup", "-1"], "'-1' is not a whole number from 0 to"),
