@@ -44,7 +44,7 @@ _ALIGNED = _tiles(
     ((128, 128, 8, 16, 8, 1), 2, 0.94, 0),
     ((64, 128, 16, 8, 8, 1), 3, 0.88, 0),
     ((64, 128, 8, 8, 8, 3), 1, 0.71, 10),
-    ((64, 64, 8, 8, 8, 1), 4, 0.77, 20),
+    ((64, 64, 8, 8, 8, 1), 4, 0.72, 20),
     ((64, 64, 8, 8, 8, 2), 3, 0.83, 50),
     ((64, 64, 8, 8, 8, 4), 1, 0.69, 100),
     ((64, 32, 8, 8, 8, 4), 3, 0.58, 20),
@@ -146,6 +146,9 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
         alone = {**tile.params, "SPLITS": 1}
         last = shared(size, {**alone, "SPLITS": 2}, units) if batch == 1 else 0
         tried = {1, *range(2, 13), *(n * units // last for n in range(1, 5))} if last else {1}
+        if tile.at_once > _AT_ONCE and last < count(size, alone):
+            # The parts run beside the whole tiles that fill the round: many parts were slower.
+            tried = {n for n in tried if n <= 6}
         for splits in sorted(tried):
             if splits == 1 or 1 < splits <= size.K // _LEAST:
                 params = {**alone, "SPLITS": splits}
