@@ -167,7 +167,7 @@ DOT_PRODUCTS = define(
 )
 ROW_SUMS = define(
     17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
-    local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize + {_COUNT}",
+    local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize * (SLICES > 1) + {_COUNT}",
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
