@@ -15,7 +15,7 @@ SHORT = 64  # elements of a row: below, a CPU is faster with tiles than with dot
 _WORTH = 2**18  # elements that are worth waking another core for
 _ROW = 2**12  # elements of a row from which on a core reads 8 of them side by side, not 4
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
-_LINE, _LARGE = 64, 2**24  # bytes of a cache line, and of a B that is far from fitting in the L2s
+_LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a B that is much larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
 _FEW, _MANY = 2**11, 2**14  # columns of C
@@ -115,8 +115,10 @@ def start_sums(given, problem, limits, device):
     if type_of(device) == "cpu":
         (_, N, K), itemsize = problem.size, problem.dtype.itemsize
         at_work, width = cores(problem, device)
-        # A vector narrower than a cache line returns to the line: rows must not evict each other's.
+        # Rows that are whole pages apart evict each other from the L1, and vectors narrower than a
+        # cache line return to it: fewer rows are better there.
         large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
+        large = large and problem.ldb * itemsize % _PAGE > 0
         # Rows that are left over are read one by one.
         UNROLL = min(range(min(8, K), 16), key=lambda rows: K % rows) if large else 4
         NC = columns(N, at_work, width, 2 * _IN_L1 if large else _IN_L1)
