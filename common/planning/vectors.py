@@ -11,7 +11,6 @@ from common.planning import nvidia
 DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kernel 16, by default
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
-SHORT = 64  # elements of a row: below, a CPU is faster with tiles than with dot products
 _WORTH = 2**18  # elements that are worth waking another core for
 _ROW = 2**12  # elements of a row from which on a core reads 8 of them side by side, not 4
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most

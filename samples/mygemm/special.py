@@ -273,8 +273,6 @@ def best(args, problem, about, limits, device):
     from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
     warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
-    if vector is DOT_PRODUCTS and about["type"] == "cpu" and problem.size.K < vectors.SHORT:
-        vector = None
     if vector:  # what is stored may be for matrices
         candidates = [each for each in candidates if each[0] is vector]
         if vectors.seconds(*vectors.about(problem, device)) < warps:
