@@ -34,17 +34,20 @@ def blocks(given, problem, native, memory, cpu):
     A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
     itemsize, (_, N, K) = problem.dtype.itemsize, problem.size
+    wide = max(given.get("WIDTH", 0), native) * itemsize == 64
     outside = given.get("GLOBAL", 0)
     if cpu:
         panels = int(cache_bytes(2) * _PACKED)
         large = memory < panels and N * K * itemsize > _FEW_BLOCKS * memory
         outside = given.get("GLOBAL", int(large and problem.batch == 1))
         memory = panels if outside else min(memory, panels)
+        # Vectors that are longer than rows of A and C are put together from single elements.
+        native = min(native, 1 << (max(N, K).bit_length() - 1))
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
-        many = width * itemsize == 64 or platform.machine() in ("aarch64", "arm64")
+        many = wide or platform.machine() in ("aarch64", "arm64")
         MR, NR = _tile(problem.size, width, _MANY if many else _FEW)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize

@@ -11,10 +11,10 @@ from common.planning import nvidia
 DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kernel 16, by default
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
-SHORT = 64  # elements of a row: below, a CPU is faster with tiles than with dot products
 _WORTH = 2**18  # elements that are worth waking another core for
 _ROW = 2**12  # elements of a row from which on a core reads 8 of them side by side, not 4
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
+_LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a B that is much larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
 _FEW, _MANY = 2**11, 2**14  # columns of C
@@ -89,10 +89,11 @@ def cores(problem, device):
     return min(units, 1 + max(M, N) * K // _WORTH), max(1, min(native, max(VECTORS)))
 
 
-def columns(N, cores, width):
-    """Return how many columns of B a core sums up at a time."""
+def columns(N, cores, width, most=_IN_L1):
+    """Return how many columns of B a core sums up at a time, such that all cores have as many."""
     cores = min(cores, -(-N // _RUN))
-    return min(-(-N // (cores * width)) * width, _IN_L1)
+    groups = cores * -(-N // (cores * most))
+    return -(-N // (groups * width)) * width
 
 
 def about(problem, device):
@@ -111,9 +112,16 @@ def start_dots(given, problem, limits, device):
 def start_sums(given, problem, limits, device):
     """Return the default parameters of kernel 17."""
     if type_of(device) == "cpu":
+        (_, N, K), itemsize = problem.size, problem.dtype.itemsize
         at_work, width = cores(problem, device)
-        NC = columns(problem.size.N, at_work, width)
-        return {**SUMS, "WIDTH": width, "UNROLL": 4, "LANES": 1, "SLICES": 1, "NC": NC}
+        # Rows that are whole pages apart evict each other from the L1, and vectors narrower than a
+        # cache line return to it: fewer rows are better there.
+        large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
+        large = large and problem.ldb * itemsize % _PAGE > 0
+        # Rows that are left over are read one by one.
+        UNROLL = min(range(min(8, K), 16), key=lambda rows: K % rows) if large else 4
+        NC = columns(N, at_work, width, 2 * _IN_L1 if large else _IN_L1)
+        return {**SUMS, "WIDTH": width, "UNROLL": UNROLL, "LANES": 1, "SLICES": 1, "NC": NC}
     return sums(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else SUMS
 
 

@@ -215,7 +215,7 @@ DOT_PRODUCTS = define(
 )
 ROW_SUMS = define(
     17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
-    local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize + {_COUNT}",
+    local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize * (SLICES > 1) + {_COUNT}",
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
@@ -324,8 +324,6 @@ def best(args, problem, about, limits, device):
     from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
     warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
-    if vector is DOT_PRODUCTS and about["type"] == "cpu" and problem.size.K < vectors.SHORT:
-        vector = None
     if vector:  # what is stored may be for matrices
         candidates = [each for each in candidates if each[0] is vector]
         if vectors.seconds(*vectors.about(problem, device)) < warps:

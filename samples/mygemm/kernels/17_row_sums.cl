@@ -74,6 +74,9 @@
 #define VLOAD JOIN(vload, WIDTH)
 #define VSTORE JOIN(vstore, WIDTH)
 #endif
+/* Like VLOAD(0, from), but PoCL 3.1 makes pieces of some of several vloads side by side. */
+typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED;
+#define LOAD_B(from) (*(__global const UNALIGNED *)(from))
 #define FOUR JOIN(REAL, 4)
 #define STEP (LANES * WIDTH)  /* columns that the lanes read at a time */
 #define VECTORS (NC / STEP)   /* of a work-item */
@@ -126,7 +129,7 @@ void add_rows(__global const REAL *A, __global const REAL *B, const int ldb, con
         VEC sum = sums[v];
 #pragma unroll
         for (int r = 0; r < UNROLL; r++)
-            sum = fma(a[r], VLOAD(0, B + r * (size_t)ldb + v * STEP), sum);
+            sum = fma(a[r], LOAD_B(B + r * (size_t)ldb + v * STEP), sum);
         sums[v] = sum;
     }
     if (WIDTH > 1 && whole < VECTORS && whole * STEP < columns)
@@ -180,7 +183,12 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     const int lane = get_local_id(0), slice = get_local_id(1);
     const int i = get_group_id(1) / SPLITS, split = get_group_id(1) % SPLITS;
+#if SLICES > 1
     __local VEC of_slices[SLICES][VECTORS][LANES];
+#define ADD_SLICES(sums) add_slices(of_slices, sums, lane, slice)
+#else
+#define ADD_SLICES(sums) /* a slice has all of K */
+#endif
 #if SPLITS > 1
     OF_BATCH(parts); OF_BATCH(counters);
     __local int before;
@@ -204,7 +212,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     for (int k = end / UNROLL * UNROLL + slice; k < end; k += SLICES) /* the rest of K */
         add_row(A[k], B + k * (size_t)ldb, columns, sums);
 
-    add_slices(of_slices, sums, lane, slice);
+    ADD_SLICES(sums);
 #if SPLITS > 1
     const int tile = i * get_num_groups(0) + get_group_id(0);
     volatile __global VEC *of_tile = parts + tile * (size_t)(SPLITS * VECTORS * LANES) + lane;
@@ -220,7 +228,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     for (int s = slice; s < adding; s += SLICES)
         for (int v = 0; v < VECTORS; v++)
             sums[v] += of_tile[(s * VECTORS + v) * LANES];
-    add_slices(of_slices, sums, lane, slice);
+    ADD_SLICES(sums);
     if (adding == 0)
         return;
 #endif

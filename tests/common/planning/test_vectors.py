@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from common.gemm import Problem, parse_size
@@ -71,4 +72,21 @@ def test_a_core_is_woken_for_what_it_is_worth():
     assert cores("4096x1x4096", 32) == (4, 16)
     assert cores("4096x1x4096", 4, batch=2) == (2, 4)
     assert vectors.columns(100, 4, 8) == 104
-    assert vectors.columns(100_000, 4, 8) == 2048
+    assert vectors.columns(100_000, 4, 8) == 1928  # 52 work-groups, 13 for each core
+
+
+def test_a_large_matrix_is_read_in_more_rows_and_longer_runs():
+    def sums(size, width=16):
+        size = parse_size(size)
+        problem = Problem(size, np.dtype(np.float32), size.K, size.N, size.N, 1)
+        device = SimpleNamespace(
+            type=cl.device_type.CPU, native_vector_width_float=width, max_compute_units=2)
+        found = vectors.start_sums({}, problem, None, device)
+        return found["UNROLL"], found["NC"]
+
+    assert sums("1x100000x100") == (10, 3856)  # no row of 100 is left over
+    assert sums("1x4000x4096") == (8, 2000)
+    assert sums("1x4096x4096") == (4, 2048)  # rows are whole pages apart
+    assert sums("1x5000000x5") == (5, 4096)
+    assert sums("1x1000x1000") == (4, 512)
+    assert sums("1x4000x4096", 8) == (4, 2000)

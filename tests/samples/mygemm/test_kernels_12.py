@@ -205,6 +205,14 @@ def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
     assert (rows + 1) * columns // width < registers
 
 
+@pytest.mark.parametrize(("size", "tile"), [
+    ((100000, 7, 7), (4, 12, 8)), ((100000, 8, 8), (8, 12, 8)), ((1000, 3, 1000), (16, 12, 16)),
+])
+def test_vectors_are_no_longer_than_all_rows(plan, size, tile):
+    defines = plan(Size(*size), Cpu(64)).defines
+    assert tuple(defines[name] for name in ("WIDTH", "MR", "NR")) == tile
+
+
 @pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
 @pytest.mark.parametrize("l2", [2**17, 2**18, 2**19, 2**20, 2**21])
 def test_the_block_follows_the_cache(plan, dtype, l2):
@@ -289,7 +297,7 @@ def test_every_core_has_a_share(plan):
 
 @pytest.mark.parametrize(("size", "tile"), [
     (Size(16, 4096, 4096), (8, 32)), (Size(13, 33, 500), (7, 32)), (Size(5, 64, 64), (5, 32)),
-    (Size(4096, 16, 4096), (12, 16)), (Size(4096, 17, 4096), (12, 32)), (Size(1, 1, 9), (1, 16))])
+    (Size(4096, 16, 4096), (12, 16)), (Size(4096, 17, 4096), (12, 32)), (Size(1, 1, 9), (1, 8))])
 def test_the_tile_of_a_small_c_has_few_rows_and_columns_beyond_it(plan, size, tile):
     defines = plan(size, Cpu(64)).defines
     assert (defines["MR"], defines["NR"]) == tile
