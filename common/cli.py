@@ -66,7 +66,8 @@ def parser(sample, description, timed=True):
     add("--seed", type=count(0, 2**32 - 1), default=1, help=usual)
     add("--json", type=a_path, metavar="FILE", help="append the records to FILE, "
         "which may be /dev/stdout or a FIFO with a reader")
-    add("--output", type=a_path, metavar="FILE", help="write the kernels' output to FILE.npz")
+    add("--output", type=a_path, metavar="FILE",
+        help="write the kernels' output to FILE, in numpy's format .npz")
     if timed:
         measuring.add_options(group)
         add("-v", "--verbose", action="store_true", help="print the raw times as well")

@@ -1,17 +1,20 @@
 """Kernels 1 to 6 as data. Those that follow are in special.py.
 
+    number, name  of the source: 6 and "registers" are kernels/06_registers.cl
     params        what the source gets as -D options, with the defaults
     rules         constraints on them, beside the limits of the device
     local_size    of a work-group: along the columns of C, then along its rows
     local_bytes   of local memory for a work-group
-    per_item      columns and rows of C that a work-item computes; the NDRange follows from them
+    per_item      columns and rows of C that a work-item computes
     multiple      what must divide M, N and K: else the host pads copies of the matrices
     align         what must divide lda, ldb and ldc
     transpose_a   whether the kernel takes A as K x M: the host transposes a copy
 
-Texts are expressions over the parameters: with TSM = 128 and WPTM = 8, "TSM // WPTM" is 16. In an
-NDRange dimension 0 goes along the columns of C: neighbours in a work-group write neighbours in
-memory. common/planning/plans.py makes build options and the NDRange of all this.
+Texts are expressions over the parameters and itemsize, the bytes of an element: with TSM = 128 and
+WPTM = 8, "TSM // WPTM" is 16. In an NDRange dimension 0 goes along the columns of C: neighbours in
+a work-group write neighbours in memory. For kernel 6 and order 1000 the copies have order 1024, and
+the NDRange has 1024 / 8 = 128 work-items each way, in work-groups of 16 x 16. The module
+common/planning/plans.py makes build options and the NDRange of all this.
 """
 
 from functools import partial

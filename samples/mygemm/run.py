@@ -5,6 +5,8 @@ python samples/mygemm/run.py --kernel all                         all kernels, t
 python samples/mygemm/run.py --kernel 1,6,10 --size 256:1024:256  some of them, several sizes
 python samples/mygemm/run.py --kernel 6 --TSM 64 --WPTM 4         other tiles
 python samples/mygemm/run.py --kernel all --limits mali-t628      as on a smaller device
+
+README.md shows the same for kernel 6 alone, and says where each line of it is here.
 """
 
 import sys
@@ -84,7 +86,11 @@ def multiply(args, queue, limits, problem, comparison, results):
 
 
 def check(built, alpha, stream, expected):
-    """Run with each beta; check every element; return the Check and C that fail, or the first."""
+    """Run with each beta; check every element; return the Check and C that fail, or the first.
+
+    The cases are --beta and, as kernels differ there, 0 or another. Each element is compared with a
+    float64 product, within a bound of what rounding can do in K additions: see common/bounds.py.
+    """
     found = []
     for case in expected.cases:
         # Copy the inputs in. With beta = 0, C is full of NaN, which no kernel may read.

@@ -27,6 +27,17 @@ def test_round_trip(tmp_path):
     assert back[0].to_line() == path.read_text().splitlines()[0]
 
 
+def test_a_record_after_a_line_that_was_cut_is_read(tmp_path):
+    path = tmp_path / "r.jsonl"
+    record.append(path, full())
+    path.write_text(path.read_text() + full().to_line()[:50])
+    record.append(path, full())
+    record.append(path, full())
+    records, (error,) = record.sort(record.scan(path))
+    assert len(records) == 3
+    assert "r.jsonl:2: not a JSON object" in error
+
+
 def test_every_line_is_flushed_and_strict_json(tmp_path):
     path = tmp_path / "r.jsonl"
     item = Record("s", "v", "failed", "NaN in C", check={"max_abs_error": math.nan})
