@@ -79,8 +79,8 @@ class Progress:
     def survive(self, error, queue=None, alone=False):
         """Return (exit status, status of a record, reason) of the error that ended one kernel.
 
-        The error is a SampleError or an error of OpenCL. With `alone` there is no other kernel, and
-        it is raised. If `queue` fails after an error of OpenCL, a new process runs the others.
+        With `alone` there is no other kernel, and the error is raised. If `queue` fails after an
+        error that is no SampleError, a new process runs the others.
         """
         if queue is not None and not isinstance(error, SampleError):
             try:
@@ -92,7 +92,8 @@ class Progress:
         if log := getattr(error, "log", None):  # of the compiler
             print(log)
         exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
-        return exit_status, getattr(error, "record_status", "error"), one_line(error)
+        reason = one_line(error) or "not enough memory"  # Python's own MemoryError has no text
+        return exit_status, getattr(error, "record_status", "error"), reason
 
     def saved(self, exit_status):
         """Note the exit status that a saved record stands for."""

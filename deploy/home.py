@@ -1,7 +1,6 @@
 """Fetch the files of a run from a board: enforce limits, complete the records, store them."""
 
 import filecmp
-import json
 import os
 import shutil
 import tempfile
@@ -123,10 +122,6 @@ def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
-    # Which file says how to reach the board is ours to say, not the board's.
-    file = board.link.ssh_file
-    plan["ssh_config"] = file and str(shown(Path(file)))
-    (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     known = samples.load() if judge else {}
     ended = files.object_in(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"

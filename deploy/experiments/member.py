@@ -119,11 +119,10 @@ class Member:
             event = session.event(beats=True)
             with sense(event):
                 if event["event"] == "ready":
-                    file, env = self.board.link.ssh_file, event["env"]
+                    env = {str(name): str(value) for name, value in event["env"].items()}
                     self.plan = {
                         "folder": self.board.settings.folder, "python": str(event["python"]),
-                        "env": {str(name): str(value) for name, value in env.items()},
-                        "ssh_config": file and str(file),
+                        "env": env,
                     }
                 if event["event"] == "lines" and event["text"]:
                     said = printable(event["text"][-1])

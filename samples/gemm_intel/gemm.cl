@@ -40,7 +40,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#ifndef T /* without build options: the defaults */
+#ifndef T /* the defaults; build options must define all of these, or none */
 #define T float
 #define TILE_SIZE_M 1
 #define TILE_GROUP_M 16

@@ -11,6 +11,7 @@ import pytest
 from fake_drivers import PATIENCE, build
 
 from common import record
+from common.isolation import Progress
 from tests.conftest import ROOT
 
 CRASH = "*(volatile global int *)8 = 1;"  # no device's memory
@@ -118,6 +119,10 @@ os.kill = fail
     assert outcome(items) == {"01_naive": ("error", "it failed")}
     assert (len(items), items[0].params["size"]) == (1, "20x20x20")
     assert "01_naive: ERROR: it failed" in done.stdout
+
+
+def test_an_error_without_a_text_has_a_reason():
+    assert Progress().survive(MemoryError()) == (3, "error", "not enough memory")
 
 
 @pytest.mark.parametrize(

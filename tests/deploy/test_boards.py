@@ -1,15 +1,13 @@
 """boards.toml and sample.toml: what is wrong in them is named."""
 
-import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from common.errors import UsageError
-from deploy import boards, home, samples
+from deploy import boards, samples
 from dev.emulate import root
 from dev.emulate.board import Emulated
 
@@ -225,13 +223,3 @@ def test_local_uses_the_python_that_it_is_given(fab, project, stub, boards_toml)
     done = fab("run-all")
     assert done.returncode == 3
     assert "cannot start /no/python: No such file" in done.stderr
-
-
-def test_the_plan_that_came_home_says_how_the_board_was_reached(tmp_path):
-    plan = tmp_path / "plan.json"
-    for file, said in ((None, None), (boards.ROOT / "x" / "config", "x/config"), ("/y", "/y")):
-        came = {"run": "r", "cases": [], "ssh_config": "what the board says"}
-        plan.write_text(json.dumps(came))
-        board = SimpleNamespace(link=SimpleNamespace(ssh_file=file), broken=None)
-        home.complete(board, None, tmp_path, judge=False, left=None)
-        assert json.loads(plan.read_text()) == {"run": "r", "cases": [], "ssh_config": said}

@@ -151,7 +151,7 @@ def test_what_fits_comes_in_the_order_of_its_worth(tmp_path, monkeypatch):
 
 
 def test_records_that_stayed_on_the_board(tmp_path):
-    board = SimpleNamespace(name="test", broken=None, link=SimpleNamespace(ssh_file=None))
+    board = SimpleNamespace(name="test", broken=None)
     session = SimpleNamespace(left=lambda: 1)
     (tmp_path / "s").mkdir()
     (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')
@@ -166,7 +166,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
 
 @pytest.mark.parametrize("seconds", ["x", [], 10**400, "9" * 999])
 def test_a_time_that_cannot_be_shown(tmp_path, seconds):
-    board = SimpleNamespace(name="test", broken=None, link=SimpleNamespace(ssh_file=None))
+    board = SimpleNamespace(name="test", broken=None)
     session = SimpleNamespace(left=lambda: 1)
     (tmp_path / "s").mkdir()
     (tmp_path / "plan.json").write_text('{"cases": [{"sample": "s", "case": "c"}]}')

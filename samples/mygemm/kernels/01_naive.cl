@@ -20,7 +20,7 @@
  * The cost: 2 loads from global memory for each multiply-add, 2 * M * N * K in all.
  * The kernels that follow load less often. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TS 32 /* side of a work-group */
 #endif

@@ -22,7 +22,7 @@
  *
  * The cost it removes: global loads fall from 2 * M * N * K to 2 * M * N * K / TS. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TS 32 /* side of a tile */
 #endif

@@ -20,7 +20,7 @@
  *
  * The cost it removes: local reads fall from 2 to 1 + 1 / WPT for each multiplication. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TS 32 /* side of a tile */
 #define WPT 8 /* elements of C for each work-item */

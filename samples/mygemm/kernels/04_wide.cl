@@ -18,7 +18,7 @@
  * The cost it removes: instructions. Loads and stores of global and local memory fall to 1 / WIDTH,
  * except for the reads of single elements of A. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TS 32 /* side of a tile */
 #define WIDTH 4 /* elements of a vector */

@@ -24,7 +24,7 @@
  * elements long, the writes of a column would all go to one or two banks of local memory, one after
  * the other. PAD = 2 more elements per row spread them over the banks. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TS 32 /* side of a tile of C */
 #define TSDK 16 /* depth of the tiles of A and B */

@@ -23,7 +23,7 @@
  * 1 / WPTN, from 1.13 to 0.25. Global loads fall as well: the tile of C is 128 x 128 instead of
  * 32 x 32. It needs registers: WPTM * WPTN sums for each work-item. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 128 /* rows of a tile of C */
 #define TSN 128 /* columns of a tile of C */

@@ -23,7 +23,7 @@
  * The cost it removes: instructions. Global loads and stores, writes to local memory and reads of b
  * fall to 1 / WIDTH. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 128 /* rows of a tile of C */
 #define TSN 128 /* columns of a tile of C */

@@ -25,7 +25,7 @@
  * Needs: cl_khr_subgroup_shuffle, cl_intel_subgroups or NVIDIA's compiler. No OpenCL version has
  * shuffles in its core. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define SHUFFLE 1 /* 1: cl_khr_subgroup_shuffle, 2: cl_intel_subgroups, 3: NVIDIA's instruction */
 #define TSM 128 /* rows of a tile of C */

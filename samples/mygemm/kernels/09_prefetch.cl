@@ -18,7 +18,7 @@
  * The cost it removes: waiting for global memory in each step, and one of the two barriers: no
  * work-item writes what others still read. It needs twice the local memory, and registers. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 128 /* rows of a tile of C */
 #define TSN 128 /* columns of a tile of C */

@@ -24,7 +24,7 @@
  * The cost it removes: the copies. 02 to 09 need padded matrices, and 05 to 09 a transposed A: up to
  * four further kernels that read and write M * K, K * N and M * N elements. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 128 /* rows of a tile of C */
 #define TSN 128 /* columns of a tile of C */

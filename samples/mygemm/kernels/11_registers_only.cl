@@ -21,7 +21,7 @@
  * The cost it removes: barriers, and copies from global to local memory. A CPU has no separate
  * local memory; a GPU reads repeatedly from a cache that is slower than its local memory. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define RX 8 /* columns of C for each work-item: one vector */
 #define RY 4 /* rows of C for each work-item */

@@ -31,7 +31,7 @@
  * element is copied once and then read for every panel of A. Each group makes its own copies: a
  * separate launch would leave the panels in the caches of other cores, or in none. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define WIDTH 8 /* elements of a vector: as many as a register of the CPU has */
 #define MR 6 /* rows of a tile of C: MR * NR / WIDTH sums must leave registers for A and B */

@@ -28,7 +28,9 @@
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
  * WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the columns TSN, the work-items of a slice TSK *
  * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. WIDTH_A may be 4 where
- * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc.
+ * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A is TSK * SLICES, or a part
+ * of it where K is not smaller than TSK * SLICES. It must then divide TSK or be a multiple of it, and
+ * TSK * SLICES / ACROSS_A must divide FETCH_A, the vectors of A that a work-item loads in a step.
  *
  * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
  * per clock but read only 32 elements of local memory. The more elements a lane computes, and the
@@ -241,8 +243,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     PART_B b_next[FETCH_B];
 
     /* From where this work-item loads in the next step. After the last step nothing is next: it
-     * loads the same again, unused. If that was the only one, it loads k's from 0 or k_first on,
-     * which exist where TIMES_A is not 1; row `begin` of B. */
+     * loads what exists, unused. That is the same again; but if there is one step only, it may begin
+     * at a k that does not exist. Then it is the element that was loaded in its place, and row `begin`
+     * of B. From rows with several loads (TIMES_A > 1), it is a step of k's that exists: one from 0
+     * on, or this one. */
     __global const REAL *from_a[ROWS_A][4 / WIDTH_A], *from_b[WIDE];
 #pragma unroll
     for (int r = 0; r < ROWS_A; r++)

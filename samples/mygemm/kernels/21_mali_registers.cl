@@ -23,7 +23,7 @@
  * The cost it removes: address arithmetic. Kernel 11 with tiles of 4 x 4 has the same loads, but
  * computes each address with a multiplication. Here pointers advance by loop-invariant strides. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define M0 4 /* rows of C for each work-item */
 #define N0 4 /* columns of C for each work-item */

@@ -33,7 +33,7 @@
  * latency of memory. Here a vector of A has four rows of one column, so that no registers hold the
  * next k's. The copies move M * K + K * N elements, few compared with M * N * K. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define M0 4 /* rows of C for each work-item */
 #define N0 4 /* columns of C for each work-item */

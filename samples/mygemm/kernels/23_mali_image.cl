@@ -29,7 +29,7 @@
  * arithmetic or longer. CPUs gain nothing: they have no texture unit, and each read of an image is a
  * function call. */
 
-#ifndef M0 /* without build options: the defaults */
+#ifndef M0 /* the defaults; build options must define all of these, or none */
 #define M0 4 /* rows of C for each work-item */
 #define N0 4 /* columns of C for each work-item */
 #define UNROLL 4 /* k's between two tests for the end */

@@ -29,7 +29,7 @@
  * messages for 16 multiply-adds: then arithmetic limits a Valhall, not loads. A Bifrost
  * reads only two pixels at a time, and gains as much from tiles of 4 x 8 in 23. */
 
-#ifndef M0 /* without build options: the defaults */
+#ifndef M0 /* the defaults; build options must define all of these, or none */
 #define M0 4 /* rows of C for each work-item */
 #define N0 4 /* columns of C for each work-item */
 #define UNROLL 4 /* k's between two tests for the end */

@@ -32,7 +32,7 @@
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
-#ifndef UNROLL /* without build options: the defaults */
+#ifndef UNROLL /* the defaults; build options must define all of these, or none */
 #define UNROLL 8 /* k's between two tests for the end */
 #define CHAIN 64 /* products that are added up in half precision */
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */

@@ -30,7 +30,7 @@
  * (cl_khr_integer_dot_product). Without it the same is written in plain OpenCL C; this may be fast, or,
  * as on Bifrost, slower than float32. */
 
-#ifndef M0 /* without build options: the defaults */
+#ifndef M0 /* the defaults; build options must define all of these, or none */
 #define M0 4 /* rows of C for each work-item */
 #define UNROLL 4 /* steps of four k's between two tests for the end */
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */

@@ -9,7 +9,7 @@
  * NDRange: one dimension, ADDERS work-items for each 4 consecutive elements in a row of a part, in
  * work-groups of ITEMS. Each adds up every ADDERS-th part; a tree then adds up their sums. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 64 /* rows of a tile of C */
 #define TSN 64 /* columns of a tile of C */

@@ -13,7 +13,7 @@
  * column are in different banks. Dimension 2, if there is one, goes over the matrices of a batch,
  * which are contiguous. */
 
-#ifndef REAL /* without build options: the defaults */
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TILE 16
 #endif
