@@ -98,8 +98,8 @@ def parse_size(text):
     size = parsed(text.lower())
     if size is None:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is not a size: give an order such as 1024, M x N x K such as 640x48x1000, or "
-            "a layer such as @resnet50.fc"
+            f"'{text}' is not a size: give an order such as 1024, M x N x K such as 640x48x1000, "
+            "or a layer such as @resnet50.fc"
         )
     if min(size) < 1 or max(size) > LARGEST_ORDER:
         raise argparse.ArgumentTypeError(
