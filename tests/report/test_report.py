@@ -181,6 +181,11 @@ def test_records_in_a_file_of_another_name(report, tmp_path):
         (["{tmp}/broken.zip"], "broken.zip is refused: File is not a zip file"),
         (["--surprise"], "unrecognized arguments: --surprise"),
         (["--fail-on-regression"], "needs --baseline"),
+        *((args, f"{args[-2]}: give a path: it is empty") for args in (
+            ["--fail-on-regression", "--baseline", ""], ["--figures", ""],
+            ["{tmp}/sub", "--export", ""], ["--export", "x.zip", "--rights", ""],
+            ["--output", ""])),
+        ([""], "argument results: give a path: it is empty"),
         (["--export", "x.zip", "{tmp}/sub", "{tmp}/sub"], "name its folder"),
         (["--export", "x.zip", "{tmp}/sub"], "no run that has ended"),
     ],

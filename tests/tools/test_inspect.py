@@ -100,3 +100,6 @@ def test_bad_input(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run(["inspect", "sgemm", "--folder", str(tmp_path / "file" / "x")]) == 2
     assert "cannot write to" in capsys.readouterr().err
+    for option, said in (("--folder", "give a path"), ("--gpu", "give the name of a GPU")):
+        assert run(["inspect", "sgemm", option, ""]) == 2
+        assert f"argument {option}: {said}: it is empty" in capsys.readouterr().err
