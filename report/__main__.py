@@ -21,6 +21,7 @@ if __name__ == "__main__":
     stopping.end_at_once(f"report: error: {STOPPED}")  # before all that takes long to import
 
 import gc
+import logging
 import tempfile
 from collections import Counter
 from itertools import islice
@@ -68,6 +69,8 @@ def _carry_out(argv):
     if args.rights and not args.export:
         raise UsageError("--rights needs --export FILE")
     if not args.export:
+        # What it thinks of fonts and folders, from its import on, is none of the user's business.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
         from report import page, timeline  # noqa: F401
     if __name__ == "__main__":  # all is imported, Matplotlib last
         stopping.stop_in_order(f"report: error: {STOPPED}")
