@@ -35,6 +35,7 @@ INPUTS := 10000
 SEED := 1
 ONLY := documented
 fuzz: $(READY)
+	@test "$(INPUTS)" -gt 0 2>/dev/null || { echo "INPUTS=$(INPUTS): give a whole number above 0"; exit 2; }
 	INPUTS=$(INPUTS) $(PYTEST) -rP --hypothesis-seed=$(SEED) \
 	    tests/dev/test_fuzz.py::test_a_program_ends_as_documented -k "$(ONLY)"
 

@@ -44,5 +44,5 @@ def export(board, name=None, rights=None):
     ended = [(n, files.object_in(folder / n / "ended.json")) for n in names]  # a sweep has none
     whole = [n for n, about in ended if about and not about.get("stopped")]
     run = folder / (name or (whole or names)[-1])
-    words = [f"--rights={rights}"] if rights else []
+    words = [f"--rights={rights}"] if rights is not None else []
     make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", *words, run])

@@ -106,8 +106,10 @@ def replay(c, record, host=None, trust=False):
             "folder": "folder of the files; default SAMPLE-inspect"})
 def inspect(c, sample, host=None, limit=None, folder=None):
     """Show the board's compiled kernels: registers, spills; options after -- are the sample's."""
-    folder = folder or f"{sample}-inspect"
-    _tool(host, inspecting, sample, limit, lambda board: ["--folder", f"{folder}/{board.name}"])
+    if folder is None:
+        folder = f"{sample}-inspect"
+    _tool(host, inspecting, sample, limit,  # an empty one is refused
+          lambda board: ["--folder", folder and f"{folder}/{board.name}"])
 
 
 @task(iterable=["define"], help={
@@ -178,7 +180,7 @@ def report(
 ):
     """Make one HTML page of the results; see docs/report.md."""
     options = {"--baseline": baseline, "--output": output, "--figures": figures}
-    words = [f"{name}={value}" for name, value in options.items() if value]
+    words = [f"{name}={value}" for name, value in options.items() if value is not None]
     words += ["--fail-on-regression"] if fail_on_regression else []
     words += ["--all-runs"] if all_runs else []
     reports.make([*words, *(runs.RESULTS / name for name in FLEET.asked(host))])

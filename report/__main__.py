@@ -21,13 +21,14 @@ if __name__ == "__main__":
     stopping.end_at_once(f"report: error: {STOPPED}")  # before all that takes long to import
 
 import gc
+import logging
 import tempfile
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 from common import programs
-from common.arguments import Parser
+from common.arguments import Parser, a_path
 from common.errors import PASSED, WRONG_RESULT, UsageError
 from common.text import printable
 from report import archive, compare, disk
@@ -43,15 +44,15 @@ usage or nothing to read, 3 any other failure, 130 stopped by Ctrl-C, 143 by SIG
 def options():
     parser = Parser("report", __doc__, _EPILOG)
     add = parser.add_argument
-    add("results", nargs="*", type=Path, help="folders, .jsonl files, shared runs (.zip); "
+    add("results", nargs="*", type=a_path, help="folders, .jsonl files, shared runs (.zip); "
         "default: results/")
-    add("-o", "--output", type=Path, metavar="FILE", help="default: results/report.html")
-    add("--baseline", type=Path, metavar="DIR", help="compare with this folder or shared run")
+    add("-o", "--output", type=a_path, metavar="FILE", help="default: results/report.html")
+    add("--baseline", type=a_path, metavar="DIR", help="compare with this folder or shared run")
     add("--fail-on-regression", action="store_true", help="exit status 1 if a point is worse")
     add("--all-runs", action="store_true", help="pool all runs, not only each case's newest")
-    add("--figures", type=Path, metavar="DIR", help="also write each plot as SVG and PNG")
-    add("--export", type=Path, metavar="FILE", help="pack one run into FILE, and make no page")
-    add("--rights", type=Path, metavar="FILE", help="with --export: authors and licences")
+    add("--figures", type=a_path, metavar="DIR", help="also write each plot as SVG and PNG")
+    add("--export", type=a_path, metavar="FILE", help="pack one run into FILE, and make no page")
+    add("--rights", type=a_path, metavar="FILE", help="with --export: authors and licences")
     add("--debug", action="store_true", help="show where in the code an unforeseen error occurred")
     return parser
 
@@ -68,6 +69,8 @@ def _carry_out(argv):
     if args.rights and not args.export:
         raise UsageError("--rights needs --export FILE")
     if not args.export:
+        # What it thinks of fonts and folders, from its import on, is none of the user's business.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
         from report import page, timeline  # noqa: F401
     if __name__ == "__main__":  # all is imported, Matplotlib last
         stopping.stop_in_order(f"report: error: {STOPPED}")

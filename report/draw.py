@@ -5,7 +5,6 @@ style sheet, so that the dark page shows the same plot in its own colours; text 
 """
 
 import io
-import logging
 import re
 import warnings
 from collections.abc import Callable
@@ -17,9 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from common.text import figures, printable
-
-# What it thinks of fonts and folders is none of the user's business.
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 INK, MUTED, LINE, PAPER = "#1b2530", "#5a6675", "#d5dbe3", "#fdfefe"
 SERIES = ("#2563c9", "#c2570c", "#15805a", "#8145c9", "#c72c62", "#0c7f92", "#84690a", "#66727f")

@@ -7,7 +7,8 @@ python -m tools check mygemm -- --kernel 6 7 --size 20x21x22
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
 ones.
 
-exit status: 0 nothing found; 1 a finding, or a wrong result; 77 Oclgrind is not installed.
+exit status: 0 nothing found; 1 a finding, or a wrong result; 2 wrong usage; 77 Oclgrind is
+not installed.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from math import log2, prod
 from pathlib import Path
 
 from common import constraints, icd, manifest
-from common.errors import PASSED, WRONG_RESULT, UsageError
+from common.errors import PASSED, WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import printable
 from tools import child, command, engine, points
 from tools.space import of_kernel
@@ -88,8 +89,11 @@ def main(argv, starter=None):
                 for text in list(problems)[:_MOST_SHOWN]:
                     print(f"    {printable(text)}", flush=True)
     print(", ".join(f"{n} {name}" for name, n in outcomes.items()))
-    wrong = {"failed", "error", "refused"} & set(outcomes)
-    return WRONG_RESULT if wrong or not outcomes["clean"] else PASSED
+    if outcomes["failed"] or outcomes["error"]:
+        return WRONG_RESULT
+    if outcomes["refused"]:
+        return WRONG_USAGE
+    return PASSED if outcomes["clean"] else WRONG_RESULT
 
 
 def _said(problems, result):

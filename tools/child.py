@@ -108,8 +108,11 @@ def pool(workers):
         yield threads
     except BaseException:
         threads.shutdown(wait=False, cancel_futures=True)  # what runs elsewhere is not ours to end
-        for process in list(_running):
+        here = list(_running)
+        for process in here:
             _end(process)
+        if here:
+            threads.shutdown()  # they delete what the runs left, before folders of the block go
         raise
     threads.shutdown()
 

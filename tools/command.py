@@ -1,5 +1,6 @@
 """The command lines of tools: their own options, then after -- those of the sample."""
 
+import fcntl
 import re
 import shutil
 import sys
@@ -14,7 +15,7 @@ from tools import points
 
 # A tool, or a sweep, gives or reads these.
 REFUSED = {"--json", "--output", "--keep", "--describe", "--list"}
-_MARK = ".inspect"  # is in each folder that folders() makes
+_MARK = ".inspect"  # is in each folder that folders() makes, and in their parent
 
 
 def parser(name, description):
@@ -67,19 +68,26 @@ def shown(items, total=None):
 
 
 def folders(parent, labels):
-    """Return a new folder in `parent` for the point of each label.
+    """Yield a new folder in `parent` for the point of each label; no other run has it meanwhile.
 
-    One of that name that an earlier run made is deleted first. Raises UsageError for one with
-    files that it did not make, and deletes nothing then.
+    One of that name that an earlier run made is deleted first. Raises UsageError where `parent` has
+    what no run made, or another run uses it, and deletes nothing then.
     """
     names = [re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] for label in labels]
     found = [parent / (name or "point") for name in names]
     with writing(f"cannot write to {parent}"):
-        for folder in found:
-            if folder.exists() and not (folder / _MARK).is_file() and any(folder.iterdir()):
-                raise UsageError(f"{folder} has files of others: give another --folder")
-        for folder in dict.fromkeys(found):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            (folder / _MARK).touch()
-    return found
+        parent.mkdir(parents=True, exist_ok=True)
+        for path in parent.iterdir():
+            if path.name != _MARK and not (path / _MARK).is_file():
+                raise UsageError(f"{parent} has files of others, as {path.name}: "
+                                 "give another --folder")
+        with open(parent / _MARK, "wb") as mark:
+            try:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"another run uses {parent}: give another --folder") from None
+            for folder in dict.fromkeys(found):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                (folder / _MARK).touch()
+            yield from found

@@ -11,6 +11,7 @@ With --gpu the kernels are built for Mali GPUs that you do not have, by Mesa's c
 boards.
 """
 
+import argparse
 import json
 import re
 import shutil
@@ -55,7 +56,9 @@ def options():
 
 
 def _names(text):
-    return list(filter(None, text.split(",")))
+    if not (names := list(filter(None, text.split(",")))):
+        raise argparse.ArgumentTypeError("give the name of a GPU: it is empty")
+    return names
 
 
 def main(argv, starter=None):

@@ -101,6 +101,8 @@ def load(text):
     path, colon, line = text.rpartition(":")
     if not (colon and re.fullmatch("[0-9]{1,12}", line)):
         path, line = text, ""
+    if not path:
+        raise UsageError("FILE:LINE: give a path: it is empty")
     number = int(line or 1)
     with files.opened(path) as file:
         lines = list(itertools.islice(file, max(number - 1, 0), number + (not line)))

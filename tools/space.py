@@ -55,7 +55,8 @@ class Space:
         choices, first = [()], ()
         parameters = {}
         if experiment.kernel is not None:
-            self.kernel = _pick(described.params.get("kernels"), experiment.kernel)
+            kernels = described.params.get("kernels")
+            self.kernel = _pick(experiment.found.name, kernels, experiment.kernel)
             parameters, choices, first = self._choices(axes)
         self.names = (*axes, *parameters)
         self.values = {**axes, **parameters}
@@ -160,14 +161,16 @@ def _numbers(values):
     return tuple(map(int, values)) if whole else values
 
 
-def _pick(kernels, wanted):
+def _pick(sample, kernels, wanted):
     """Return the described kernel that a name or an option's value means; "" is the only one.
 
-    Raises UsageError.
+    Raises UsageError, also where no kernel of the sample has parameters.
     """
     tunable = [k for k in kernels if k.get("space")] if isinstance(kernels, list) else []
+    if not tunable:
+        raise UsageError(f"{sample}'s kernels have no parameters")
     named = [k for k in tunable if wanted in ("", k["name"], *k["options"][1:])]
     if len(named) != 1:
-        have = ", ".join(kernel["name"] for kernel in tunable) or "none"
+        have = ", ".join(kernel["name"] for kernel in tunable)
         raise UsageError(f"kernel {wanted or 'NAME'}: name one that has parameters: {have}")
     return named[0]

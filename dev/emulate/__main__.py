@@ -6,10 +6,9 @@ run BOARD -- COMMAND... runs a command there, in this folder, without ssh.
 import os
 import sys
 from functools import partial
-from pathlib import Path
 
 from common import programs
-from common.arguments import Parser
+from common.arguments import Parser, a_path
 from common.errors import PASSED, UsageError
 from dev.emulate.board import STATE, Emulated
 from dev.emulate.root import BOARDS
@@ -21,7 +20,7 @@ def main(argv):
     parser.add_argument("do", choices=("start", "stop", "run"))
     parser.add_argument("board", nargs="?", choices=BOARDS, help="(start: arm64; stop: all)")
     parser.add_argument("command", nargs="*", help="run: a command and its arguments, after --")
-    parser.add_argument("--state", type=Path, default=STATE, help="(%(default)s)")
+    parser.add_argument("--state", type=a_path, default=STATE, help="(%(default)s)")
     args = parser.parse_args(argv)
     if (args.do == "run") != bool(args.command):
         raise UsageError("give a command to run, as in: run mali-g52 -- uname -m")

@@ -87,6 +87,7 @@ def test_export_names_the_run(fab, project):
         (("report",), 2, "there are no results yet: `fab deploy run-all`"),
         (("report", "--host", "../x"), 2, "is not a host"),
         (("report", "--fail-on-regression"), 2, "needs --baseline"),
+        (("report", "--baseline", ""), 2, "argument --baseline: give a path: it is empty"),
     ],
 )
 def test_bad_input_gets_one_line(fab, args, status, message):

@@ -7,6 +7,7 @@ too much memory. Hypothesis draws the inputs, and reduces one that fails.
 
 import os
 import re
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -52,6 +53,16 @@ def test_a_program_ends_as_documented(target, tmp_path, tmp_path_factory):
     shown = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
     print(f"{len(outcomes)} inputs, {sum(seconds):.0f} s, the slowest {max(seconds):.1f} s, "
           f"exit statuses {shown}")
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "", "0", "1.5"])
+def test_a_number_that_is_none_gets_one_line(number):
+    done = subprocess.run(
+        ["make", "--silent", "fuzz", f"INPUTS={number}", "READY="], cwd=ROOT, timeout=60,
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == f"INPUTS={number}: give a whole number above 0\n"
 
 
 @pytest.fixture

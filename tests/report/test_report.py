@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,19 @@ def test_a_page_of_a_run(tmp_path):
     for text in ("Mali-T628 (gpu)", "it is broken", "it says\nmuch", "odroid", "24.4 GFLOPS"):
         assert text in page, text
     assert page.index("Not passed</h2>") < page.index("Overview</h2>")
+
+
+def test_a_home_that_cannot_be_written_is_no_news(tmp_path):
+    """Matplotlib keeps its settings there."""
+    make_run(tmp_path / "results", item())
+    env = {name: text for name, text in os.environ.items()
+           if name != "MPLCONFIGDIR" and not name.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "report", tmp_path / "results", "-o", tmp_path / "page.html"],
+        cwd=ROOT, timeout=60, capture_output=True, text=True, check=False,
+        env={**env, "HOME": "/proc/none"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_of_each_case_the_newest_run_counts(tmp_path):
@@ -181,6 +195,11 @@ def test_records_in_a_file_of_another_name(report, tmp_path):
         (["{tmp}/broken.zip"], "broken.zip is refused: File is not a zip file"),
         (["--surprise"], "unrecognized arguments: --surprise"),
         (["--fail-on-regression"], "needs --baseline"),
+        *((args, f"{args[-2]}: give a path: it is empty") for args in (
+            ["--fail-on-regression", "--baseline", ""], ["--figures", ""],
+            ["{tmp}/sub", "--export", ""], ["--export", "x.zip", "--rights", ""],
+            ["--output", ""])),
+        ([""], "argument results: give a path: it is empty"),
         (["--export", "x.zip", "{tmp}/sub", "{tmp}/sub"], "name its folder"),
         (["--export", "x.zip", "{tmp}/sub"], "no run that has ended"),
     ],

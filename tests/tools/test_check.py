@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from stub import Stub
 
 from common import manifest
 from common.constraints import Space
@@ -165,6 +166,15 @@ def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
     done = run("sgemm", env={"PATH": str(tmp_path)})
     assert done.returncode == 77
     assert done.stderr == "tools: error: sgemm: Oclgrind is not installed: apt install oclgrind\n"
+
+
+def test_what_the_sample_refuses_is_wrong_usage(tmp_path, monkeypatch, capsys):
+    stub = Stub(tmp_path, monkeypatch, capsys)
+    for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed")):
+        ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", do)
+        assert (ended, out.splitlines()[-1]) == (status, said)
+    ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", "refuse", "wrong")
+    assert (ended, out.splitlines()[-1]) == (1, "1 refused, 1 failed")
 
 
 def test_bad_input(run):

@@ -1,6 +1,7 @@
 """What all tools share: their command lines, and the end of what they started."""
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -9,9 +10,14 @@ import pytest
 from stub import Stub
 
 from common import manifest
+from tests.conftest import ROOT
 from tools import command, points
 
 ONE = ("--", "--kernel", "1")
+EMULATE = """\
+import os, sys
+os.execv(sys.executable, [sys.executable, *sys.argv[sys.argv.index("python3") + 1 :]])
+"""
 
 
 @pytest.fixture
@@ -50,6 +56,24 @@ def test_the_running_point_ends_with_its_tool(stub, number, status, line, tmp_pa
     _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (status, line)
     wait_for(lambda: processes_with(script) == [])
+
+
+def test_nothing_is_left_of_runs_on_an_emulated_board(stub, tmp_path, monkeypatch):
+    """SIGTERM comes more than once, as of `timeout`, which sends it to the group as well."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "emulate.py").write_text(EMULATE)
+    shutil.copy(ROOT / "boards.toml", tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    process = stub.start("tune", "stub", "--gpu", "mali-g52", "--", "--do", "hang")
+    wait_for(lambda: len(stub.runs()) == os.cpu_count())
+    assert len(list((tmp_path / ".emulated").iterdir())) == 2 * os.cpu_count()
+    for _ in range(4):
+        process.terminate()
+        time.sleep(0.001)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (143, "tools: error: stopped\n")
+    assert list((tmp_path / ".emulated").iterdir()) == list((tmp_path / "tmp").iterdir()) == []
 
 
 @pytest.mark.parametrize(

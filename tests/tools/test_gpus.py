@@ -124,6 +124,14 @@ def test_a_kernel_that_spills_with_every_tile(tuned, tmp_path, capsys):
     assert len(list((tmp_path / "tuned").glob("*.json"))) == 1
 
 
+def test_a_sample_whose_kernels_have_no_parameters(monkeypatch, capsys):
+    kernels = [{"name": "dot4", "options": ["--kernel", "dot4"], "space": None}]
+    described = Record("sgemm", "describe", "passed", None, {"kernels": kernels}, {}, argv=[])
+    monkeypatch.setattr(child, "run", lambda *_, **__: child.Outcome(0, [described]))
+    assert tools_run(["tune", "sgemm", "--kernel", "dot4", "--gpu", "mali-g57"]) == 2
+    assert capsys.readouterr().err == "tools: error: sgemm's kernels have no parameters\n"
+
+
 def test_points_on_an_axis_are_built_one_by_one(asked, tmp_path, capsys):
     words = ["sgemm", "--gpu", "mali-g57", "--folder", str(tmp_path)]
     inspect.main([*words, "--", "--kernel", "dot4", "row4"])

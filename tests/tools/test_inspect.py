@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from common.errors import UsageError
 from tools import command, inspect
 from tools.__main__ import run
 
@@ -85,18 +86,36 @@ def test_files_that_it_did_not_make_are_not_lost(tmp_path, capsys):
     mine.write_text("years of work")
     words = ["inspect", "sgemm", "--folder", str(tmp_path), "--", "--kernel", "dot4", "row4"]
     assert run(words) == 2
-    said = f"{tmp_path}/kernel-row4 has files of others: give another --folder"
+    said = f"{tmp_path} has files of others, as kernel-row4: give another --folder"
     assert capsys.readouterr().err == f"tools: error: {said}\n"
     assert [path.name for path in tmp_path.rglob("*")] == ["kernel-row4", "thesis.txt"]
     mine.rename(tmp_path / "thesis.txt")
-    for _ in range(2):
-        made, _ = command.folders(tmp_path, ["--kernel dot4", "--kernel row4"])
+    mine.parent.rmdir()
+    assert run(words) == 2
+    assert f"{tmp_path} has files of others, as thesis.txt: " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["thesis.txt"]
+    parent = tmp_path / "sgemm-inspect"
+    for folder in (parent / "board", parent, parent):  # the board's is no folder of others
+        made, _ = command.folders(folder, ["--kernel dot4", "--kernel row4"])
         assert [path.name for path in made.iterdir()] == [".inspect"]
         (made / "0-sgemm.bin").touch()
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_folder_is_of_one_run_at_a_time(tmp_path):
+    first = command.folders(tmp_path, ["--kernel dot4", "--kernel row4"])
+    (next(first) / "0-sgemm.bin").touch()
+    with pytest.raises(UsageError, match=f"another run uses {tmp_path}: give another --folder"):
+        next(command.folders(tmp_path, ["--kernel dot4"]))
+    assert (tmp_path / "kernel-dot4" / "0-sgemm.bin").exists()
+    first.close()
+    made = next(command.folders(tmp_path, ["--kernel dot4"]))
+    assert [path.name for path in made.iterdir()] == [".inspect"]
 
 
 def test_bad_input(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run(["inspect", "sgemm", "--folder", str(tmp_path / "file" / "x")]) == 2
     assert "cannot write to" in capsys.readouterr().err
+    for option, said in (("--folder", "give a path"), ("--gpu", "give the name of a GPU")):
+        assert run(["inspect", "sgemm", option, ""]) == 2
+        assert f"argument {option}: {said}: it is empty" in capsys.readouterr().err

@@ -203,6 +203,8 @@ def test_options_that_are_no_texts(recorded_point, stub):
     ("name", "message"),
     [
         ("none.jsonl", "cannot read none.jsonl: No such file"),
+        ("", "FILE:LINE: give a path: it is empty"),
+        (":12", "FILE:LINE: give a path: it is empty"),
         ("{}", "has several records: name one, such as "),
         ("{}:4", "has no line 4"),
         ("{}:0", "has no line 0"),

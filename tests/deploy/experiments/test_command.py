@@ -48,6 +48,7 @@ def test_what_a_driver_made_on_a_board_is_counted_here(fab, project):
         (("inspect", "sgemm", "--", "--kernel", "dot4", "/x"), "'/x' cannot be run on a board"),
         (("check", "sgemm", "--define", "2X"), "'2X' is not NAME or NAME=VALUE"),
         (("inspect", "sgemm", "--limit", "x"), "--limit"),
+        (("inspect", "sgemm", "--folder", ""), "--folder: give a path: it is empty"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_travels(fab, project, line, message):
