@@ -4,32 +4,42 @@ import os
 import re
 import sys
 
-from common import stopping, text
+from common import stopping
 
 # Before all that takes long to import.
 stopping.end_at_once("fab: error: stopped")
+
+from common import text
+
 text.open_streams()
 
-import fabric
-from fabric.main import program
-from invoke import Exit, ParseError
-
-from common.errors import WRONG_USAGE
+from common.errors import OPENCL_FAILURE, WRONG_USAGE
 from common.programs import explained, is_unwritable
-from deploy.screen import SCREEN
-from deploy.tasks import namespace
+from deploy.errors import lacking
 
 __all__ = ["namespace"]
 
 
 def _one_line(kind, error, _):
     """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
-    why = explained(error)[1] if is_unwritable(error) else f"{kind.__name__}: {error}"
+    status, why = WRONG_USAGE, f"{kind.__name__}: {error}"
+    if issubclass(kind, ImportError):
+        status, why = OPENCL_FAILURE, lacking(error)
+    elif is_unwritable(error):
+        why = explained(error)[1]
     if kind is not BrokenPipeError:  # nobody reads on
-        SCREEN.complain(why)
+        text.complain(f"fab: error: {text.printable(why)}")
         sys.stdout.flush()
-    os._exit(WRONG_USAGE)  # an exception hook cannot choose the exit status otherwise
+    os._exit(status)  # an exception hook cannot choose the exit status otherwise
 
+
+sys.excepthook = _one_line  # also of what is imported next
+
+import fabric
+from fabric.main import program
+from invoke import Exit, ParseError
+
+from deploy.tasks import namespace
 
 # Options of fabric and invoke without effect here: OpenSSH's ssh connects.
 _UNUSED = {
@@ -60,6 +70,5 @@ def _parse_tasks(parse=program.parse_tasks):
         raise Exit(f"fab: error: {error}", WRONG_USAGE) from None
 
 
-sys.excepthook = _one_line
 fabric.Config.load_ssh_config = lambda config: None  # OpenSSH does: see deploy/link.py
 program.parse_tasks = _parse_tasks
