@@ -39,6 +39,7 @@ import fabric
 from fabric.main import program
 from invoke import Exit, ParseError
 
+from deploy.fleet import TAKES_WORDS
 from deploy.tasks import namespace
 
 # Options of fabric and invoke without effect here: OpenSSH's ssh connects.
@@ -48,6 +49,20 @@ _UNUSED = {
     "prompt-for-sudo-password": "sudo on the board must not ask for a password",
     "dry": "only provision can show what it would do: --dry-run",
 }
+
+
+def _unknown(word, words, context):
+    """Say what is wrong with a word that invoke does not know; `context` is the task before it."""
+    parts = [part for each in words for part in each.split("=", 1)]
+    before = parts[parts.index(word) - 1] if word in parts else ""
+    if before.startswith("--") and parts.count(before) > 1:
+        return f"{before} is given more than once"
+    if word.startswith("-") and context and context.name in TAKES_WORDS:
+        given = " ".join(arg.value for arg in context.positional_args if arg.value)
+        return (f"fab {context.name} has no option {word}; options of the sample follow --: "
+                f"fab {context.name} {given} -- {word} ...; its own: fab --help {context.name}")
+    tasks = ", ".join(sorted(namespace.task_names))
+    return f"no task or option {word!r}; tasks: {tasks}; options: fab --help TASK"
 
 
 def _parse_tasks(parse=program.parse_tasks):
@@ -62,8 +77,7 @@ def _parse_tasks(parse=program.parse_tasks):
         parse()
     except ParseError as error:  # an unknown task or option, which invoke ends with status 1
         if unknown := re.fullmatch("No idea what (.*) is!", str(error), re.S):
-            tasks = ", ".join(sorted(namespace.task_names))
-            error = f"no task or option {unknown[1]}; tasks: {tasks}; options: fab --help TASK"
+            error = _unknown(unknown[1].strip("'"), words, error.context)
         elif missing := error.context and error.context.missing_positional_args:
             wants = ", ".join(f"{each.name.upper()}: {each.help}" for each in missing)
             error = f"fab {error.context.name} needs {wants}"

@@ -90,6 +90,13 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
         (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
         (("--dry", "list"), "--dry has no effect: only provision can show"),
+        (("run", "hello", "--size", "8"), "fab run has no option --size; options of the sample "
+         "follow --: fab run hello -- --size ...; "),
+        (("run", "hello", "--size=8"), "options of the sample follow --: fab run hello -- --size "),
+        (("deploy", "--size", "8"), "no task or option '--size'; tasks: check, "),
+        (("run", "hello", "elsewhere"), "no task or option 'elsewhere'; tasks: check, "),
+        (("sweep", "hello", "--budget", "2", "--budget", "3"), "--budget is given more than once"),
+        (("sweep", "hello", "--budget=2", "--budget=3"), "--budget is given more than once"),
         (("sweep",), "fab sweep needs EXPERIMENT: a sample, "),
         (("run", "--case", "x"), "fab run needs SAMPLE: a name from `fab list`"),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),
