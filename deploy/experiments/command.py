@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 
-from common.errors import UNSUPPORTED, SampleError, worst
+from common.errors import UNSUPPORTED, WRONG_USAGE, SampleError, worst
 from deploy import samples
 from deploy.experiments import file
 from deploy.experiments.member import Member
@@ -42,8 +42,11 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     # The fastest of all single points is not the best of the final rounds.
     decided = any(kind.finals.decided for kind in task.kinds.values())
     SCREEN.put(lines[:1] if decided else lines)
+    if refused := task.refused():
+        SCREEN.put([refused])
     lacking = any(kind.records.lacking() for kind in task.kinds.values())
-    return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
+    return worst([task.summary.status(), *[UNSUPPORTED] * lacking,
+                  *[WRONG_USAGE] * bool(refused)])
 
 
 def replay(boards, argv):

@@ -146,13 +146,13 @@ class Records:
         values = self._values.get(binary, [None]) if self._whole else [self._states[binary].metric]
         return None if None in values else values
 
-    def newest(self, point):
-        """Return the newest Record that passed with the options of a Point."""
+    def newest(self, point, ended="passed"):
+        """Return the newest Record that ended so, one of ENDS, with the options of a Point."""
         found = None
         for item in (item for path in self._paths() for item in record.scan(path)):
             of = item.params.get("point", {}) if isinstance(item, record.Record) else {}
             ours = "key" in of and tuple(of["options"]) == point.options
-            if ours and item.status == "passed" and (not found or found.started <= item.started):
+            if ours and of["ended"] == ended and (not found or found.started <= item.started):
                 found = item
         return found
 
