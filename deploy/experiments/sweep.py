@@ -197,7 +197,8 @@ class Sweep:
 
     def _joined(self, address, result):
         if isinstance(result, Exception) or address not in self._known:
-            self._show.line(f"cannot join: {result}")
+            if self._elsewhere:  # else its Attendant says why
+                self._show.line(f"cannot join: {result}")
             return
         board, plan, described, left = result
         key = space.kind(self.experiment, described)

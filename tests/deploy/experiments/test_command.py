@@ -55,3 +55,10 @@ def test_what_cannot_be_is_said_before_anything_travels(fab, project, line, mess
     done = fab(*line)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout
     assert message in done.stderr
+
+
+def test_options_that_the_only_board_refuses_are_one_error(fab, project):
+    done = fab("sweep", "sgemm", "--", "--kernel", "nope")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("fab: error: sgemm: argument --kernel: invalid choice: 'nope'")
+    assert done.stdout.splitlines()[-1].startswith("deployed: ")
