@@ -12,7 +12,7 @@ from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
 from deploy.link import sense
 from deploy.runs import RESULTS, shown
-from deploy.screen import SCREEN
+from deploy.screen import SCREEN, some
 from tools import command as tools_command
 from tools import points
 from tools import replay as tools_replay
@@ -37,7 +37,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
             task.carry_out()
     for kind in task.kinds.values():
         show.line(kind.label)
-        SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
+        paths = some([shown(path) for path in kind.records.paths()], 8, "boards")
+        SCREEN.put([*kind.lines(), *(f"records: {path}" for path in paths)], "    ")
     lines = task.summary.lines()
     # The fastest of all single points is not the best of the final rounds.
     decided = any(kind.finals.decided for kind in task.kinds.values())

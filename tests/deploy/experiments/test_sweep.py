@@ -37,6 +37,8 @@ def test_every_point_of_the_axes_runs_once_and_has_a_record(bench):
     assert len(set(keys(items))) == len(items) == 4
     assert {item.params["point"]["board"] for item in items} == {"board"}
     assert "4 passed" in out
+    (path,) = bench.results.glob("board/*/stub/*.jsonl")
+    assert f"records: {path}\n" in out
     plan = json.loads(next(bench.results.glob("board/*/plan.json")).read_text())
     assert plan["folder"] == bench.board().settings.folder
     bench.run(text=AXES)
