@@ -21,7 +21,7 @@ from deploy.screen import SCREEN
 
 STOPPED = "fab: error: stopped"
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
-_TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
+TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 
 
 class Board:
@@ -162,8 +162,8 @@ class Executor(fabric.executor.Executor):
         try:
             if "--" in sys.argv:
                 FLEET.words = tuple(sys.argv[sys.argv.index("--") + 1 :])
-                if not any(task.name in _TAKES_WORDS for task in tasks):
-                    raise UsageError(f"options after -- are for {', '.join(_TAKES_WORDS)} only")
+                if not any(task.name in TAKES_WORDS for task in tasks):
+                    raise UsageError(f"options after -- are for {', '.join(TAKES_WORDS)} only")
                 samples.require_once(FLEET.words)
             for key in options.identity.value:
                 FLEET.ssh_options += ["-i", key]

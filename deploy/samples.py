@@ -60,8 +60,7 @@ def asked(name, words):
     """Return a Case with the options that a user gave. Raises UsageError for one that the sample
     does not have, and for one that names a file: the board would look for it."""
     if wrong := manifest.more_than_choice(name, words, own=True):
-        raise UsageError(f"{name}: {wrong!r} cannot be run on a board, or lacks a value: see "
-                         "[options] in its sample.toml")
+        raise UsageError(f"{name}: {_why_not(name, wrong)}")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
 
@@ -74,11 +73,29 @@ def require_once(words):
                          "several values after it, with spaces between them")
 
 
+def _why_not(name, wrong):
+    """Say why a word of the options cannot be: see manifest.more_than_choice()."""
+    options = manifest.choosing(name)
+    with_value = options["values"] | options["seconds"]
+    if wrong in with_value:
+        return f"{wrong!r} lacks a value"
+    if not wrong.startswith("-") or wrong.partition("=")[0] in with_value:
+        return f"{wrong!r} cannot be run on a board: give a number or a name as value"
+    if "unrecognized" in (_refused(name, [wrong]) or ""):
+        return f"there is no option {wrong!r}: see samples/{name}/run.py --help"
+    return f"{wrong!r} cannot be run on a board: see [options] in its sample.toml"
+
+
 def require_values(name, words):
-    """Raise UsageError where a sample's parser refuses the words: it is asked on this machine."""
+    """Raise UsageError where a sample's parser refuses the words."""
+    if why := _refused(name, words):
+        raise UsageError(f"{name}: {why}")
+
+
+def _refused(name, words):
+    """Return why a sample's parser refuses the words, or None: it is asked on this machine."""
     done = child.run(name, (*words, "--list"), _PATIENCE, {"OCL_ICD_VENDORS": os.devnull})
-    if done.status == WRONG_USAGE:
-        raise UsageError(f"{name}: {done.why}")
+    return done.why if done.status == WRONG_USAGE else None
 
 
 def _load(name, root):

@@ -6,15 +6,17 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from common.errors import UsageError
 from common.programs import is_unwritable
-from deploy.errors import BoardError
+from deploy.errors import BoardError, lacking
 from deploy.screen import SCREEN
 
 STOPPED = "stopped"  # why a board is given up that the user stopped
 
 
 def surprise(error):
-    """Return a line for an unforeseen error; -d (--debug) shows its traceback."""
+    """Return a line for an unforeseen error, or a lack; -d (--debug) shows its traceback."""
     logging.getLogger("deploy").debug("unforeseen", exc_info=error)
+    if isinstance(error, ImportError):
+        return lacking(error)
     return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())} (fab -d shows where)"
 
 

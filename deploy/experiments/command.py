@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 
-from common.errors import UNSUPPORTED, SampleError, worst
+from common.errors import UNSUPPORTED, WRONG_USAGE, SampleError, worst
 from deploy import samples
 from deploy.experiments import file
 from deploy.experiments.member import Member
@@ -12,7 +12,7 @@ from deploy.experiments.records import EXPERIMENTS, Runs
 from deploy.experiments.show import Show
 from deploy.link import sense
 from deploy.runs import RESULTS, shown
-from deploy.screen import SCREEN
+from deploy.screen import SCREEN, some
 from tools import command as tools_command
 from tools import points
 from tools import replay as tools_replay
@@ -37,13 +37,17 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
             task.carry_out()
     for kind in task.kinds.values():
         show.line(kind.label)
-        SCREEN.put([*kind.lines(), f"records: {shown(RESULTS / '*' / kind.run)}"], "    ")
+        paths = some([shown(path) for path in kind.records.paths()], 8, "boards")
+        SCREEN.put([*kind.lines(), *(f"records: {path}" for path in paths)], "    ")
     lines = task.summary.lines()
     # The fastest of all single points is not the best of the final rounds.
     decided = any(kind.finals.decided for kind in task.kinds.values())
     SCREEN.put(lines[:1] if decided else lines)
+    if refused := task.refused():
+        SCREEN.put([refused])
     lacking = any(kind.records.lacking() for kind in task.kinds.values())
-    return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
+    return worst([task.summary.status(), *[UNSUPPORTED] * lacking,
+                  *[WRONG_USAGE] * bool(refused)])
 
 
 def replay(boards, argv):

@@ -33,7 +33,9 @@ def read(name, words=(), kernel=None, **numbers):
     else:
         raise UsageError(f"no sample {sample!r}: choose from {', '.join(manifest.names())}")
     title = path.stem if slash or path.suffix else sample
-    if kernel:
+    if kernel is not None:
+        if not NAME.fullmatch(kernel):
+            raise UsageError(f"--kernel takes one kernel, such as 6 or row4, not {kernel!r}")
         title = f"{title}-{kernel}"
         table = {**table, "kernel": kernel, "parameters": {}}
     table |= {key: value for key, value in numbers.items() if value is not None}

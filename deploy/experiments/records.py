@@ -85,13 +85,15 @@ class Records:
         self._states, self._values = {}, {}
         # Where the only objective is the sample's metric, the State of a point has its value.
         self._whole = experiment.objectives != (experiment.found.tools.metric,)
-        for path in self._paths():
+        for path in self.paths():
             for key, state, item in read(path, self._whole):
                 self._keep(key, state, item)
 
-    def _paths(self):
+    def paths(self):
+        """Return the files that there are, one for each board."""
         name = f"{self._experiment.name}.jsonl"
-        return self._results.glob(f"*/{self._run}/{self._experiment.found.name}/{name}")
+        folder = f"{self._run}/{self._experiment.found.name}"
+        return sorted(self._results.glob(f"*/{folder}/{name}"))
 
     def optuna(self):
         """Return the file of Optuna's storage for this run."""
@@ -146,13 +148,13 @@ class Records:
         values = self._values.get(binary, [None]) if self._whole else [self._states[binary].metric]
         return None if None in values else values
 
-    def newest(self, point):
-        """Return the newest Record that passed with the options of a Point."""
+    def newest(self, point, ended="passed"):
+        """Return the newest Record that ended so, one of ENDS, with the options of a Point."""
         found = None
-        for item in (item for path in self._paths() for item in record.scan(path)):
+        for item in (item for path in self.paths() for item in record.scan(path)):
             of = item.params.get("point", {}) if isinstance(item, record.Record) else {}
             ours = "key" in of and tuple(of["options"]) == point.options
-            if ours and item.status == "passed" and (not found or found.started <= item.started):
+            if ours and of["ended"] == ended and (not found or found.started <= item.started):
                 found = item
         return found
 

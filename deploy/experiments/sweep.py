@@ -92,7 +92,7 @@ class Sweep:
 
     def __init__(self, experiment, client, attendants, stored, runs, show, wait_s):
         self.experiment, self.kinds = experiment, {}
-        self.summary = engine.Summary(experiment.found)
+        self.summary, self._refused = engine.Summary(experiment.found), None
         self._client, self._attendants, self._stored, self._runs = client, attendants, stored, runs
         self._show, self._wait = show, wait_s
         self._elsewhere = not attendants
@@ -113,6 +113,19 @@ class Sweep:
                 self._fill(kind)
             self._receive()
             self._show.refresh(self.kinds.values())
+
+    def refused(self):
+        """Return which point a sample first refused, and why, as text; None where none was."""
+        if self._refused is None:
+            return None
+        found = (kind.records.newest(self._refused, "refused") for kind in self.kinds.values())
+        why = next(item.reason for item in found if item)
+        return f"refused: {self._refused.label}: {why}"
+
+    def _count(self, point, state, records=()):
+        if state.ended == "refused":
+            self._refused = self._refused or point
+        self.summary.add(point, state, records)
 
     def _finished(self):
         self._require_boards()
@@ -184,12 +197,13 @@ class Sweep:
 
     def _joined(self, address, result):
         if isinstance(result, Exception) or address not in self._known:
-            self._show.line(f"cannot join: {result}")
+            if self._elsewhere:  # else its Attendant says why
+                self._show.line(f"cannot join: {result}")
             return
         board, plan, described, left = result
         key = space.kind(self.experiment, described)
         if key not in self.kinds:
-            made = Kind(key, space.Space(self.experiment, described), self._runs, self.summary.add)
+            made = Kind(key, space.Space(self.experiment, described), self._runs, self._count)
             self.kinds[key] = made
             total = made.study.total
             there = f"{made.study.done} of them in results/ already"
@@ -253,7 +267,7 @@ class Sweep:
     def _written(self, kind, board, point, end, made):
         self._stored.append(point.key)
         values = kind.records.values(point.key)
-        self.summary.add(point, made.state, made.records)
+        self._count(point, made.state, made.records)
         if values and values[0] > kind.best.get(board, (0.0,))[0]:
             kind.best[board] = values
         end(True, values)

@@ -116,14 +116,16 @@ class Attendant:
             self._worker.gone.set()
         self._worker.gone.wait()
         lost = self._worker.lost
+        self.refused = lost if isinstance(lost, UsageError) else None
         self._note(str(lost or "stopped"))
         if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
             self._stop.set()
-        self.refused = lost if isinstance(lost, UsageError) else None
         sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
 
     def _note(self, why):
-        if why != self.why and not self._stop.is_set():
+        # The only board of a sweep: that ends with the same words.
+        last = self.refused and self._client.cluster and not self.board.prefix
+        if why != self.why and not self._stop.is_set() and not last:
             self.board.say(f"away: {why}")
         self.why = why
         self.decided = self.decided or IN_USE not in why

@@ -77,9 +77,10 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     ("line", "message"),
     [
         (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
-        (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board"),
-        (("run", "hello", "--", "--case", "--number", "3"), "'--case' cannot be run on a board, or "
-         "lacks a value: see [options]"),
+        (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board: give a "),
+        (("run", "hello", "--", "--case", "--number", "3"), "hello: '--case' lacks a value"),
+        (("sweep", "hello", "--kernel", "6,7"), "--kernel takes one kernel, such as "),
+        (("sweep", "hello", "--kernel", ""), "--kernel takes one kernel, such as "),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),
         (("list", "--", "ls"), "options after -- are for run, sweep, replay, inspect, check only"),
         (("sweep", "none"), "no sample 'none': choose from hello"),
@@ -90,6 +91,13 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
         (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
         (("--dry", "list"), "--dry has no effect: only provision can show"),
+        (("run", "hello", "--size", "8"), "fab run has no option --size; options of the sample "
+         "follow --: fab run hello -- --size ...; "),
+        (("run", "hello", "--size=8"), "options of the sample follow --: fab run hello -- --size "),
+        (("deploy", "--size", "8"), "no task or option '--size'; tasks: check, "),
+        (("run", "hello", "elsewhere"), "no task or option 'elsewhere'; tasks: check, "),
+        (("sweep", "hello", "--budget", "2", "--budget", "3"), "--budget is given more than once"),
+        (("sweep", "hello", "--budget=2", "--budget=3"), "--budget is given more than once"),
         (("sweep",), "fab sweep needs EXPERIMENT: a sample, "),
         (("run", "--case", "x"), "fab run needs SAMPLE: a name from `fab list`"),
         (("sweep", "hello", "--rounds", "-1"), "--rounds"),

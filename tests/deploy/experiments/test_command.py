@@ -46,6 +46,8 @@ def test_what_a_driver_made_on_a_board_is_counted_here(fab, project):
         (("check", "none"), "no sample 'none'"),
         (("check", "sgemm", "--", "--keep", "x"), "sgemm: '--keep' cannot be run on a board"),
         (("inspect", "sgemm", "--", "--kernel", "dot4", "/x"), "'/x' cannot be run on a board"),
+        (("run", "sgemm", "--", "--nosuch"), "sgemm: there is no option '--nosuch': see samples"),
+        (("run", "sgemm", "--", "--size=/x"), "'--size=/x' cannot be run on a board: give a num"),
         (("check", "sgemm", "--define", "2X"), "'2X' is not NAME or NAME=VALUE"),
         (("inspect", "sgemm", "--limit", "x"), "--limit"),
         (("inspect", "sgemm", "--folder", ""), "--folder: give a path: it is empty"),
@@ -56,3 +58,10 @@ def test_what_cannot_be_is_said_before_anything_travels(fab, project, line, mess
     done = fab(*line)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout
     assert message in done.stderr
+
+
+def test_options_that_the_only_board_refuses_are_one_error(fab, project):
+    done = fab("sweep", "sgemm", "--", "--kernel", "nope")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("fab: error: sgemm: argument --kernel: invalid choice: 'nope'")
+    assert done.stdout.splitlines()[-1].startswith("deployed: ")

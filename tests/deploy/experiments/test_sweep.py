@@ -37,10 +37,22 @@ def test_every_point_of_the_axes_runs_once_and_has_a_record(bench):
     assert len(set(keys(items))) == len(items) == 4
     assert {item.params["point"]["board"] for item in items} == {"board"}
     assert "4 passed" in out
+    (path,) = bench.results.glob("board/*/stub/*.jsonl")
+    assert f"records: {path}\n" in out
     plan = json.loads(next(bench.results.glob("board/*/plan.json")).read_text())
     assert plan["folder"] == bench.board().settings.folder
     bench.run(text=AXES)
     assert len(bench.runs()) == len(bench.came()) == 4
+
+
+def test_a_refused_point_is_in_the_status_and_in_the_last_line(bench):
+    text = '[axes]\n"--kernel" = ["1", "2"]\n"--do" = ["pass", "refuse"]\n'
+    for _ in range(2):  # the second time the records say so
+        status, out = bench.run(text=text)
+        assert status == 2
+        assert "2 passed, 2 refused\n" in out
+        assert out.splitlines()[-1] == "refused: --kernel 1 --do refuse: it is refuse"
+    assert len(bench.runs()) == 4
 
 
 def test_points_are_shared_among_boards_of_a_kind_and_never_with_others(bench):
