@@ -10,18 +10,17 @@ processor times, on which other programs have little influence.
 
 import itertools
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from common import programs, record
 from common.arguments import Parser, count
 from common.errors import PASSED, WRONG_RESULT, OpenCLFailure
+from dev import usage
 from dev.browser import browser, open_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,19 +105,15 @@ def report(what, count, *args):
     """Call `python -m report` on `count` records, say what it took; return whether that is fine."""
     most_seconds = SECONDS + SECONDS_MORE * count / 1000
     most_memory = MEMORY + MEMORY_MORE * count / 1000
-    start, command = time.monotonic(), [sys.executable, ROOT / "report", *args]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, process.returncode, used = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - start
-    if process.returncode:
-        raise OpenCLFailure(f"report ended with status {process.returncode}")
-    # Linux counts the memory of this process to it, where that is more.
-    processor, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    used = usage.run([sys.executable, ROOT / "report", *args], stdout=subprocess.DEVNULL)
+    if used.status:
+        raise OpenCLFailure(f"report ended with status {used.status}")
+    memory = used.peak / 1024
     print(
-        f"{what:<9} {processor:.1f} s of the processor (at most {most_seconds:.1f}), "
-        f"{seconds:.1f} s in all, {memory:.0f} MiB of memory (at most {most_memory:.0f})"
+        f"{what:<9} {used.processor:.1f} s of the processor (at most {most_seconds:.1f}), "
+        f"{used.seconds:.1f} s in all, {memory:.0f} MiB of memory (at most {most_memory:.0f})"
     )
-    return processor <= most_seconds and memory <= most_memory
+    return used.processor <= most_seconds and memory <= most_memory
 
 
 def look(page):

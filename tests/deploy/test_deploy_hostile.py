@@ -14,7 +14,7 @@ from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.onboard import limits
-from tests import usage
+from dev import usage
 from tests.conftest import FAB
 from tests.deploy.test_deploy import records
 

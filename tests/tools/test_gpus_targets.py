@@ -58,7 +58,7 @@ TARGETS = (
 )
 def test_a_kernel_meets_its_target(gpu, target, tmp_path):
     if gpu not in WANTED:
-        pytest.skip(reason=f"GPUS does not name {gpu}: see make mali")
+        pytest.skip(reason=f"it takes minutes: make mali, with GPUS that name {gpu}")
     options = tuple(target.options.split())
     found = manifest.read(target.sample)
     result, costs = gpus.build(found, gpu, options, gpus.LIMIT, tmp_path / "kept")

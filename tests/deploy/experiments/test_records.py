@@ -9,7 +9,7 @@ from stub_board import Bench
 from common import record
 from common.errors import UsageError
 from deploy.experiments import file, records
-from tests import usage
+from dev import usage
 from tests.conftest import ROOT
 from tools import engine, points
 
