@@ -153,17 +153,17 @@ def _finite(value):
 def append(path, record):
     """Add the record to the file, flushed: what was written survives a crash of the next run.
 
-    A last line that a full disk cut stays a line of its own.
+    A last line that a full disk left incomplete stays a line of its own.
     """
     with appending(path) as file:
         regular = os.path.isfile(path)
-        file.write("\n" * (regular and _is_cut(path)) + record.to_line() + "\n")
+        file.write("\n" * (regular and _lacks_newline(path)) + record.to_line() + "\n")
         file.flush()
         if regular:
             os.fsync(file.fileno())
 
 
-def _is_cut(path):
+def _lacks_newline(path):
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))

@@ -27,7 +27,7 @@ def test_round_trip(tmp_path):
     assert back[0].to_line() == path.read_text().splitlines()[0]
 
 
-def test_a_record_after_a_line_that_was_cut_is_read(tmp_path):
+def test_a_record_after_an_incomplete_line_is_read(tmp_path):
     path = tmp_path / "r.jsonl"
     record.append(path, full())
     path.write_text(path.read_text() + full().to_line()[:50])
