@@ -69,27 +69,37 @@ def main(argv, starter=None):
     args, words = command.parse(options(), argv)
     found = manifest.read(args.sample)
     folder = args.folder or Path(f"{found.name}-inspect")
-    if args.gpu:
-        return gpus.inspect(args, found, words, folder)
-    fixed, every = command.plan(found, words)
-    summary, kernels = engine.Summary(found), {}
-    labels = [" ".join(words) or "default" for words in every]
-    each = zip(every, labels, command.folders(folder, labels))
-    for words, label, keep in command.shown(each, len(every)):
-        with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
-            cache, kept = Path(made, "pocl"), Path(made, "kept")
-            asked = (*fixed, *words, "--check-only", "--keep", str(kept))
-            point = points.Point(asked, label=label)
-            run = starter(made) if starter else child.run
-            result = engine.run(found, point, args.limit, environment(cache), run)
-            print(f"{label}: {engine.line(found, result)}", flush=True)
-            summary.add(point, result.state)
-            if kept.exists():
-                look(kept, cache, kernels)
-                shutil.copytree(kept, keep, dirs_exist_ok=True)
-    print("\n".join(report(kernels)))
-    print(f"{summary.lines()[0]}; files in {folder}")
+    gpus.require(args.gpu)
+    fixed, every = command.plan(found, words, whole=bool(args.gpu))
+    plan = [(gpu, words) for gpu in args.gpu or [""] for words in every]
+    labels = [" ".join(filter(None, (gpu, *words))) or "default" for gpu, words in plan]
+    summary, kernels, built = engine.Summary(found), {}, []
+    each = zip(plan, labels, command.folders(folder, labels))
+    for (gpu, words), label, keep in command.shown(each, len(plan)):
+        asked = (*fixed, *words)
+        if gpu:
+            result, costs = gpus.build(found, gpu, asked, args.limit, keep)
+            built.append((" ".join(words), gpu, result, costs))
+        else:
+            result = _run(found, asked, args.limit, keep, kernels, starter)
+        print(f"{label}: {engine.line(found, result)}", flush=True)
+        summary.add(points.Point(asked, label=label), result.state)
+    print("\n".join(gpus.report(built) if args.gpu else report(kernels)))
+    print(f"{summary.lines()[0]}; files in {printable(str(folder))}")
     return summary.status()
+
+
+def _run(found, asked, limit_s, keep, kernels, starter):
+    """Run a point, leave its files in the folder `keep`, and look() at them; return the Result."""
+    with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
+        cache, kept = Path(made, "pocl"), Path(made, "kept")
+        point = points.Point((*asked, "--check-only", "--keep", str(kept)))
+        run = starter(made) if starter else child.run
+        result = engine.run(found, point, limit_s, environment(cache), run)
+        if kept.exists():
+            look(kept, cache, kernels)
+            shutil.copytree(kept, keep, dirs_exist_ok=True)
+    return result
 
 
 def environment(cache):
