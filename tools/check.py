@@ -8,7 +8,7 @@ Each point runs with --check-only in a process of its own. A kernel with paramet
 ones.
 
 exit status: 0 nothing found; 1 a finding, or a wrong result; 2 wrong usage; 77 Oclgrind is
-not installed.
+not installed, or supports no kernel.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from math import log2, prod
 from pathlib import Path
 
 from common import constraints, icd, manifest
-from common.errors import PASSED, WRONG_RESULT, WRONG_USAGE, UsageError
+from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import printable
 from tools import child, command, engine, points
 from tools.space import of_kernel
@@ -93,7 +93,7 @@ def main(argv, starter=None):
         return WRONG_RESULT
     if outcomes["refused"]:
         return WRONG_USAGE
-    return PASSED if outcomes["clean"] else WRONG_RESULT
+    return PASSED if outcomes["clean"] else UNSUPPORTED
 
 
 def _said(problems, result):

@@ -168,9 +168,10 @@ def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
     assert done.stderr == "tools: error: sgemm: Oclgrind is not installed: apt install oclgrind\n"
 
 
-def test_what_the_sample_refuses_is_wrong_usage(tmp_path, monkeypatch, capsys):
+def test_the_exit_status_says_what_came_of_the_points(tmp_path, monkeypatch, capsys):
     stub = Stub(tmp_path, monkeypatch, capsys)
-    for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed")):
+    for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed"),
+                             ("lack", 77, "1 unsupported")):
         ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", do)
         assert (ended, out.splitlines()[-1]) == (status, said)
     ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", "refuse", "wrong")
