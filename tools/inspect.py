@@ -153,7 +153,7 @@ def _keep(one, kind, path, listing, count):
 
 
 def _pocl(one, path, cache, kernel):
-    """Keep LLVM IR, before and after work-items became loops, and the machine's code."""
+    """Keep LLVM IR, as the front end left it, and the machine's code."""
     base = path.with_name(f"{path.stem}-{kernel}")
     binary = path.with_suffix(".bin").read_bytes()
     front = next((bc for bc in cache.glob("*/*/program.bc") if bc.read_bytes() in binary), None)
@@ -164,12 +164,8 @@ def _pocl(one, path, cache, kernel):
         return
     one.launched = code[0].parent.name != _ANY_SIZE
 
-    def ir(bitcode):
-        return _output(*((name, "-o", "-", bitcode) for name in _LLVM_DIS))
-
-    _keep(one, "LLVM IR", Path(f"{base}.ll"), ir(front), lambda t: listings.llvm_ir(t, kernel))
-    if loops := ir(code[0].parent / "parallel.bc")[0]:
-        Path(f"{base}.work_group.ll").write_text(loops, encoding="utf-8")
+    ir = _output(*((name, "-o", "-", front) for name in _LLVM_DIS))
+    _keep(one, "LLVM IR", Path(f"{base}.ll"), ir, lambda t: listings.llvm_ir(t, kernel))
     # The binutils know this machine's instructions only; LLVM's know those of a board as well.
     disassembly = _output(*((name, "-d", "--no-show-raw-insn", code[0])
                             for name in ("objdump", *_LLVM_OBJDUMP)))

@@ -111,7 +111,7 @@ def test_an_archive_is_written_and_read_part_by_part(tmp_path):
     with traced() as memory:
         archive.unpack(packed, tmp_path / "new")
         assert memory()[1] < size
-    assert (tmp_path / "new/sweep/all.jsonl").stat().st_size == size
+    assert (tmp_path / "new/run/sweep/all.jsonl").stat().st_size == size
 
 
 @pytest.mark.exhaustive

@@ -221,9 +221,9 @@ Oclgrind: 4 errors generated
 
 def test_messages_are_counted_by_kernel_file_and_line():
     assert check.messages(LOG, {"k": "k.cl"}) == {
-        "Read-write data race in k, k.cl:7: a[i] = 1; and k.cl:9: b = a[0];": ("data race", 1),
-        "Invalid read in k, k.cl:12: x = A[n];": ("out-of-bounds read", 2),
-        "Something new in other": ("other", 1),
+        ("data race", "Read-write data race in k, k.cl:7: a[i] = 1; and k.cl:9: b = a[0];"): 1,
+        ("out-of-bounds read", "Invalid read in k, k.cl:12: x = A[n];"): 2,
+        ("other", "Something new in other"): 1,
     }
     assert check.messages("", {}) == {}
 
