@@ -44,12 +44,10 @@ _GROUP = (4, 64)  # work-items of a group: enough to race, few enough to simulat
 
 
 def options():
-    result = command.parser("check", __doc__)
-    command.add_sample(result)
+    result = command.parser("check", __doc__, 120)
     result.add_argument("-D", "--define", action="append", default=[], type=_macro,
                         metavar="NAME=VALUE",
                         help="a macro for the kernels, for example to reduce local memory")
-    command.add_limit(result, 120)
     return result
 
 

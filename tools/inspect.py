@@ -45,13 +45,11 @@ class Kernel:
 
 
 def options():
-    result = command.parser("inspect", __doc__)
-    command.add_sample(result)
+    result = command.parser("inspect", __doc__, gpus.LIMIT)
     result.add_argument("--folder", type=a_path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these GPUs instead: mali-g52, ...")
-    command.add_limit(result, gpus.LIMIT)
     return result
 
 

@@ -33,11 +33,10 @@ _DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that
 
 
 def options():
-    result = command.parser("replay", __doc__)
+    result = command.parser("replay", __doc__, 60, of_sample=False)
     add = result.add_argument
     add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
     add("--trust", action="store_true", help="use all options of the record; for your own records")
-    command.add_limit(result, 60)
     return result
 
 
