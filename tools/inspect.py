@@ -67,7 +67,8 @@ def main(argv, starter=None):
     args, words = command.parse(options(), argv)
     found = manifest.read(args.sample)
     folder = args.folder or Path(f"{found.name}-inspect")
-    gpus.require(args.gpu)
+    if args.gpu:
+        gpus.require(args.gpu)
     fixed, every = command.plan(found, words, whole=bool(args.gpu))
     plan = [(gpu, words) for gpu in args.gpu or [""] for words in every]
     labels = [" ".join(filter(None, (gpu, *words))) or "default" for gpu, words in plan]
