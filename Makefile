@@ -50,6 +50,8 @@ board-stop: $(READY)
 BUILT_ELSEWHERE := batch,documented,embedded,odd,seeded,strides,white
 comma := ,
 mali: $(READY)
+	@grep -qE '"($(subst $(comma),|,$(GPUS)))"' tests/tools/test_gpus_targets.py || \
+	    { echo "GPUS=$(GPUS): no kernel has a target for it"; exit 2; }
 	@for gpu in $(subst $(comma), ,$(GPUS)); do $(BIN)/python -m dev.emulate start $$gpu || exit; done
 	@$(BIN)/fab -H $(GPUS) deploy run-all --skip $(BUILT_ELSEWHERE); status=$$?; \
 	    GPUS=$(GPUS) $(PYTEST) -rP tests/tools/test_gpus_targets.py || status=1; \

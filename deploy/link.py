@@ -116,7 +116,7 @@ def _sources():
 class LocalLink:
     """The way to this machine as a board: a process of its own."""
 
-    address = "this machine"
+    address, ssh_file = "this machine", None
 
     def __init__(self, python):
         self._python = python
@@ -142,6 +142,7 @@ class SshLink(LocalLink):
 
     def __init__(self, name, python, ssh_file=None, options=()):
         super().__init__(python)
+        self.ssh_file = ssh_file and os.path.abspath(ssh_file)
         text = _read(name, ssh_file) if ssh_file else _USUAL
         host, port = name.split(":") if name.count(":") == 1 else (name, None)  # else IPv6
         self._host = [*options, *(["-p", port] if port else []), host]

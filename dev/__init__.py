@@ -1,1 +1,1 @@
-"""For developers of this suite only: emulated boards, pictures, the load of a large report."""
+"""For developers of this suite only: emulated boards, pictures."""

@@ -47,7 +47,7 @@ def open_page(driver, page):
     driver.get(page.as_uri())
     return driver.execute_async_script("""
     const timer = setInterval(() => {
-      if (!document.getElementById("page").textContent) return;
+      if (!document.querySelector("#table tbody tr")) return;
       clearInterval(timer);
       arguments[0](performance.now());
     }, 10);

@@ -2,7 +2,7 @@
 
 The archive is a zip file:
 
-    manifest.json             what it is, whose, and the size and SHA-256 of every other file
+    manifest.json             what it is, whose, and the SHA-256 of every other file
     README.txt                for whoever receives it
     run/plan.json             what was asked for, and the SHA-256 of the code that ran
     run/<sample>/<case>.*     records, logs, outcomes
@@ -16,7 +16,6 @@ import io
 import json
 import os
 import re
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -121,16 +120,15 @@ def _write_run(archive, folder, plan, about):
 
 
 def _add(archive, name, parts):
-    """Write a file, part by part; return its size and its SHA-256."""
+    """Write a file, part by part; return what the manifest says of it."""
     info = zipfile.ZipInfo(name)  # of 1980: the same run gives the same archive
     info.compress_type = zipfile.ZIP_DEFLATED
-    size, digest = 0, hashlib.sha256()
+    digest = hashlib.sha256()
     with archive.open(info, "w") as file:
         for part in parts:
             file.write(part)
             digest.update(part)
-            size += len(part)
-    return {"bytes": size, "sha256": digest.hexdigest()}
+    return {"sha256": digest.hexdigest()}
 
 
 def _parts(path, commands):
@@ -160,7 +158,7 @@ def is_one(path):
 
 
 def unpack(path, folder):
-    """Unpack an archive's run into `folder`, which is made.
+    """Unpack an archive into `folder`, which is made: the run is in its folder run/.
 
     Returns its manifest, with the archive's own SHA-256 as `sha256`. Nothing is written before
     all of it was checked. Raises UsageError for what is no archive of ours, or was changed since
@@ -171,11 +169,7 @@ def unpack(path, folder):
             packed = file.read(os.fstat(file.fileno()).st_size)
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             about = _checked(archive)
-            for name in about["files"].keys() - {"README.txt"}:
-                target = folder / name.removeprefix("run/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(name) as member, open(target, "wb") as file:
-                    shutil.copyfileobj(member, file)
+            archive.extractall(folder, about["files"])
     except Exception as error:  # zipfile has many, for what is hostile or broken
         why = one_line(error) or type(error).__name__
         raise UsageError(f"{printable(str(path))} is refused: {why}") from error

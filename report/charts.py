@@ -65,16 +65,13 @@ def kernels(steps):
     """
     libraries = [gemm for gemm in steps if gemm.point.is_library]
     size, unit = steps[0].size_text, steps[0].unit
-    if libraries:
-        # The one in whose rounds most were timed.
-        best = max(libraries, key=lambda each: (
-            sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))
-        shares = [_ratio(gemm, best) for gemm in steps]
-        how = (f", interleaved, by the host's clock. {unit} are by the device's clock if it has "
-               "one: do not compare them with those of a library.")
-    else:
-        best, how = max(steps, key=lambda gemm: gemm.gflops), ", the fastest."
-        shares = [100 * gemm.gflops / best.gflops for gemm in steps]
+    # Of several libraries the one in whose rounds most were timed, else the fastest kernel.
+    best = max(libraries or steps, key=lambda each: (
+        sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))
+    shares = [_ratio(gemm, best) if libraries else 100 * gemm.gflops / best.gflops
+              for gemm in steps]
+    how = (f", interleaved, by the host's clock. {unit} are by the device's clock if it has one: "
+           "do not compare them with those of a library.") if libraries else ", the fastest."
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))

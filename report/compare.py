@@ -33,15 +33,15 @@ def compare(points, baseline):
 
     Raises UsageError.
     """
-    pairs, new, old = _paired(points, baseline, _boards(points, baseline))
-    found = [_judged(*pair) for pair in pairs]
+    pairs, new, old = _paired(points, baseline)
     # What ended early does not say which points are missing for it.
     broken = {_case(p): p for p in new if p.status not in GOOD}
     broken |= {_case(p): p for p, before in pairs if p.status != "passed" == before.status}
-    lost = [_judged_gone(point, broken) for point in old]
-    if not pairs and not any(row["Verdict"] == "worse" for row in lost):
+    found = [_row(*pair, *_judged(*pair)) for pair in pairs]
+    found += [_row(None, point, *_judged_gone(point, broken)) for point in old]
+    if not pairs and not any(row["Verdict"] == "worse" for row in found):
         raise UsageError("nothing to compare: the baseline has no case in common with the results")
-    found += lost + [_row("new", point, None) for point in new]
+    found += [_row(point, None, "new") for point in new]
     return sorted(found, key=lambda row: (
         VERDICTS.index(row["Verdict"]), -abs(row["Change of time, %"] or 0)))
 
@@ -57,36 +57,37 @@ def judge(new, old):
 
 
 def _judged(new, old):
+    """Return the verdict on two points, and why where their times do not say."""
     before, now = (STATUSES.index(point.status) for point in (old, new))
     if now > before:
-        return _row("worse", new, old, why=f"{new.status}: {new.reason}")
+        return "worse", f"{new.status}: {new.reason}"
     if new.status != "passed":
-        was = "as before" if now == before else f"was {old.status}"
-        return _row("same", new, old, why=f"{new.status}, {was}")
+        return "same", f"{new.status}, {'as before' if now == before else f'was {old.status}'}"
     if old.status != "passed":
-        return _row("better", new, old, why=f"was {old.status}: {old.reason}")
+        return "better", f"was {old.status}: {old.reason}"
     times = new.spread, old.spread
-    if None in times:
-        return _row("unsure", new, old, why="no times")
-    return _row(judge(*times), new, old, times)
+    return ("unsure", "no times") if None in times else (judge(*times), "")
 
 
 def _judged_gone(point, broken):
-    """Return the row of a point that only the baseline has."""
+    """Return the verdict on a point that only the baseline has, and why."""
     kernels = (_case(point), (point.sample, point.case, NO_KERNEL))
     if point.status == "passed" and (new := next(filter(None, map(broken.get, kernels)), None)):
-        return _row("worse", None, point, why=f"gone, {new.status}: {new.reason or ''}")
-    return _row("gone", None, point)
+        return "worse", f"gone, {new.status}: {new.reason or ''}"
+    return "gone", ""
 
 
-def _row(verdict, new, old, times=(None, None), why=""):
-    """Return a row on two points, one of which may be None; with `times` if these are compared."""
-    point, (now, before) = new or old, times
-    words = point.words
-    was = [word for word in old.words if word not in words] if new and old else []
+def _row(new, old, verdict, why=""):
+    """Return a row on two points, one of which may be None; the times if both passed."""
+    point, words, was, now, before = new or old, (new or old).words, [], None, None
+    if new and old:
+        was = [word for word in old.words if word not in words]
+        if new.status == old.status == "passed":
+            now, before = new.spread, old.spread
     words += [f"(was {' '.join(was)})"] if was else []
     return {
-        "Verdict": verdict, "Change of time, %": now and 100 * (now.median / before.median - 1),
+        "Verdict": verdict,
+        "Change of time, %": now and before and 100 * (now.median / before.median - 1),
         "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
         "Baseline, ms": before and 1e3 * before.median,
         "Its spread, %": before and 100 * before.relative, "Board": point.board,
@@ -107,26 +108,21 @@ def line(row):
 # Which points belong together.
 
 
-def _boards(points, baseline):
-    """Return which board of the results each board of the baseline is compared with."""
-    ours, theirs = ({p.board for p in side} for side in (points, baseline))
-    if ours & theirs:
-        return {name: name for name in theirs}
-    if len(ours) == len(theirs) == 1:
-        return {min(theirs): min(ours)}
-    raise UsageError(
-        f"the baseline has {', '.join(sorted(theirs))} and the results have "
-        f"{', '.join(sorted(ours))}: name the folder of one board on each side"
-    )
-
-
-def _paired(points, baseline, boards):
+def _paired(points, baseline):
     """Return [(point, that of the baseline)], and the points of either side that are left.
 
     By options, and not by parameters, belong together only points that are alone with theirs.
+    Raises UsageError where the boards do not correspond.
     """
+    ours, theirs = ({p.board for p in side} for side in (points, baseline))
+    shared = bool(ours & theirs)
+    if not shared and not len(ours) == len(theirs) == 1:
+        raise UsageError(
+            f"the baseline has {', '.join(sorted(theirs))} and the results have "
+            f"{', '.join(sorted(ours))}: name the folder of one board on each side"
+        )
     pairs, new, old = [], points, sorted(baseline, key=lambda p: p.started)
-    keys = {id(p): _keys(p, boards.get(p.board, p.board)) for p in (*points, *baseline)}
+    keys = {id(p): _keys(p, shared and p.board) for p in (*points, *baseline)}
     for level, by_options in enumerate((False, False, True, True)):
 
         def key(point, level=level):

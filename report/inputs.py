@@ -106,7 +106,7 @@ def _below(top, notices):
 def _of_archive(path, folder, notices):
     about, name = archive.unpack(path, folder), printable(path.name)
     origin = f"{name}: SHA-256 {about['sha256']}; {archive.told(about)}"
-    return _of_run(f"{about['board']} ({name})", about["run"], folder, notices, origin)
+    return _of_run(f"{about['board']} ({name})", about["run"], folder / "run", notices, origin)
 
 
 def _of_run(board, name, folder, notices, origin=None):

@@ -25,8 +25,6 @@ _BY_COMPILER = {f"compiler.{name}": name for name in (
     "instructions", "registers", "threads", "bytes", "spills", "fills")}
 _BY_DRIVER = {"kernel.private": "bytes private", "kernel.local": "bytes local"}
 _MEMORY = ("load_store", "texture")
-_OURS = re.compile(r"(common|samples)(/(?!\.\.?/)[^/\0]+)+")
-_LARGEST = 64 * 1024**2  # bytes of a file of the samples
 _FACTS = {"platform": "platform", "version": "version", "driver": "driver", "OpenCL C": "opencl_c",
           "compute units": "compute_units"}
 
@@ -169,16 +167,20 @@ def _run(run):
     if env and isinstance(env, dict):
         said += f", with {' '.join(f'{name}={text(value, 120)}' for name, value in leaves(env))}"
     if isinstance(deployed, dict):
-        differ = sum(_hash(path) != digest for path, digest in deployed.items())
+        differ = sum(_digest(path) != digest for path, digest in deployed.items())
         said += "; " + (f"{differ} of its {len(deployed)} files differ from" if differ
                         else "its code is that of") + " this checkout"
     return said
 
 
-def _hash(path):
+@cache
+def _ours():
+    """Return the files of the samples in this checkout by their name there."""
+    paths = (path for top in ("common", "samples") for path in (ROOT / top).rglob("*"))
+    return {path.relative_to(ROOT).as_posix(): path for path in paths if path.is_file()}
+
+
+def _digest(name):
     """Return the SHA-256 of a file of this checkout; None where there is none of that name."""
-    try:
-        data = files.read_bytes(ROOT / path, _LARGEST) if _OURS.fullmatch(path) else None
-    except UsageError:
-        return None
-    return data and hashlib.sha256(data).hexdigest()
+    path = _ours().get(name)
+    return path and hashlib.sha256(path.read_bytes()).hexdigest()

@@ -25,8 +25,10 @@ def command(point):
     if (ours or run is None) and isinstance(own, dict) and "options" in own:
         # A record of a sweep has all that is needed to run it again, and to compare.
         where = f"{shown(point.source.path)}:{point.line}"
-        tool = f"fab replay {host}" if host else "python -m tools replay"
-        return f"{tool} {shlex.quote(where)}" if where.isprintable() else None
+        tool = ["fab", *_ssh_file(run), "replay", *host.split()] if host else [
+            "python", "-m", "tools", "replay"]
+        line = shlex.join([*tool, where])
+        return line if line.isprintable() else None
     more = manifest.more_than_choice(point.sample, as_asked(point.argv[1:]))
     words = arguments(point.sample, point.argv)
     if words is None or (not ours and more is not None):
@@ -36,6 +38,12 @@ def command(point):
     if point.case == _ASKED:
         return f"fab run {point.sample} {host} -- {words.partition(' ')[2]}"
     return f"fab run {point.sample} --case {shlex.quote(point.case)} {host}"
+
+
+def _ssh_file(run):
+    """Return the option of fab with which a sweep reached its board; none for ssh's own files."""
+    file = run.plan.get("ssh_file")
+    return ["-S", str(shown(file))] if isinstance(file, str) and file else []
 
 
 def arguments(sample, argv):

@@ -8,7 +8,7 @@ Each point runs with --check-only in a process of its own. A kernel with paramet
 ones.
 
 exit status: 0 nothing found; 1 a finding, or a wrong result; 2 wrong usage; 77 Oclgrind is
-not installed.
+not installed, or supports no kernel.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from math import log2, prod
 from pathlib import Path
 
 from common import constraints, icd, manifest
-from common.errors import PASSED, WRONG_RESULT, WRONG_USAGE, UsageError
+from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE, UsageError
 from common.text import printable
 from tools import child, command, engine, points
 from tools.space import of_kernel
@@ -44,12 +44,10 @@ _GROUP = (4, 64)  # work-items of a group: enough to race, few enough to simulat
 
 
 def options():
-    result = command.parser("check", __doc__)
-    command.add_sample(result)
+    result = command.parser("check", __doc__, 120)
     result.add_argument("-D", "--define", action="append", default=[], type=_macro,
                         metavar="NAME=VALUE",
                         help="a macro for the kernels, for example to reduce local memory")
-    command.add_limit(result, 120)
     return result
 
 
@@ -81,25 +79,25 @@ def main(argv, starter=None):
 
         with child.pool(os.cpu_count()) as pool:
             for point, result in zip(plan, pool.map(one, plan)):
-                problems = {text: each for text, each in findings(folder, point).items()
+                problems = {each: n for each, n in findings(folder, point).items()
                             if each[0] not in found.tools.ignored}
                 state = result.state.ended
                 outcomes["failed" if problems else "clean" if state == "passed" else state] += 1
                 print(f"{point.label:<{width}}  {_said(problems, result)}", flush=True)
-                for text in list(problems)[:_MOST_SHOWN]:
+                for _, text in list(problems)[:_MOST_SHOWN]:
                     print(f"    {printable(text)}", flush=True)
     print(", ".join(f"{n} {name}" for name, n in outcomes.items()))
     if outcomes["failed"] or outcomes["error"]:
         return WRONG_RESULT
     if outcomes["refused"]:
         return WRONG_USAGE
-    return PASSED if outcomes["clean"] else WRONG_RESULT
+    return PASSED if outcomes["clean"] else UNSUPPORTED
 
 
 def _said(problems, result):
     """Return what came of a point: how often which kind was found, or why it did not pass."""
     kinds = Counter()
-    for kind, count in problems.values():
+    for (kind, _), count in problems.items():
         kinds[kind] += count
     said = [", ".join(f"{n} x {kind}" for kind, n in kinds.items())] if kinds else []
     if result.reason:
@@ -128,21 +126,21 @@ def small_parameters(described, words, given):
     The work-group has some work-items, for races; the rest is as near to 2 as can be, so that loops
     run and vectors have elements. Parameters that are `given` stay as they are.
     """
-    for kernel in described.params.get("kernels", ()):
-        if kernel["options"] != list(words) or not kernel["space"]:
-            continue
-        space, flags, known = of_kernel(kernel, described)
-        if given & set(flags.values()):
-            return ()
+    kernel = next((each for each in described.params.get("kernels", ())
+                   if each["options"] == list(words) and each["space"]), None)
+    if not kernel:
+        return ()
+    space, flags, known = of_kernel(kernel, described)
+    if given & set(flags.values()):
+        return ()
 
-        def far(params, space=space):
-            fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]
-            near = sum(abs(log2((n + 1) / 3)) for n in params.values())
-            return not fits, sum(n < 2 for n in params.values()), near
+    def far(params):
+        fits = _GROUP[0] <= prod(constraints.local_size(space, params)) <= _GROUP[1]
+        near = sum(abs(log2((n + 1) / 3)) for n in params.values())
+        return not fits, sum(n < 2 for n in params.values()), near
 
-        best = min(constraints.legal(space, known), key=far, default={})
-        return tuple(w for name, n in best.items() for w in (flags[name], str(n)))
-    return ()
+    best = min(constraints.legal(space, known), key=far, default={})
+    return tuple(w for name, n in best.items() for w in (flags[name], str(n)))
 
 
 def environment(folder, point, defines):
@@ -161,7 +159,7 @@ def environment(folder, point, defines):
 
 
 def findings(folder, point):
-    """Return {what was found and where: (its kind, how often)} of a point that has run."""
+    """Return what messages() found of a point that has run."""
     log = Path(folder, f"{point.key}.log")
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     files, images = {}, False
@@ -171,23 +169,22 @@ def findings(folder, point):
         images = images or about["images"]
     # Oclgrind takes all that is read from an image for uninitialised.
     wrong = "uninitialised value" if images else None
-    return {what: each for what, each in messages(text, files).items() if each[0] != wrong}
+    return {each: n for each, n in messages(text, files).items() if each[0] != wrong}
 
 
 def messages(log, files):
-    """Return {what was found and where: (a key of _KINDS or `other`, how often)} of a log.
+    """Return how often a log has each (a key of _KINDS or `other`, what was found and where).
 
     The first line of a message begins at the left, the others with a tab. `files` has the file of
     each kernel.
     """
-    found = {}
+    found = Counter()
     for block in re.split(r"\n(?=\S)", log):
         message = block.strip()
         if not message or _NO_MESSAGE.match(message) or _ORDERED.match(message):
             continue
         kind = next((kind for kind, sign in _KINDS.items() if sign.match(message)), "other")
-        text = _brief(message, files)
-        found[text] = kind, found.get(text, (kind, 0))[1] + 1
+        found[kind, _brief(message, files)] += 1
     return found
 
 

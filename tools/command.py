@@ -18,24 +18,16 @@ REFUSED = {"--json", "--output", "--keep", "--describe", "--list"}
 _MARK = ".inspect"  # is in each folder that folders() makes, and in their parent
 
 
-def parser(name, description):
-    """Return a parser without options of its own."""
+def parser(name, description, seconds, of_sample=True):
+    """Return the parser of a tool; `seconds` is its usual time limit of a point."""
     epilog = "Options after -- are passed to the sample. One with several values is an axis."
-    result = Parser(f"python -m tools {name}", description, epilog)
-    result.add_argument("--debug", action="store_true", help="show where an error came from")
-    return result
-
-
-def add_sample(result):
-    """Add the argument that names the sample."""
-    names = manifest.names()
-    result.add_argument("sample", choices=names, metavar="SAMPLE", help=", ".join(names))
-
-
-def add_limit(result, seconds):
-    """Add the time limit of a point."""
+    result, names = Parser(f"python -m tools {name}", description, epilog), manifest.names()
+    if of_sample:
+        result.add_argument("sample", choices=names, metavar="SAMPLE", help=", ".join(names))
     result.add_argument("--limit", type=positive, default=seconds, metavar="S",
                         help="time limit of a point in seconds (default %(default)s)")
+    result.add_argument("--debug", action="store_true", help="show where an error came from")
+    return result
 
 
 def parse(result, argv):

@@ -39,29 +39,17 @@ def options(gpu):
     return (*limits, "--build-only")
 
 
-def inspect(args, found, asked, folder):
-    """Build the kernels for each GPU of --gpu; print and keep what Mesa says; return the status."""
-    require(args.gpu)
-    fixed, every = command.plan(found, asked, whole=True)
-    plan = [(gpu, words) for gpu in args.gpu for words in every]
-    summary, rows, notes = engine.Summary(found), [], []
-    labels = [" ".join((gpu, *words)) for gpu, words in plan]
-    each = zip(plan, labels, command.folders(folder, labels))
-    for (gpu, words), label, files in command.shown(each, len(plan)):
-        chosen = (*fixed, *words)
-        result, costs = build(found, gpu, chosen, args.limit, files)
-        print(f"{label}: {engine.line(found, result)}", flush=True)
-        summary.add(points.Point(chosen, label=label), result.state)
-        rows += [_row(" ".join((item.variant, *words)), gpu, item, cost) for item, cost in costs]
+def report(built):
+    """Return the lines of the table of [(label, GPU, Result, costs of build())], and notes."""
+    rows, notes = [], []
+    for label, gpu, result, costs in built:
+        rows += [_row(f"{item.variant} {label}".rstrip(), gpu, item, cost) for item, cost in costs]
         if costs and not any(item.metrics.get("compiler") for item, _ in costs):
             notes.append(f"{gpu}: Mesa gives no figures for this GPU: a kernel builds, or not")
-        for item in result.records:
-            if item.status != "built" and item.variant:
-                notes.append(f"{item.variant}: {gpu}: {item.status}: {item.reason}")
-    _show(sorted(rows, key=lambda row: row[0]))
-    notes.append(f"{summary.lines()[0]}; files in {folder}")
-    print(*map(printable, dict.fromkeys(notes)), sep="\n")
-    return summary.status()
+        notes += [f"{item.variant}: {gpu}: {item.status}: {item.reason}"
+                  for item in result.records if item.status != "built" and item.variant]
+    rows.sort(key=lambda row: row[0])
+    return [_TITLE, *table.lines(_HEAD, rows), *map(printable, dict.fromkeys(notes))]
 
 
 def compare(found, gpu, plan, limit_s):
@@ -87,12 +75,9 @@ def compare(found, gpu, plan, limit_s):
                 cost.instructions)
 
     built.sort(key=order)
-    _show([_row(point.label, gpu, item, cost) for point, item, cost in built])
-    return built
-
-
-def _show(rows):
+    rows = [_row(point.label, gpu, item, cost) for point, item, cost in built]
     print(_TITLE, *table.lines(_HEAD, rows), sep="\n")
+    return built
 
 
 def spilled(figures):

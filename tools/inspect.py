@@ -45,13 +45,11 @@ class Kernel:
 
 
 def options():
-    result = command.parser("inspect", __doc__)
-    command.add_sample(result)
+    result = command.parser("inspect", __doc__, gpus.LIMIT)
     result.add_argument("--folder", type=a_path, metavar="FOLDER",
                         help="folder of the files (default SAMPLE-inspect)")
     result.add_argument("--gpu", type=_names, default=(), metavar="GPU,GPU",
                         help="build for these GPUs instead: mali-g52, ...")
-    command.add_limit(result, gpus.LIMIT)
     return result
 
 
@@ -70,26 +68,37 @@ def main(argv, starter=None):
     found = manifest.read(args.sample)
     folder = args.folder or Path(f"{found.name}-inspect")
     if args.gpu:
-        return gpus.inspect(args, found, words, folder)
-    fixed, every = command.plan(found, words)
-    summary, kernels = engine.Summary(found), {}
-    labels = [" ".join(words) or "default" for words in every]
-    each = zip(every, labels, command.folders(folder, labels))
-    for words, label, keep in command.shown(each, len(every)):
-        with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
-            cache, kept = Path(made, "pocl"), Path(made, "kept")
-            asked = (*fixed, *words, "--check-only", "--keep", str(kept))
-            point = points.Point(asked, label=label)
-            run = starter(made) if starter else child.run
-            result = engine.run(found, point, args.limit, environment(cache), run)
-            print(f"{label}: {engine.line(found, result)}", flush=True)
-            summary.add(point, result.state)
-            if kept.exists():
-                look(kept, cache, kernels)
-                shutil.copytree(kept, keep, dirs_exist_ok=True)
-    print("\n".join(report(kernels)))
-    print(f"{summary.lines()[0]}; files in {folder}")
+        gpus.require(args.gpu)
+    fixed, every = command.plan(found, words, whole=bool(args.gpu))
+    plan = [(gpu, words) for gpu in args.gpu or [""] for words in every]
+    labels = [" ".join(filter(None, (gpu, *words))) or "default" for gpu, words in plan]
+    summary, kernels, built = engine.Summary(found), {}, []
+    each = zip(plan, labels, command.folders(folder, labels))
+    for (gpu, words), label, keep in command.shown(each, len(plan)):
+        asked = (*fixed, *words)
+        if gpu:
+            result, costs = gpus.build(found, gpu, asked, args.limit, keep)
+            built.append((" ".join(words), gpu, result, costs))
+        else:
+            result = _run(found, asked, args.limit, keep, kernels, starter)
+        print(f"{label}: {engine.line(found, result)}", flush=True)
+        summary.add(points.Point(asked, label=label), result.state)
+    print("\n".join(gpus.report(built) if args.gpu else report(kernels)))
+    print(f"{summary.lines()[0]}; files in {printable(str(folder))}")
     return summary.status()
+
+
+def _run(found, asked, limit_s, keep, kernels, starter):
+    """Run a point, leave its files in the folder `keep`, and look() at them; return the Result."""
+    with tempfile.TemporaryDirectory(prefix="tools-inspect-") as made:
+        cache, kept = Path(made, "pocl"), Path(made, "kept")
+        point = points.Point((*asked, "--check-only", "--keep", str(kept)))
+        run = starter(made) if starter else child.run
+        result = engine.run(found, point, limit_s, environment(cache), run)
+        if kept.exists():
+            look(kept, cache, kernels)
+            shutil.copytree(kept, keep, dirs_exist_ok=True)
+    return result
 
 
 def environment(cache):
@@ -143,7 +152,7 @@ def _keep(one, kind, path, listing, count):
 
 
 def _pocl(one, path, cache, kernel):
-    """Keep LLVM IR, before and after work-items became loops, and the machine's code."""
+    """Keep LLVM IR, as the front end left it, and the machine's code."""
     base = path.with_name(f"{path.stem}-{kernel}")
     binary = path.with_suffix(".bin").read_bytes()
     front = next((bc for bc in cache.glob("*/*/program.bc") if bc.read_bytes() in binary), None)
@@ -154,12 +163,8 @@ def _pocl(one, path, cache, kernel):
         return
     one.launched = code[0].parent.name != _ANY_SIZE
 
-    def ir(bitcode):
-        return _output(*((name, "-o", "-", bitcode) for name in _LLVM_DIS))
-
-    _keep(one, "LLVM IR", Path(f"{base}.ll"), ir(front), lambda t: listings.llvm_ir(t, kernel))
-    if loops := ir(code[0].parent / "parallel.bc")[0]:
-        Path(f"{base}.work_group.ll").write_text(loops, encoding="utf-8")
+    ir = _output(*((name, "-o", "-", front) for name in _LLVM_DIS))
+    _keep(one, "LLVM IR", Path(f"{base}.ll"), ir, lambda t: listings.llvm_ir(t, kernel))
     # The binutils know this machine's instructions only; LLVM's know those of a board as well.
     disassembly = _output(*((name, "-d", "--no-show-raw-insn", code[0])
                             for name in ("objdump", *_LLVM_OBJDUMP)))

@@ -33,11 +33,10 @@ _DEVICE = {"-p", "--platform", "-d", "--device", "-t", "--type"}  # options that
 
 
 def options():
-    result = command.parser("replay", __doc__)
+    result = command.parser("replay", __doc__, 60, of_sample=False)
     add = result.add_argument
     add("record", metavar="FILE:LINE", help="a record; FILE alone if it has only one")
     add("--trust", action="store_true", help="use all options of the record; for your own records")
-    command.add_limit(result, 60)
     return result
 
 
@@ -114,21 +113,13 @@ def load(text):
         item = record.parse_line(lines[0].decode(errors="replace"))
     except record.RecordError as error:
         raise UsageError(f"{path}:{number}: {error}") from error
-    if item.reason == record.UNFINISHED and (later := _replaced_by(path, number, item)):
-        raise UsageError(f"{path}:{number} was written before the kernel was timed: name the "
-                         f"record that replaced it, {path}:{later}")
+    # The record of a run that ended there stays; of others a later one took its place.
+    if item.reason == record.UNFINISHED and number not in dict(
+        record.settled(enumerate(record.scan(path), 1))
+    ):
+        raise UsageError(f"{path}:{number} was written before {item.variant} was timed: name the "
+                         "later record that replaced it")
     return item
-
-
-def _replaced_by(path, number, item):
-    """Return the number of the line that replaces an UNFINISHED record, or None."""
-    def run(of):
-        return of.started, of.argv, of.sample, of.variant, of.params.get("size")
-
-    left = dict(record.settled(enumerate(record.scan(path), 1)))
-    after = (n for n, each in left.items()
-             if n > number and isinstance(each, record.Record) and run(each) == run(item))
-    return None if number in left else min(after, default=None)
 
 
 def counterpart(old, done):

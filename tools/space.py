@@ -49,14 +49,10 @@ class Space:
         """Take the record of --describe. Raises UsageError where nothing can be run."""
         self.experiment, self.described = experiment, described
         self._common = points.identity(experiment.found.name, described)
-        self.fixed, self._flags = {}, {}
+        self.kernel, self.fixed, self._flags = None, {}, {}
         axes = {name: _numbers(values) for name, values in experiment.axes.items()}
-        self.kernel = None
-        choices, first = [()], ()
-        parameters = {}
+        parameters, choices, first = {}, [()], ()
         if experiment.kernel is not None:
-            kernels = described.params.get("kernels")
-            self.kernel = _pick(experiment.found.name, kernels, experiment.kernel)
             parameters, choices, first = self._choices(axes)
         self.names = (*axes, *parameters)
         self.values = {**axes, **parameters}
@@ -72,7 +68,8 @@ class Space:
 
         An axis of a parameter's option has the values to try: it is taken out of `axes`.
         """
-        kernel = self.kernel
+        kernels = self.described.params.get("kernels")
+        kernel = self.kernel = _pick(self.experiment.found.name, kernels, self.experiment.kernel)
         space, self._flags, known = of_kernel(kernel, self.described)
         wanted = {name: axes.pop(flag) for name, flag in self._flags.items() if flag in axes}
         for name, values in wanted.items():
@@ -87,9 +84,8 @@ class Space:
         names = [name for name in space.defaults if name not in self.fixed]
         found = islice(constraints.legal(space, known, self.fixed), MOST + 1)
         choices = [tuple(params[name] for name in names) for params in found]
-        first = tuple(default[name] for name in names)
         values = {name: sorted({*space.values[name], default[name]}) for name in names}
-        return values, choices, first
+        return values, choices, tuple(default[name] for name in names)
 
     def _given(self):
         """Return the parameters that the options set."""

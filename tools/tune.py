@@ -18,8 +18,7 @@ from tools.space import STORED, Experiment, Space
 
 
 def options():
-    result = command.parser("tune", __doc__)
-    command.add_sample(result)
+    result = command.parser("tune", __doc__, gpus.LIMIT)
     add = result.add_argument
     add("--kernel", metavar="NAME", default="",
         help="name of the kernel, or the value that selects it; default: the only one")
@@ -29,7 +28,6 @@ def options():
     add("--seed", type=count(0), default=0, help="seed of --budget (default %(default)s)")
     add("--tuned", type=a_path, metavar="FOLDER", help="where to store the best (default: where "
         "the sample looks for it)")
-    command.add_limit(result, gpus.LIMIT)
     return result
 
 

@@ -122,7 +122,7 @@ class Member:
                     env = {str(name): str(value) for name, value in event["env"].items()}
                     self.plan = {
                         "folder": self.board.settings.folder, "python": str(event["python"]),
-                        "env": env,
+                        "env": env, "ssh_file": self.board.link.ssh_file,
                     }
                 if event["event"] == "lines" and event["text"]:
                     said = printable(event["text"][-1])

@@ -1,4 +1,4 @@
-// The table of all points: filter, sort, pages, and a button that copies a command.
+// The table of all points: filter, sort, show more rows, and a button that copies a command.
 // What comes from records is only ever set as text, never as HTML.
 "use strict";
 (async () => {
@@ -17,7 +17,6 @@
   const sorted = { column: null, sign: 1 };
   let lines = null; // the texts of each row, to search in
   let shown = rows;
-  let page = 0;
 
   function test(term) {
     const [, name, sign, limit] = /^(\w+)([<>])(-?[\d.]+)$/.exec(term) || [];
@@ -50,7 +49,7 @@
       values.sort((a, b) => sorted.sign * compare(a[at], b[at]));
       shown = [...values, ...shown.filter((row) => row[at] === null)];
     }
-    draw(0);
+    draw();
   }
 
   function sortBy(column, head) {
@@ -114,14 +113,11 @@
     return element("td", { class: isNumber ? "number" : words }, text);
   }
 
-  function draw(number) {
-    page = number;
-    const pages = Math.max(1, Math.ceil(shown.length / PAGE));
-    $("table").tBodies[0].replaceChildren(...shown.slice(page * PAGE, (page + 1) * PAGE).map(line));
+  function draw(most = PAGE) {
+    $("table").tBodies[0].replaceChildren(...shown.slice(0, most).map(line));
     $("count").textContent = `${shown.length} of ${rows.length} points`;
-    $("page").textContent = `Page ${page + 1} of ${pages}`;
-    $("previous").disabled = page === 0;
-    $("next").disabled = page + 1 >= pages;
+    $("more").hidden = shown.length <= most;
+    $("more").onclick = () => draw(most + PAGE);
   }
 
   async function copy(button, text) {
@@ -133,10 +129,8 @@
 
   head();
   choices();
-  draw(0);
+  draw();
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("filters").addEventListener("reset", () => setTimeout(filter));
   $("filter").addEventListener("input", filter);
-  $("previous").addEventListener("click", () => draw(page - 1));
-  $("next").addEventListener("click", () => draw(page + 1));
 })();

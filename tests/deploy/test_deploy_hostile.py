@@ -14,9 +14,9 @@ from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
 from deploy.onboard import limits
-from dev import usage
 from tests.conftest import FAB
 from tests.deploy.test_deploy import records
+from tests.dev import usage
 
 LARGEST = 300 * 1024  # KiB of memory that fab may take, whatever comes
 RUN = "20260101T000000.000Z"

@@ -228,6 +228,13 @@ def test_make_mali_takes_every_mali_and_skips_cases_that_there_are():
     samples.every(samples.load(), skipped)  # raises for a name that no case has
 
 
+@pytest.mark.parametrize("gpus", ["mali-g31", "x"])
+def test_make_mali_for_a_gpu_without_targets_says_so_and_builds_nothing(gpus):
+    command = ["make", "--old-file=.venv/ready", "mali", f"GPUS={gpus}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, f"GPUS={gpus}: no kernel has a target for it\n")
+
+
 def test_stopping_what_does_not_run(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "dev.emulate", "stop", "--state", tmp_path],

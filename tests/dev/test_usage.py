@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from dev import usage
+from tests.dev import usage
 
 MIB = 1024  # KiB
 

@@ -95,11 +95,11 @@ def test_what_is_packed_comes_back(packed, tmp_path):
     folder, path = packed
     about = archive.unpack(path, tmp_path / "target")
     assert (about["board"], about["run"]) == ("odroid", RUN)
-    names = sorted(p.name for p in (tmp_path / "target").rglob("*") if p.is_file())
+    names = sorted(p.name for p in (tmp_path / "target" / "run").rglob("*") if p.is_file())
     assert names == ["ended.json", "plan.json", "speed.jsonl", "speed.log", "speed.outcome.json"]
     with zipfile.ZipFile(path) as opened:
         assert b"\n    python samples/sgemm/run.py --size 8\n" in opened.read("README.txt")
-    (back,) = record.read(tmp_path / "target" / "sgemm" / "speed.jsonl")
+    (back,) = record.read(tmp_path / "target" / "run" / "sgemm" / "speed.jsonl")
     (old,) = record.read(folder / "sgemm" / "speed.jsonl")
     assert (back.timing, back.metrics, back.check) == (old.timing, old.metrics, old.check)
 

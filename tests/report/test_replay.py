@@ -56,6 +56,10 @@ def test_a_point_of_a_sweep_is_replayed_where_it_ran(tmp_path, monkeypatch):
     assert command(make_run(tmp_path, mine)) == (
         "fab replay --host odroid odroid/20260102T030405.678Z/sgemm/speed.jsonl:1"
     )
+    with_file = make_run(tmp_path / "s", mine, ssh_file=str(tmp_path / "my ssh"))
+    assert command(with_file) == (
+        "fab -S 'my ssh' replay --host odroid s/odroid/20260102T030405.678Z/sgemm/speed.jsonl:1"
+    )
 
 
 def test_a_point_of_a_journal_is_replayed_by_the_tool(tmp_path, monkeypatch):

@@ -168,9 +168,10 @@ def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
     assert done.stderr == "tools: error: sgemm: Oclgrind is not installed: apt install oclgrind\n"
 
 
-def test_what_the_sample_refuses_is_wrong_usage(tmp_path, monkeypatch, capsys):
+def test_the_exit_status_says_what_came_of_the_points(tmp_path, monkeypatch, capsys):
     stub = Stub(tmp_path, monkeypatch, capsys)
-    for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed")):
+    for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed"),
+                             ("lack", 77, "1 unsupported")):
         ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", do)
         assert (ended, out.splitlines()[-1]) == (status, said)
     ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", "refuse", "wrong")
@@ -220,9 +221,9 @@ Oclgrind: 4 errors generated
 
 def test_messages_are_counted_by_kernel_file_and_line():
     assert check.messages(LOG, {"k": "k.cl"}) == {
-        "Read-write data race in k, k.cl:7: a[i] = 1; and k.cl:9: b = a[0];": ("data race", 1),
-        "Invalid read in k, k.cl:12: x = A[n];": ("out-of-bounds read", 2),
-        "Something new in other": ("other", 1),
+        ("data race", "Read-write data race in k, k.cl:7: a[i] = 1; and k.cl:9: b = a[0];"): 1,
+        ("out-of-bounds read", "Invalid read in k, k.cl:12: x = A[n];"): 2,
+        ("other", "Something new in other"): 1,
     }
     assert check.messages("", {}) == {}
 

@@ -230,7 +230,7 @@ def test_a_record_that_another_one_replaced_is_refused(stub):
     items = [old, record.Record("stub", "other", "passed"), record.Record("stub", "k", "passed")]
     stub.journal.write_text("".join(item.to_line() + "\n" for item in items))
     status, _, errors = stub("replay", f"{stub.journal}:1")
-    assert f"name the record that replaced it, {stub.journal}:3\n" in errors
+    assert ":1 was written before k was timed: name the later record that replaced it\n" in errors
     assert status == 2
     stub.journal.write_text(old.to_line() + "\n")
     assert replay.load(f"{stub.journal}:1").reason == record.UNFINISHED

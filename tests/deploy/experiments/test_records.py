@@ -9,8 +9,8 @@ from stub_board import Bench
 from common import record
 from common.errors import UsageError
 from deploy.experiments import file, records
-from dev import usage
 from tests.conftest import ROOT
+from tests.dev import usage
 from tools import engine, points
 
 
