@@ -106,10 +106,10 @@ def announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     return path, size
 
 
-def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
+def complete(board, session, folder, known, left, room=limits.MOST_RECORDS):
     """Give every planned case of a run a record; return its Cases.
 
-    With `judge`, the records are held against what their samples expect. The Cases hold no more
+    The records are held against what the samples that are `known` expect. The Cases hold no more
     than `room` records. Raises BoardError where the run makes no sense.
     """
     plan = files.object_in(folder / "plan.json")
@@ -122,7 +122,6 @@ def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
-    known = samples.load() if judge else {}
     ended = files.object_in(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"
     cases, more = [], 0
@@ -137,10 +136,8 @@ def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
             seconds = outcome.get("seconds")
             f"{0 if seconds is None else seconds:.1f}"  # it is a number that can be shown
             records = _records(base, outcome, not_run, left)
-            if sample in known:
-                expected = known[sample].expected.get(name, {})
-                records = [judged(item, expected) for item in records]
-                records += misprinted(records, known[sample].texts.get(name), base)
+            records = judged(records, known, sample, name)
+            records += misprinted(records, known, base)
             base.parent.mkdir(exist_ok=True)
             lines = "".join(item.to_line() + "\n" for item in records)
             base.with_suffix(".jsonl").write_text(lines, encoding="utf-8")
@@ -199,21 +196,26 @@ def problem(outcome, records, errors, not_run):
     return None
 
 
-def judged(item, expected):
-    """Return the record, failed if its digests are not those of expected.json."""
-    for key, reason in _WRONG.items():
-        came = item.check.get(key)
-        if item.status == "passed" and came != expected.get(key, came):
-            item = replace(item, status="failed", reason=reason)
-    return item
+def judged(records, known, sample, case):
+    """Return the records of a case, failed if their digests are not those of expected.json."""
+    expected = known[sample].expected.get(case, {}) if sample in known else {}
+    keys, judged = [key for key in _WRONG if key in expected], []
+    for item in records:
+        wrong = [_WRONG[key] for key in keys if item.check.get(key) != expected[key]]
+        if item.status == "passed" and wrong:
+            item = replace(item, status="failed", reason=wrong[0])
+        judged.append(item)
+    return judged
 
 
-def misprinted(records, text, base):
+def misprinted(records, known, base):
     """Return a failed record of the case where its log differs from expected/<case>.txt.
 
     It is of no kernel: a log does not say which one printed what. Where not all records have passed
     the text need not be there, and they say why.
     """
+    sample = known.get(base.parent.name)
+    text = sample and sample.texts.get(base.name)
     if text is None or any(item.status != "passed" for item in records):
         return []
     reason = printed.difference(text, printed.read_log(base.with_suffix(".log")))

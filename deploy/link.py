@@ -231,11 +231,9 @@ class Session:
         token = secrets.token_hex(8)
         self.send(_chunk(_LOADER) + _chunk(_sources()))
         self.send(json.dumps({**request, "token": token}).encode() + b"\n")
-        for _ in range(limits.MOST_NOISE):  # a login script may print anything before that
-            if self.event().get("token") == token:
-                self._greeted = True
-                return
-        raise BoardError("its login script, or its python, does not stop printing")
+        while self.event().get("token") != token:
+            pass
+        self._greeted = True
 
     def stop(self):
         """Ask the program to stop. One that has not greeted has begun nothing: it is given up."""
@@ -264,7 +262,8 @@ class Session:
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.
 
-        Raises BoardError when the board is lost, refuses, or exceeds a limit.
+        What else the board prints, such as its login script's lines, is left out. Raises BoardError
+        when the board is lost, refuses, or exceeds a limit.
         """
         while line := self._line():
             try:
@@ -272,13 +271,12 @@ class Session:
             except (ValueError, RecursionError):
                 event = None
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-                event = {"event": "noise"}
                 self._noise -= 1
                 if self._noise < 0:
                     raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that are not messages")
-            if event["event"] == "refused":
+            elif event["event"] == "refused":
                 raise BoardError(_text(event.get("reason")))
-            if beats or event["event"] != "beat":
+            elif beats or event["event"] != "beat":
                 return event
         raise BoardError(self._ended())
 
