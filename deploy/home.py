@@ -264,10 +264,8 @@ def store(run, folder):
 
     Raises BoardError where another run of this name is there: it is not replaced.
     """
-    for base, _, names in os.walk(run):
-        for name in names:
-            _sync(os.path.join(base, name))
-        _sync(base)
+    for path in (*run.rglob("*"), run):
+        _sync(path)
     if not folder.exists():
         run.rename(folder)
     elif not _same(run, folder):
