@@ -116,14 +116,11 @@ def _is_environment(value):
     )
 
 
-def _is_names(value):
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 _CHECKS = {
     "env": (_is_environment, "a table of NAME = string"),
     "time_limit": (is_time_limit, TIME_LIMIT),
-    "skip": (_is_names, "a list of names of cases"),
+    "skip": (lambda value: isinstance(value, list) and all(map(_is_text, value)),
+             "a list of names of cases"),
     "build_only": (lambda value: isinstance(value, bool), "true or false"),
     "type": (DEVICE_TYPES.__contains__, f"one of {', '.join(DEVICE_TYPES)}"),
 }

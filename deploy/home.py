@@ -13,9 +13,10 @@ from statistics import median
 from typing import NamedTuple
 
 from common import files, record
+from common.manifest import NAME
 from common.record import Record
 from common.text import size_text
-from deploy import printed, samples
+from deploy import printed
 from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
@@ -57,7 +58,7 @@ def sweep(results):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def checked(name, pattern=samples.NAME, what="a sample or case"):
+def checked(name, pattern=NAME, what="a sample or case"):
     """Return the name that a board gives to something, if it can be one. Raises BoardError."""
     if not pattern.fullmatch(name):
         raise BoardError(f"it sends an invalid name of {what}, {shortened(repr(name))}")
@@ -228,24 +229,21 @@ def misprinted(records, known, base):
 
 def brief(item):
     """Return a record with what summaries show of it, and no more: a board may send much."""
-    about, times = item.device, item.times()
-    skipped = about.get("skipped")
-    skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
-    names = {name: shortened(about[name]) for name in ("name", "type") if about}
-    metrics = _chosen(item.metrics, "gflops", "gbytes_per_s")
-    long = item.metrics.get("sustained")
-    if isinstance(long, dict):
+    times, metrics = item.times(), _chosen(item.metrics, *record.RATES)
+    if long := item.metrics.get("sustained"):
         metrics["sustained"] = _chosen(long, "verdict", "why")
     if item.metrics.get("energy") == {}:
         metrics["energy"] = {}
+    device, skipped = _chosen(item.device, "name", "type"), item.device.get("skipped")
+    if isinstance(skipped, list):
+        device["skipped"] = [shortened(str(text)) for text in skipped[:10]]
     return replace(
         item, sample=shortened(item.sample),
         variant=_clipped(item.variant), reason=_clipped(item.reason),
         params=_chosen(item.params, "seed", "precision", *record.LIBRARY),
-        device={**names, "skipped": skipped} if about else {}, environment={}, argv=[],
+        device=device, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
-        metrics=metrics,
-        check=_chosen(item.check, *item.check),
+        metrics=metrics, check=_chosen(item.check, *item.check),
     )
 
 

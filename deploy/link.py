@@ -24,8 +24,6 @@ from deploy.onboard import limits
 from deploy.screen import shortened
 
 HERE = Path(__file__).parent
-PYTHON_HINT = "Install python3, or set python in boards.toml"
-NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
 LOST = "the connection was lost"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
@@ -99,18 +97,13 @@ module.main()
 """
 
 
-def _chunk(text):
-    data = text.encode()
-    return b"%d\n%s" % (len(data), data)
-
-
-def _sources():
-    """Return what the loader reads: the modules by name, packages first."""
+def _program():
+    """Return what the board's Python reads: the loader, and the modules by name, packages first."""
     modules = [["deploy", ""], ["deploy.onboard", ""]]
-    for name in MODULES:
-        text = (HERE / "onboard" / f"{name}.py").read_text(encoding="utf-8")
-        modules.append([f"deploy.onboard.{name}", text])
-    return json.dumps(modules)
+    modules += [[f"deploy.onboard.{name}", (HERE / "onboard" / f"{name}.py").read_text("utf-8")]
+                for name in MODULES]
+    parts = [part.encode() for part in (_LOADER, json.dumps(modules))]
+    return b"".join(b"%d\n%s" % (len(part), part) for part in parts)
 
 
 class LocalLink:
@@ -229,8 +222,7 @@ class Session:
         Raises BoardError, as `event` does.
         """
         token = secrets.token_hex(8)
-        self.send(_chunk(_LOADER) + _chunk(_sources()))
-        self.send(json.dumps({**request, "token": token}).encode() + b"\n")
+        self.send(_program() + json.dumps({**request, "token": token}).encode() + b"\n")
         while self.event().get("token") != token:
             pass
         self._greeted = True
@@ -286,14 +278,15 @@ class Session:
             status = self.process.wait(limits.SILENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return NO_END
+            return "the program there closed its output but does not end"
         errors = self.process.stderr
         os.set_blocking(errors.fileno(), False)  # another process may hold it open
         said = (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")
         if status == SSH_FAILED:
             return LOST if self._greeted else self._link.lost(said)
         if status in (126, 127):
-            return f"its python cannot be started: {_last(said)}. {PYTHON_HINT}"
+            why = f"its python cannot be started: {_last(said)}"
+            return f"{why}. Install python3, or set python in boards.toml"
         return f"the program there ended with status {status}: {_last(said)}"
 
     def pieces(self, count):
