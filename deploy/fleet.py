@@ -14,11 +14,10 @@ from common.files import regular
 from common.isolation import leave
 from common.programs import is_unwritable
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, home, samples
+from deploy import boards, samples
 from deploy.errors import BoardError, explained
 from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
-from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 
 STOPPED = "stopped"  # why a board is given up that the user stopped
@@ -138,7 +137,7 @@ class Fleet:
         if names := self.asked(host):
             self.last = names
         names = list(dict.fromkeys([*also, *self.last]))
-        settings = boards.load(boards.path())
+        settings = boards.load()
         for name in [name for name in names if name not in self.boards]:
             mine = settings.get(name, boards.Settings())
             if name == boards.LOCAL:
@@ -221,7 +220,6 @@ class Executor(fabric.executor.Executor):
                 FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
-            home.sweep(RESULTS)
             super().execute(*tasks)
             sys.stdout.flush()
             return FLEET.exit_status()

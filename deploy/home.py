@@ -8,7 +8,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -46,16 +45,15 @@ class Case(NamedTuple):
 
 
 def incoming(beside):
-    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError."""
-    return tempfile.TemporaryDirectory(dir=beside, prefix=_INCOMING)
+    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError.
 
-
-def sweep(results):
-    """Delete the folders of incoming() that a fab left a day ago, since it was killed."""
-    for path in Path(results).glob(f"*/{_INCOMING}*"):
-        with suppress(OSError):
+    Those that a fab left there a day ago, since it was killed, are deleted.
+    """
+    for path in beside.glob(f"{_INCOMING}*"):
+        with suppress(FileNotFoundError):
             if time.time() - path.lstat().st_mtime > _LEFT:
                 shutil.rmtree(path, ignore_errors=True)
+    return tempfile.TemporaryDirectory(dir=beside, prefix=_INCOMING)
 
 
 def checked(name, pattern=NAME, what="a sample or case"):
