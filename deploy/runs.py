@@ -46,13 +46,8 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
     """
     mine, loaded = board.settings, samples.load()
     plan = [
-        {
-            "sample": case.sample,
-            "case": case.name,
-            "args": [*case.args, *mine.device_options()],
-            "timeout": (mine.time_limit or case.timeout) + case.longer,
-            "arrays": arrays,
-        }
+        {"sample": case.sample, "case": case.name, "args": [*case.args, *mine.device_options()],
+         "timeout": (mine.time_limit or case.timeout) + case.longer, "arrays": arrays}
         for case in cases
     ]
     manifest = samples.hashes(samples.shipped(loaded))
@@ -159,10 +154,8 @@ class _Talk:
         if left:
             self.board.say(f"too large, stays on the board: {left}, in results/ of its folder")
         self.view.home([each for each in cases if each.sample != home.NONE], folder)
-        self.rows += [
-            Row(self.board.name, each.name, item, shown(folder))
-            for each in cases for item in each.records
-        ]
+        self.rows += [Row(self.board.name, each.name, item, shown(folder))
+                      for each in cases for item in each.records]
 
 
 def sent(event, known):
