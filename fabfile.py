@@ -13,22 +13,17 @@ from common import text
 
 text.open_streams()
 
-from common.errors import OPENCL_FAILURE, WRONG_USAGE
-from common.programs import explained, is_unwritable
-from deploy.errors import lacking
+from common.errors import WRONG_USAGE
+from deploy.errors import explained
 
 __all__ = ["namespace"]
 
 
 def _one_line(kind, error, _):
-    """End fab when it breaks before a task begins, e.g. over a file of -S that is not there."""
-    status, why = WRONG_USAGE, f"{kind.__name__}: {error}"
-    if issubclass(kind, ImportError):
-        status, why = OPENCL_FAILURE, lacking(error)
-    elif is_unwritable(error):
-        why = explained(error)[1]
+    """End fab when it breaks before a task begins, such as over a package that is missing."""
+    status, why = explained(error)
     if kind is not BrokenPipeError:  # nobody reads on
-        text.complain(f"fab: error: {text.printable(why)}")
+        text.complain(f"fab: error: {why}")
         sys.stdout.flush()
     os._exit(status)  # an exception hook cannot choose the exit status otherwise
 

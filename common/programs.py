@@ -24,9 +24,7 @@ def run(name, main, argv, stopped=None):
         return status or PASSED
     except (Exception, KeyboardInterrupt) as error:
         status, why = explained(error)
-        if isinstance(error, ImportError):
-            why = f"{one_line(error)}: `make run` installs what it needs"
-        elif isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt):
             why = stopped or why
         if "--debug" in argv:
             traceback.print_exc()
@@ -40,10 +38,11 @@ def is_unwritable(error):
     return isinstance(error, OSError) and not error.filename and error.errno in _UNWRITABLE
 
 
-def explained(error):
+def explained(error, debug="--debug"):
     """Return the exit status of what stopped a program, and why in one line.
 
-    Where stdout cannot be written, all that is still to be printed goes nowhere.
+    `debug` shows where it arose. Where stdout cannot be written, all that is still to be printed
+    goes nowhere.
     """
     why = one_line(error)
     if isinstance(error, SampleError):
@@ -51,6 +50,8 @@ def explained(error):
     if isinstance(error, KeyboardInterrupt):
         status = getattr(error, "exit_status", INTERRUPTED)
         return status, "interrupted" if status == INTERRUPTED else "stopped"
+    if isinstance(error, ImportError):
+        return OPENCL_FAILURE, f"{why}: `make run` installs what it needs"
     if isinstance(error, MemoryError):
         return OPENCL_FAILURE, f"not enough memory: {why}" if why else "not enough memory"
     if isinstance(error, OSError) and error.filename:
@@ -58,4 +59,4 @@ def explained(error):
     if is_unwritable(error):
         discard(sys.stdout)
         return WRONG_USAGE, f"cannot write the output: {error.strerror}"
-    return OPENCL_FAILURE, f"unforeseen {type(error).__name__}: {why} (--debug shows where)"
+    return OPENCL_FAILURE, f"unforeseen {type(error).__name__}: {why} ({debug} shows where)"

@@ -62,21 +62,18 @@ def check_name(name):
     return name
 
 
-def path():
-    """Return the path of boards.toml, which the environment variable BOARDS_TOML can replace."""
-    return Path(os.environ.get("BOARDS_TOML") or ROOT / "boards.toml")
-
-
 def shown(path):
     """Return a path as a user reads it: relative to the checkout, if it is inside."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
-def load(file):
-    """Return the Settings of every board that the file names, and of `local`.
+def load(file=None):
+    """Return the Settings of every board that boards.toml names, and of `local`.
 
-    A table may be of several boards, with commas between their names.
+    BOARDS_TOML in the environment names another file. A table may be of several boards, with commas
+    between their names.
     """
+    file = file or os.environ.get("BOARDS_TOML") or ROOT / "boards.toml"
     tables = parsed(file, MOST_BYTES, toml)
     tables.setdefault(LOCAL, {})
     return {
@@ -116,14 +113,11 @@ def _is_environment(value):
     )
 
 
-def _is_names(value):
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 _CHECKS = {
     "env": (_is_environment, "a table of NAME = string"),
     "time_limit": (is_time_limit, TIME_LIMIT),
-    "skip": (_is_names, "a list of names of cases"),
+    "skip": (lambda value: isinstance(value, list) and all(map(_is_text, value)),
+             "a list of names of cases"),
     "build_only": (lambda value: isinstance(value, bool), "true or false"),
     "type": (DEVICE_TYPES.__contains__, f"one of {', '.join(DEVICE_TYPES)}"),
 }

@@ -6,6 +6,7 @@ with its proxy. apt checks signatures, with this machine's keys, and digests.
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,19 +16,21 @@ from typing import NamedTuple
 
 from common.text import printable
 from deploy import ship
-from deploy.apt import own_archive, own_settings
 from deploy.errors import BoardError
 
 KEYRINGS = Path("/usr/share/keyrings")
-# Those of dpkg-query that apt needs of an installed package, which lacks nothing.
-FIELDS = ("db:Status-Abbrev", "Package", "Version", "Architecture", "Multi-Arch", "Provides")
+# What dpkg-query says of a package, but not what it needs: what is installed lacks nothing.
+FORMAT = """Package: ${Package}
+Status: ${Status}
+Architecture: ${Architecture}
+Version: ${Version}
+Multi-Arch: ${Multi-Arch}
+Provides: ${Provides}
+
+"""
+_INSTALLED = r"Package: (\S+)\nStatus: \w+ ok installed\nArchitecture: (all|%s)\n"
 _COMPONENTS = {"ubuntu": "main universe"}
 _ARCHIVES = "var/cache/apt/archives"
-_WORD = r"[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,200}"
-_INSTALLED = re.compile(
-    rf".i.\|(?P<package>{_WORD})\|(?P<version>{_WORD})\|(?P<architecture>{_WORD})"
-    r"\|(?P<multi>[a-z]{0,20})\|(?P<provides>[\w.+:~(), =-]*)", re.ASCII,
-)
 # Of a driver that no package brought: pyopencl's package wants one.
 _DRIVER = """Package: driver-without-a-package
 Status: install ok installed
@@ -87,23 +90,23 @@ def sources(wanted, mirror=None, updates=True):
 def download(names, wanted, installed, driver, mirror, packed):
     """Write a tar.gz of packages for a Release, and of all that they need, to an open file.
 
-    `installed` has the FIELDS of what the board has, a package a line, with | between them. With
-    `driver` it has an OpenCL driver beside them. Newer versions of what the board has are left out:
-    a libc must fit the board's loader. Return lines about what was done otherwise than usually.
-    Raises BoardError.
+    `installed` is what dpkg says of the board's packages in that FORMAT. With `driver` the board
+    has an OpenCL driver beside them. Newer versions of what it has are left out: a libc must fit
+    the board's loader. Return lines about what was done otherwise than usually. Raises BoardError.
     """
     if not shutil.which("apt-get"):
         raise BoardError(f"no packages of {wanted}: this machine has no apt-get")
-    have = [found for found in map(_INSTALLED.fullmatch, installed.splitlines())
-            if found and found["architecture"] in (wanted.architecture, "all")]
+    ours = re.compile(_INSTALLED % re.escape(wanted.architecture))
+    stanzas = installed.replace("Provides: \n", "").split("\n\n")  # apt takes no empty one
+    have = {found[1]: each for each in stanzas if (found := ours.match(each))}
     with tempfile.TemporaryDirectory(prefix="debs-") as folder:
         root = Path(folder)
         for name in ("etc/apt/apt.conf.d", "etc/apt/preferences.d", "var/lib/apt/lists/partial",
                      f"{_ARCHIVES}/partial"):
             (root / name).mkdir(parents=True)
-        status = [_stanza(**found.groupdict()) for found in have] + [_DRIVER] * driver
+        status = [*have.values(), *[_DRIVER] * driver]
         config = _CONFIG.format(root=root, architecture=wanted.architecture) + own_settings()
-        (root / "status").write_text("\n".join(status), encoding="utf-8")
+        (root / "status").write_text("\n\n".join(status), encoding="utf-8")
         (root / "apt.conf").write_text(config, encoding="utf-8")
         notes = []
         # The lists of an old release's updates may name packages that the archive has no more.
@@ -111,9 +114,8 @@ def download(names, wanted, installed, driver, mirror, packed):
             notes.append(f"without the updates of {wanted}: {why}")
             if _get(root, names, sources(wanted, mirror, updates=False), notes):
                 raise BoardError(f"no packages of {wanted}: {why}")
-        kept = {found["package"] for found in have}
         files = sorted((root / _ARCHIVES).glob("*.deb"))
-        ship.pack({f.name: f for f in files if f.name.split("_")[0] not in kept}, packed)
+        ship.pack({f.name: f for f in files if f.name.split("_")[0] not in have}, packed)
     return notes
 
 
@@ -132,15 +134,33 @@ def _get(root, names, lines, notes):
     return printable(said[0][3:] if said else "apt-get says nothing")
 
 
-def _stanza(package, version, architecture, multi, provides):
-    """Return what dpkg's status would have of a package, without what it needs."""
-    text = f"Package: {package}\nStatus: install ok installed\nVersion: {version}\n"
-    text += f"Architecture: {architecture}\n"
-    text += f"Multi-Arch: {multi}\n" if multi else ""
-    return text + (f"Provides: {provides}\n" if provides else "")
-
-
 def _apt(root, *command):
     env = {**os.environ, "APT_CONFIG": str(root / "apt.conf"), "LC_ALL": "C"}
     return subprocess.run(["apt-get", "--quiet", *command], env=env, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, errors="replace", check=False)
+
+
+def own_archive(distribution):
+    """Return the suites that this machine has of that distribution, if it is its own.
+
+    (what the suite's name adds to the release's, such as -security; component; address) of each.
+    """
+    own = platform.freedesktop_os_release()
+    codename = own.get("VERSION_CODENAME")
+    if own["ID"] != distribution or not codename:
+        return []
+    lines = _output("apt-get", "indextargets", "--no-release-info", "--format",
+                    "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages").splitlines()
+    suites = {tuple(line.split()) for line in lines if line.startswith(codename)}
+    return sorted((suite.removeprefix(codename), *more) for suite, *more in suites)
+
+
+def own_settings():
+    """Return this machine's own way to an archive, a proxy above all, as lines for an apt.conf."""
+    lines = _output("apt-config", "dump", "Acquire").splitlines()
+    kept = [line for line in lines if '""' not in line and "IndexTargets" not in line]
+    return "\n".join(kept) + "\n"
+
+
+def _output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

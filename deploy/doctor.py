@@ -90,9 +90,9 @@ def judge(facts, now, build_only=False):
             *_folder(facts)]
 
 
-def _checked(good, what, text, todo, level="FAIL"):
-    """Return a Finding: ok if it is `good`, else of that level with what to do."""
-    return Finding("ok", what, text) if good else Finding(level, what, text, todo)
+def _checked(good, what, text, todo, level="FAIL", why=""):
+    """Return a Finding: ok if it is `good`, else of that level with why, and what to do."""
+    return Finding("ok", what, text) if good else Finding(level, what, text + why, todo)
 
 
 def is_recent(facts):
@@ -119,29 +119,26 @@ def _icd(facts):
         works = bool(_platforms(facts))
         text = f"no ICD file in {facts['icd']['vendors']}"
         text += ": a driver comes with Python's packages" if works else ""
-        todo = (
-            "install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
-            "into a file there whose name ends in .icd"
-        )
+        todo = ("install the vendor's OpenCL driver, or write the path of its library (libmali.so) "
+                "into a file there whose name ends in .icd")
         yield _checked(works, "ICD", text, todo)
     for icd in files:
-        loads = icd["problem"] is None
-        text = f"{icd['file']}: {icd['library']}"
-        text += "" if loads else f" does not load: {icd['problem']}"
+        text, problem = f"{icd['file']}: {icd['library']}", icd["problem"]
         todo = "install that library, or set LD_LIBRARY_PATH in the board's env in boards.toml"
-        yield _checked(loads, "ICD", text, todo)
+        yield _checked(problem is None, "ICD", text, todo, why=f" does not load: {problem}")
 
 
 def _nodes(facts):
     for node in facts["nodes"]:
         text = f"{node['path']} {node['mode']} {node['owner']}:{node['group']}"
         text += f", {node['driver']}" if node["driver"] else ""
-        text += "" if node["usable"] else f": {facts['user']} has no permission to use it"
+        why = f": {facts['user']} has no permission to use it"
         of_group = node["group"] != "root" and node["mode"][4:6] == "rw"
         rule = "give it to a group of its own with a udev rule (GROUP, MODE=0660), "
         group = node["group"] if of_group else "GROUP"
         todo = f"sudo usermod -aG {group} {facts['user']}, then log in again"
-        yield _checked(node["usable"], "device", text, todo if of_group else rule + todo, "note")
+        todo = todo if of_group else rule + todo
+        yield _checked(node["usable"], "device", text, todo, "note", why)
     if not facts["nodes"]:
         text = "no GPU has a device file (/dev/mali*, /dev/dri/renderD*)"
         todo = "if there is a GPU, load its kernel driver (Mali: mali_kbase, panfrost or panthor)"
@@ -157,10 +154,8 @@ def _devices(facts):
     platforms = _platforms(facts)
     devices = [device for platform in platforms for device in platform["devices"]]
     if not devices:
-        todo = (
-            "fix the ICD files, libraries and permissions above; the loader returns -1001 "
-            "if no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml"
-        )
+        todo = ("fix the ICD files, libraries and permissions above; the loader returns -1001 "
+                "if no driver loads. Mesa: set RUSTICL_ENABLE=panfrost in env of boards.toml")
         text = "no device" if facts["devices"]["ok"] else facts["devices"]["text"]
         if not facts["packages"]["pyopencl"]["ok"]:
             text, todo = "its devices cannot be listed", "install pyopencl first"
@@ -171,9 +166,8 @@ def _devices(facts):
         for device in platform["devices"]:
             problem = device.get("problem")
             text = f"    {device['name']} ({device['type']}), driver {device['driver']}"
-            text += f": its driver {problem}" if problem else ""
             todo = "not chosen by default (-p selects it): update or remove its driver"
-            yield _checked(not problem, "OpenCL", text, todo, level)
+            yield _checked(not problem, "OpenCL", text, todo, level, f": its driver {problem}")
             for pattern, (text, todo) in _KNOWN.items():
                 if re.search(pattern, f"{platform['name']} {device['name']}"):
                     yield Finding("note", "known", text, todo)
@@ -192,8 +186,7 @@ def _platform(platform):
     if not version:  # an ICD file, whose driver cannot be loaded
         todo = "the samples do not use this driver: update or remove it"
     text = f"{name}, {version}" if version else name
-    text += "" if good else f": {platform['problem'] or 'no device'}"
-    return _checked(good, "OpenCL", text, todo)
+    return _checked(good, "OpenCL", text, todo, why=f": {platform['problem'] or 'no device'}")
 
 
 def _machine(facts, now):

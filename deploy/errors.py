@@ -1,13 +1,16 @@
 """Errors between the host and its boards."""
 
+import logging
+
+from common import programs
 from common.errors import SampleError
-from common.text import one_line
 
 
 class BoardError(SampleError):
     """One board cannot be reached or cannot do it. The others go on."""
 
 
-def lacking(error):
-    """Return a line for an ImportError: this machine lacks a package."""
-    return f"{one_line(error)}: `make run` installs what it needs"
+def explained(error):
+    """Return the exit status for an error, and why in one line. fab -d shows its traceback."""
+    logging.getLogger("deploy").debug("ended by", exc_info=error)
+    return programs.explained(error, "fab -d")

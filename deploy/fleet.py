@@ -3,23 +3,24 @@
 import os
 import socket
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import fabric.executor
 from invoke import Exit
 
-from common.errors import OPENCL_FAILURE, WRONG_RESULT, SampleError, UsageError
+from common.errors import OPENCL_FAILURE, WRONG_RESULT, UsageError
 from common.files import regular
 from common.isolation import leave
-from common.programs import explained, is_unwritable
+from common.programs import is_unwritable
 from common.stopping import Stopped, end_at_once, stop_in_order
-from deploy import boards, home, samples, together
-from deploy.errors import BoardError
+from deploy import boards, samples
+from deploy.errors import BoardError, explained
 from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
-from deploy.runs import RESULTS
 from deploy.screen import SCREEN
 
-STOPPED = "fab: error: stopped"
+STOPPED = "stopped"  # why a board is given up that the user stopped
 _HOLDER = f"{facts.user()}@{socket.gethostname()}"  # of a board's lock: this program
 TAKES_WORDS = ("run", "sweep", "replay", "inspect", "check")
 
@@ -42,13 +43,13 @@ class Board:
         It is to be done within `seconds`.
         """
         if self.stopping:
-            raise BoardError(together.STOPPED)
+            raise BoardError(STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
         self._session = Session(self.link, seconds)
         try:
             self._session.greet({**request, **mine, "do": do})
         except BoardError as error:
-            raise BoardError(together.STOPPED) if self.stopping else error from error
+            raise BoardError(STOPPED) if self.stopping else error from error
         if self.stopping:  # since: the program must hear of it, too
             self._session.stop()
         return self._session
@@ -67,6 +68,54 @@ class Board:
     def say(self, text):
         """Print lines, each with the board's name where there are several."""
         SCREEN.put(text.split("\n"), self.prefix)
+
+
+def name_lines(chosen):
+    """Let each line of a board begin with its name, where there are several."""
+    width = max((len(board.name) for board in chosen), default=0)
+    for board in chosen:
+        board.prefix = f"{board.name:<{width}} | " if len(chosen) > 1 else ""
+
+
+def on_each(chosen, work, progress=None):
+    """Do `work(board)` on all boards at once; return what it returned, by the boards' names.
+
+    What goes wrong is noted on the board, which is then left out; the others go on. `progress`, if
+    any, makes the display that the user watches meanwhile. A stop by the user is passed on to the
+    boards, and raised when they have ended.
+    """
+    results, jobs = {}, {}
+    name_lines(chosen)
+
+    def go(board):
+        try:
+            results[board] = work(board)
+        except Exception as error:
+            if isinstance(error, UsageError) or is_unwritable(error):
+                raise
+            board.failed = explained(error)[1]
+            board.close()
+            if not board.stopping or board.failed != STOPPED:  # else the user knows
+                SCREEN.complain(f"{board.name}: {board.failed}")
+
+    shown = progress() if progress else None
+    with SCREEN.showing(shown), ThreadPoolExecutor(max(1, len(chosen))) as pool:
+        try:
+            for board in chosen:
+                jobs[board] = pool.submit(go, board)
+            wait(jobs.values())
+        except KeyboardInterrupt:
+            SCREEN.stop_progress()
+            for board in chosen:
+                # A job that has just begun may not be noted yet.
+                if board not in jobs or not jobs[board].done():
+                    board.say("stopping")
+                    # One that takes no data must not keep the others from hearing of it.
+                    threading.Thread(target=board.stop, daemon=True).start()
+            raise
+    for job in jobs.values():
+        job.result()
+    return {board.name: results[board] for board in chosen if board in results}
 
 
 class Fleet:
@@ -88,7 +137,7 @@ class Fleet:
         if names := self.asked(host):
             self.last = names
         names = list(dict.fromkeys([*also, *self.last]))
-        settings = boards.load(boards.path())
+        settings = boards.load()
         for name in [name for name in names if name not in self.boards]:
             mine = settings.get(name, boards.Settings())
             if name == boards.LOCAL:
@@ -110,10 +159,10 @@ class Fleet:
     def each(self, host, work, progress=None, also=()):
         """Do `work(board)` on the boards of a task, but not on those that were given up.
 
-        Return what it returned, by their names: see together.py.
+        Return what it returned, by their names: see on_each().
         """
         chosen = [board for board in self.select(host, also) if board.failed is None]
-        return together.on_each(chosen, work, progress)
+        return on_each(chosen, work, progress)
 
     @property
     def failures(self):
@@ -147,11 +196,11 @@ class Executor(fabric.executor.Executor):
         return super().expand_calls(calls, apply_hosts=False)
 
     def execute(self, *tasks):
-        stop_in_order(STOPPED)
+        stop_in_order("fab: error: stopped")
         try:
             status = self._status(tasks)
         finally:
-            end_at_once(STOPPED)
+            end_at_once("fab: error: stopped")
         leave(status)  # in Python's own end, which takes a tenth of a second, a signal has no line
 
     def _status(self, tasks):
@@ -171,22 +220,15 @@ class Executor(fabric.executor.Executor):
                 FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))
-            home.sweep(RESULTS)
             super().execute(*tasks)
             sys.stdout.flush()
             return FLEET.exit_status()
-        except SampleError as error:
-            SCREEN.complain(str(error))
-            return error.exit_status
-        except Stopped as stop:
-            SCREEN.complain(_stopped({task.name for task in tasks}))
-            return stop.exit_status
         except Exit as ended:
             return ended.code
-        except Exception as error:
-            status, why = OPENCL_FAILURE, together.surprise(error)
-            if is_unwritable(error):
-                status, why = explained(error)
+        except (Exception, Stopped) as error:
+            status, why = explained(error)
+            if isinstance(error, Stopped):
+                why = _stopped({task.name for task in tasks})
             if not isinstance(error, BrokenPipeError):  # nobody reads on
                 SCREEN.complain(why)
             return status

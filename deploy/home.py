@@ -8,14 +8,14 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from common import files, record
+from common.manifest import NAME
 from common.record import Record
 from common.text import size_text
-from deploy import printed, samples
+from deploy import printed
 from deploy.boards import shown
 from deploy.errors import BoardError
 from deploy.link import sense
@@ -45,19 +45,18 @@ class Case(NamedTuple):
 
 
 def incoming(beside):
-    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError."""
+    """Return a TemporaryDirectory for incomplete files in the folder `beside`. Raises OSError.
+
+    Those that a fab left there a day ago, since it was killed, are deleted.
+    """
+    for path in beside.glob(f"{_INCOMING}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.lstat().st_mtime > _LEFT:
+                shutil.rmtree(path, ignore_errors=True)
     return tempfile.TemporaryDirectory(dir=beside, prefix=_INCOMING)
 
 
-def sweep(results):
-    """Delete the folders of incoming() that a fab left a day ago, since it was killed."""
-    for path in Path(results).glob(f"*/{_INCOMING}*"):
-        with suppress(OSError):
-            if time.time() - path.lstat().st_mtime > _LEFT:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def checked(name, pattern=samples.NAME, what="a sample or case"):
+def checked(name, pattern=NAME, what="a sample or case"):
     """Return the name that a board gives to something, if it can be one. Raises BoardError."""
     if not pattern.fullmatch(name):
         raise BoardError(f"it sends an invalid name of {what}, {shortened(repr(name))}")
@@ -106,10 +105,10 @@ def announced(event, room, seen, name=limits.FILE, kinds=limits.KINDS):
     return path, size
 
 
-def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
+def complete(board, session, folder, known, left, room=limits.MOST_RECORDS):
     """Give every planned case of a run a record; return its Cases.
 
-    With `judge`, the records are held against what their samples expect. The Cases hold no more
+    The records are held against what the samples that are `known` expect. The Cases hold no more
     than `room` records. Raises BoardError where the run makes no sense.
     """
     plan = files.object_in(folder / "plan.json")
@@ -122,7 +121,6 @@ def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
         )
     if len(names) > limits.MOST_CASES:
         raise BoardError(f"its plan has {len(names)} cases, more than {limits.MOST_CASES}")
-    known = samples.load() if judge else {}
     ended = files.object_in(folder / "ended.json")
     broken = "the run was stopped" if ended else "the run was interrupted"
     cases, more = [], 0
@@ -137,10 +135,8 @@ def complete(board, session, folder, judge, left, room=limits.MOST_RECORDS):
             seconds = outcome.get("seconds")
             f"{0 if seconds is None else seconds:.1f}"  # it is a number that can be shown
             records = _records(base, outcome, not_run, left)
-            if sample in known:
-                expected = known[sample].expected.get(name, {})
-                records = [judged(item, expected) for item in records]
-                records += misprinted(records, known[sample].texts.get(name), base)
+            records = judged(records, known, sample, name)
+            records += misprinted(records, known, base)
             base.parent.mkdir(exist_ok=True)
             lines = "".join(item.to_line() + "\n" for item in records)
             base.with_suffix(".jsonl").write_text(lines, encoding="utf-8")
@@ -199,21 +195,26 @@ def problem(outcome, records, errors, not_run):
     return None
 
 
-def judged(item, expected):
-    """Return the record, failed if its digests are not those of expected.json."""
-    for key, reason in _WRONG.items():
-        came = item.check.get(key)
-        if item.status == "passed" and came != expected.get(key, came):
-            item = replace(item, status="failed", reason=reason)
-    return item
+def judged(records, known, sample, case):
+    """Return the records of a case, failed if their digests are not those of expected.json."""
+    expected = known[sample].expected.get(case, {}) if sample in known else {}
+    keys, judged = [key for key in _WRONG if key in expected], []
+    for item in records:
+        wrong = [_WRONG[key] for key in keys if item.check.get(key) != expected[key]]
+        if item.status == "passed" and wrong:
+            item = replace(item, status="failed", reason=wrong[0])
+        judged.append(item)
+    return judged
 
 
-def misprinted(records, text, base):
+def misprinted(records, known, base):
     """Return a failed record of the case where its log differs from expected/<case>.txt.
 
     It is of no kernel: a log does not say which one printed what. Where not all records have passed
     the text need not be there, and they say why.
     """
+    sample = known.get(base.parent.name)
+    text = sample and sample.texts.get(base.name)
     if text is None or any(item.status != "passed" for item in records):
         return []
     reason = printed.difference(text, printed.read_log(base.with_suffix(".log")))
@@ -226,24 +227,21 @@ def misprinted(records, text, base):
 
 def brief(item):
     """Return a record with what summaries show of it, and no more: a board may send much."""
-    about, times = item.device, item.times()
-    skipped = about.get("skipped")
-    skipped = [shortened(str(text)) for text in skipped[:10]] if isinstance(skipped, list) else []
-    names = {name: shortened(about[name]) for name in ("name", "type") if about}
-    metrics = _chosen(item.metrics, "gflops", "gbytes_per_s")
-    long = item.metrics.get("sustained")
-    if isinstance(long, dict):
+    times, metrics = item.times(), _chosen(item.metrics, *record.RATES)
+    if long := item.metrics.get("sustained"):
         metrics["sustained"] = _chosen(long, "verdict", "why")
     if item.metrics.get("energy") == {}:
         metrics["energy"] = {}
+    device, skipped = _chosen(item.device, "name", "type"), item.device.get("skipped")
+    if isinstance(skipped, list):
+        device["skipped"] = [shortened(str(text)) for text in skipped[:10]]
     return replace(
         item, sample=shortened(item.sample),
         variant=_clipped(item.variant), reason=_clipped(item.reason),
         params=_chosen(item.params, "seed", "precision", *record.LIBRARY),
-        device={**names, "skipped": skipped} if about else {}, environment={}, argv=[],
+        device=device, environment={}, argv=[],
         timing={"run_s": [median(times)]} if times else {},
-        metrics=metrics,
-        check=_chosen(item.check, *item.check),
+        metrics=metrics, check=_chosen(item.check, *item.check),
     )
 
 
@@ -262,10 +260,8 @@ def store(run, folder):
 
     Raises BoardError where another run of this name is there: it is not replaced.
     """
-    for base, _, names in os.walk(run):
-        for name in names:
-            _sync(os.path.join(base, name))
-        _sync(base)
+    for path in (*run.rglob("*"), run):
+        _sync(path)
     if not folder.exists():
         run.rename(folder)
     elif not _same(run, folder):

@@ -24,8 +24,6 @@ from deploy.onboard import limits
 from deploy.screen import shortened
 
 HERE = Path(__file__).parent
-PYTHON_HINT = "Install python3, or set python in boards.toml"
-NO_END = "the program there closed its output but does not end"
 ENDLESS = "it sends without end"
 LOST = "the connection was lost"
 PIECE = 64 * limits.KIB  # bytes that are read or sent at once
@@ -99,18 +97,13 @@ module.main()
 """
 
 
-def _chunk(text):
-    data = text.encode()
-    return b"%d\n%s" % (len(data), data)
-
-
-def _sources():
-    """Return what the loader reads: the modules by name, packages first."""
+def _program():
+    """Return what the board's Python reads: the loader, and the modules by name, packages first."""
     modules = [["deploy", ""], ["deploy.onboard", ""]]
-    for name in MODULES:
-        text = (HERE / "onboard" / f"{name}.py").read_text(encoding="utf-8")
-        modules.append([f"deploy.onboard.{name}", text])
-    return json.dumps(modules)
+    modules += [[f"deploy.onboard.{name}", (HERE / "onboard" / f"{name}.py").read_text("utf-8")]
+                for name in MODULES]
+    parts = [part.encode() for part in (_LOADER, json.dumps(modules))]
+    return b"".join(b"%d\n%s" % (len(part), part) for part in parts)
 
 
 class LocalLink:
@@ -230,13 +223,10 @@ class Session:
         Raises BoardError, as `event` does.
         """
         token = secrets.token_hex(8)
-        self.send(_chunk(_LOADER) + _chunk(_sources()))
-        self.send(json.dumps({**request, "token": token}).encode() + b"\n")
-        for _ in range(limits.MOST_NOISE):  # a login script may print anything before that
-            if self.event().get("token") == token:
-                self._greeted = True
-                return
-        raise BoardError("its login script, or its python, does not stop printing")
+        self.send(_program() + json.dumps({**request, "token": token}).encode() + b"\n")
+        while self.event().get("token") != token:
+            pass
+        self._greeted = True
 
     def stop(self):
         """Ask the program to stop. One that has not greeted has begun nothing: it is given up."""
@@ -265,7 +255,8 @@ class Session:
     def event(self, beats=False):
         """Return the next event, with `beats` also a mere sign of life.
 
-        Raises BoardError when the board is lost, refuses, or exceeds a limit.
+        What else the board prints, such as its login script's lines, is left out. Raises BoardError
+        when the board is lost, refuses, or exceeds a limit.
         """
         while line := self._line():
             try:
@@ -273,13 +264,12 @@ class Session:
             except (ValueError, RecursionError):
                 event = None
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-                event = {"event": "noise"}
                 self._noise -= 1
                 if self._noise < 0:
                     raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that are not messages")
-            if event["event"] == "refused":
+            elif event["event"] == "refused":
                 raise BoardError(_text(event.get("reason")))
-            if beats or event["event"] != "beat":
+            elif beats or event["event"] != "beat":
                 return event
         raise BoardError(self._ended())
 
@@ -289,14 +279,15 @@ class Session:
             status = self.process.wait(limits.SILENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return NO_END
+            return "the program there closed its output but does not end"
         errors = self.process.stderr
         os.set_blocking(errors.fileno(), False)  # another process may hold it open
         said = (errors.read(limits.LONGEST_ERRORS) or b"").decode(errors="replace")
         if status == SSH_FAILED:
             return LOST if self._greeted else self._link.lost(said)
         if status in (126, 127):
-            return f"its python cannot be started: {_last(said)}. {PYTHON_HINT}"
+            why = f"its python cannot be started: {_last(said)}"
+            return f"{why}. Install python3, or set python in boards.toml"
         return f"the program there ended with status {status}: {_last(said)}"
 
     def pieces(self, count):

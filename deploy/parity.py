@@ -6,6 +6,8 @@ from rich.text import Text
 
 from common import outputs
 from common.errors import UsageError
+from common.manifest import Case
+from common.stats import grouped
 from deploy import progress, runs, samples, ship, table
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened
@@ -17,17 +19,17 @@ _STYLE = {EQUAL: "green", DIFFER: "bold red"}
 class Finding(NamedTuple):
     """One case on one board, beside this machine.
 
-    inputs, golden: EQUAL, DIFFER or UNKNOWN, golden only for a golden case. ulp: (distance, kernel)
-    of the outputs that are farthest apart, None where none can be compared. trouble: why a kernel
-    gave no result that passed, on either side. good: nothing of it need worry a person.
+    inputs, golden: EQUAL, DIFFER or UNKNOWN, golden only for a golden case. farthest: how far apart
+    the outputs are, and of which kernel. trouble: why a kernel gave no result that passed, on
+    either side. good: nothing of it need worry a person.
     """
 
     board: str
-    case: samples.Case
+    case: Case
     kernels: int
     inputs: str
     golden: str
-    ulp: tuple | None
+    farthest: str
     trouble: str | None
     good: bool
 
@@ -63,13 +65,11 @@ def compare(here, there, name, loaded):
     `name` is the run's, under which both kept their arrays; `loaded` the samples.
     """
     cases = {(case.sample, case.name): case for case in samples.every(loaded)}
-    found = []
-    for key in dict.fromkeys((row.record.sample, row.case) for row in there):
-        sides = [[r for r in rows if (r.record.sample, r.case) == key] for rows in (here, there)]
-        # A board may have lost what it was to do, or have cases that this checkout lacks.
-        case = cases.get(key) or samples.Case(*key, args=(), timeout=1, golden=False)
-        found.append(_finding(case, *sides, name))
-    return found
+    ours, theirs = (grouped(rows, lambda row: (row.record.sample, row.case))
+                    for rows in (here, there))
+    # A board may have lost what it was to do, or have cases that this checkout lacks.
+    return [_finding(cases.get(key) or Case(*key, (), 1), ours.get(key, []), rows, name)
+            for key, rows in theirs.items()]
 
 
 def _finding(case, here, there, name):
@@ -86,8 +86,8 @@ def _finding(case, here, there, name):
     elif case.golden:  # compared with nothing is not equal
         good = golden == EQUAL
     good = good and DIFFER not in (inputs, golden)
-    ulp = None if case.golden else _farthest(case, board, name)
-    return Finding(board, case, len(there), inputs, golden, ulp, trouble, good)
+    farthest = UNKNOWN if case.golden else _farthest(case, board, name)
+    return Finding(board, case, len(there), inputs, golden, farthest, trouble, good)
 
 
 def _digests(here, there, key):
@@ -99,23 +99,25 @@ def _digests(here, there, key):
 
 
 def _farthest(case, board, name):
-    """Return (distance, kernel) of the arrays that are farthest apart, or None without arrays."""
+    """Return the distance of the arrays that are farthest apart, as text with their kernel."""
     try:
         ours, theirs = (
             outputs.read(runs.RESULTS / side / name / case.sample / f"{case.name}.npz")
             for side in (LOCAL, board)
         )
-        both = [kernel for kernel in ours if kernel in theirs]
-        distances = [(outputs.ulp_distance(ours[k], theirs[k]), shortened(k)) for k in both]
-    except ValueError:
-        return None
-    return max(distances, default=None)
+        distances = [(outputs.ulp_distance(ours[k], theirs[k]), k) for k in ours if k in theirs]
+        distance, kernel = max(distances)
+    except ValueError:  # also where there are none
+        return UNKNOWN
+    return f"{distance} ulp" + (f" ({shortened(kernel)})" if distance else "")
 
 
 def _show(findings):
-    alone = len({item.board for item in findings}) == 1
     left = ["board", "sample", "case", "kernels", "inputs", "golden bits"]
-    SCREEN.table(left[alone:], ["largest distance"], [_cells(item)[alone:] for item in findings])
+    SCREEN.table(left, ["largest distance"], [
+        [f.board, f.case.sample, f.case.name, str(f.kernels),
+         *(Text(text, _STYLE.get(text, "")) for text in (f.inputs, f.golden)), f.farthest]
+        for f in findings])
     lines = [f"{f.case.sample} {f.case.name}: {f.trouble}" for f in findings if f.trouble]
     for board in dict.fromkeys(item.board for item in findings):
         mine = [item for item in findings if item.board == board]
@@ -123,10 +125,3 @@ def _show(findings):
         text = f"{golden.count(EQUAL)} of {len(golden)} golden cases equal to this machine's"
         lines.append(f"{board}: {text}, {sum(f.good for f in mine)} of {len(mine)} cases good")
     SCREEN.put(lines)
-
-
-def _cells(item):
-    distance = f"{item.ulp[0]} ulp" if item.ulp else UNKNOWN
-    distance += f" ({item.ulp[1]})" if item.ulp and item.ulp[0] else ""
-    compared = (Text(text, _STYLE.get(text, "")) for text in (item.inputs, item.golden))
-    return [item.board, item.case.sample, item.case.name, str(item.kernels), *compared, distance]

@@ -13,11 +13,11 @@ from itertools import islice
 
 from common.text import printable
 from deploy.onboard import limits
+from deploy.screen import shortened
 
 LONGEST_NUMBER = 40  # characters; what is longer is text
 LONGEST_LINE = 1000  # characters; a longer line agrees with none
 MOST_LINES = 100_000  # of a log, without empty ones; those behind are not looked at
-_SHOWN = 160  # characters of a line that a reason shows
 # A number, and what may stand around it without being part of it.
 _NUMBER = re.compile(
     r"([][(),;:]*)([+-]?(?:[0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([][(),;:]*)"
@@ -129,5 +129,4 @@ def _number(word):
 
 
 def _shown(words):
-    text = printable(" ".join(words))
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(printable(" ".join(words)))

@@ -43,7 +43,7 @@ class View:
         if self.verbose:
             number = f"{event['number']} of {event['of']}"
             self.board.say(f"== {self.name} ({number})")
-        self._progress(case=self.name, since=self.since)
+        self._progress(self.name)
 
     def lines(self, texts):
         """A case printed lines."""
@@ -64,8 +64,8 @@ class View:
         """A case ended, with these records as far as they are known."""
         self.number, self.name = self.number + 1, ""
         self._say(event["sample"], event["case"], records, event["seconds"], self.tail)
-        left = self.number < self.total
-        self._progress(completed=self.number, case="" if left else "fetching", since=None)
+        if self.number == self.total:
+            self._progress("fetching")
 
     def home(self, cases, folder):
         """Show the Cases that ended without a connection, or whose verdict has changed since.
@@ -93,15 +93,14 @@ class View:
     def _align(self, cases):
         self.widths = [max(map(len, names)) for names in zip(*cases)] or [0, 0]
 
-    def _progress(self, **fields):
+    def _progress(self, case):
         with SCREEN.lock:
             if SCREEN.progress is None:
                 return
+            fields = {"board": printable(self.board.name), "case": case}
             if self.task is None:
-                self.task = SCREEN.progress.add_task(
-                    "", total=self.total, board=printable(self.board.name), case="", since=None
-                )
-            SCREEN.progress.update(self.task, **fields)
+                self.task = SCREEN.progress.add_task("", total=self.total, **fields)
+            SCREEN.progress.reset(self.task, completed=self.number, **fields)  # also its clock
 
     def _say(self, sample, case, records, seconds, tail):
         self.said[sample, case] = _verdict(records)
@@ -166,28 +165,15 @@ def key_figure(records):
 
 
 def display():
-    """Return the Progress for all boards: which, how far, which case, since when."""
-    whole, text = Column(no_wrap=True), progress.TextColumn
+    """Return the Progress for all boards: which, how far, which case, and for how many seconds."""
+    texts = ("{task.fields[board]}", "{task.completed:.0f}/{task.total:.0f}",
+             "{task.fields[case]} {task.elapsed:.0f} s")
     return progress.Progress(
         progress.SpinnerColumn("line"),
-        text("{task.fields[board]}", markup=False, table_column=_column()),
-        text("{task.completed:.0f}/{task.total:.0f}", table_column=whole),
-        _CaseColumn(table_column=_column()),
+        *(progress.TextColumn(text, markup=False,
+                              table_column=Column(no_wrap=True, overflow="ellipsis"))
+          for text in texts),
         progress.BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4)),
-        progress.TimeElapsedColumn(table_column=whole),
         console=SCREEN.console, transient=True, expand=True,
         redirect_stdout=False, redirect_stderr=False,
     )
-
-
-def _column():
-    return Column(no_wrap=True, overflow="ellipsis")
-
-
-class _CaseColumn(progress.ProgressColumn):
-    """The case that is running, and for how many seconds."""
-
-    def render(self, task):
-        since = task.fields["since"]
-        took = f" {time.monotonic() - since:.0f} s" if since is not None else ""
-        return Text(task.fields["case"] + took)

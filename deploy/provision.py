@@ -196,7 +196,7 @@ def download(board, plan, found, mirror, payload):
     if plan.kind == "wheels":
         wheels.download(plan.packages, wheels.target(found), payload)
         return
-    session = board.start("installed", limits.PROBES, fields=debs.FIELDS)
+    session = board.start("installed", limits.PROBES, format=debs.FORMAT)
     event = session.event()
     with sense(event):
         size = max(0, min(int(event["bytes"]), limits.INSTALLED))

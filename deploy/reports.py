@@ -43,6 +43,9 @@ def export(board, name=None, rights=None):
         raise UsageError(f"no run {name} is in {shown(folder)}")
     ended = [(n, files.object_in(folder / n / "ended.json")) for n in names]  # a sweep has none
     whole = [n for n, about in ended if about and not about.get("stopped")]
-    run = folder / (name or (whole or names)[-1])
+    run = name or (whole or names)[-1]
+    if run != names[-1] and not name:
+        why = f"{names[-1]} is of a sweep, or was stopped: --run {names[-1]} packs it"
+        print(f"{board}: {why}", flush=True)
     words = [f"--rights={rights}"] if rights is not None else []
-    make([f"--export={runs.RESULTS / f'{board}-{run.name}.zip'}", *words, run])
+    make([f"--export={runs.RESULTS / f'{board}-{run}.zip'}", *words, folder / run])

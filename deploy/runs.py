@@ -44,23 +44,18 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
     case that does not print its text of expected/. With `arrays`, what the kernels put out comes
     home as <sample>/<case>.npz. `verbose` shows all that the cases print.
     """
-    mine = board.settings
+    mine, loaded = board.settings, samples.load()
     plan = [
-        {
-            "sample": case.sample,
-            "case": case.name,
-            "args": [*case.args, *mine.device_options()],
-            "timeout": (mine.time_limit or case.timeout) + case.longer,
-            "arrays": arrays,
-        }
+        {"sample": case.sample, "case": case.name, "args": [*case.args, *mine.device_options()],
+         "timeout": (mine.time_limit or case.timeout) + case.longer, "arrays": arrays}
         for case in cases
     ]
-    manifest = samples.hashes(samples.shipped(samples.load()))
+    manifest = samples.hashes(samples.shipped(loaded))
     names = [(case.sample, case.name) for case in cases]
     seconds = sum(each["timeout"] + limits.CASE_MARGIN for each in plan) + limits.FETCH
     session = board.start("run", seconds, run=name, cases=plan, manifest=manifest)
     view = View(board, names, RESULTS / board.name / name, verbose)
-    talk = _Talk(view, session, judge, names, name)
+    talk = _Talk(view, session, loaded if judge else {}, names, name)
     try:
         return talk.follow()
     except BoardError as error:
@@ -73,17 +68,18 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
 class _Talk:
     """What a board says about a run, or about all that wait there: held to what it may say.
 
-    `cases` are those that are to run, as (sample, case), and `run` is that run's name; None: the
-    board says which runs it has. `view` shows what comes, and `running` tells that the run began.
+    `known` are the samples that say what is expected. `cases` are those that are to run, as
+    (sample, case), and `run` is that run's name; None: the board says which runs it has. `view`
+    shows what comes, and `running` tells that the run began.
     """
 
-    def __init__(self, view, session, judge, cases=(), run=None):
-        self.view, self.board, self.session, self.judge = view, view.board, session, judge
+    def __init__(self, view, session, known, cases=(), run=None):
+        self.view, self.board, self.session, self.known = view, view.board, session, known
         self.run, self.runs, self.rows, self.running = run, 0, [], False
         self.board.broken = None
         # What may still come once: a board must not print without end.
         self.open = {(what, *case) for case in cases for what in ("start", "end")}
-        self.open |= {("tree",), ("broken",)} if cases else set()
+        self.open |= {(what, None, None) for what in ("tree", "broken") if cases}
 
     def follow(self):
         """Show what comes until the board is done; return the Rows of what came home."""
@@ -92,17 +88,13 @@ class _Talk:
                 self._take(event)
         return self.rows
 
-    def _once(self, *what):
-        if what not in self.open:
-            raise ValueError("it was not asked for")
-        self.open.remove(what)
-
     def _take(self, event):
         board, what = self.board, event["event"]
-        if what in ("start", "end"):
-            self._once(what, event["sample"], event["case"])
-        elif what in ("tree", "broken"):
-            self._once(what)
+        if what in ("tree", "start", "end", "broken"):
+            once = (what, event.get("sample"), event.get("case"))
+            if once not in self.open:
+                raise ValueError("it was not asked for")
+            self.open.remove(once)
         match what:
             case "tree":
                 self.running = True
@@ -115,7 +107,7 @@ class _Talk:
             case "beat":
                 self.view.beat()
             case "end":
-                self.view.end(event, sent(event, self.judge))
+                self.view.end(event, sent(event, self.known))
             case "broken":
                 board.broken = shortened(str(event["reason"]))
                 board.say(f"the board cannot continue: {board.broken}")
@@ -123,8 +115,6 @@ class _Talk:
                 board.say(f"run {self._name(event)} is still running: collect again")
             case "run":
                 self._run(self._name(event))
-            case "noise":
-                pass
             case _:
                 raise ValueError("no such event")
 
@@ -147,10 +137,9 @@ class _Talk:
             with home.incoming(folder.parent) as new:
                 came = Path(new, "run")
                 left = home.receive(self.session, came)
-                left = left and f"{left}, in results/ of its folder"
                 room = max(0, limits.MOST_RECORDS - len(self.rows))
                 try:
-                    cases = home.complete(self.board, self.session, came, self.judge, left, room)
+                    cases = home.complete(self.board, self.session, came, self.known, left, room)
                     home.store(came, folder)
                 except BoardError as error:
                     self.session.send(b"kept %s\n" % name.encode())
@@ -163,16 +152,17 @@ class _Talk:
             raise BoardError(f"cannot write {shown(folder)} here: {why}") from error
         self.session.send(b"stored %s\n" % name.encode())
         if left:
-            self.board.say(f"too large, stays on the board: {left}")
+            self.board.say(f"too large, stays on the board: {left}, in results/ of its folder")
         self.view.home([each for each in cases if each.sample != home.NONE], folder)
-        self.rows += [
-            Row(self.board.name, each.name, item, shown(folder))
-            for each in cases for item in each.records
-        ]
+        self.rows += [Row(self.board.name, each.name, item, shown(folder))
+                      for each in cases for item in each.records]
 
 
-def sent(event, judge):
-    """Return the records that came with the end of a case: to be shown, no more."""
+def sent(event, known):
+    """Return the records that came with the end of a case: to be shown, no more.
+
+    `known` are the samples that say what is expected.
+    """
     sample, name = event["sample"], event["case"]
     if sum(map(len, event["records"])) > limits.FIRST_RECORDS:
         raise ValueError("more records than a case may have")
@@ -181,15 +171,13 @@ def sent(event, judge):
     reason = home.problem(event, records, errors, "") if event["whole"] else event["reason"]
     if reason:
         records.append(Record(sample, None, "error", reason))
-    known = samples.load() if judge else {}
-    expected = known[sample].expected.get(name, {}) if sample in known else {}
-    return [home.judged(item, expected) for item in records]
+    return home.judged(records, known, sample, name)
 
 
 def collect(board, verbose=False):
     """Fetch every run whose results are still on the board; return the Rows of their records."""
     session = board.start("fetch", limits.FETCH)
-    talk = _Talk(View(board, verbose=verbose), session, judge=True)
+    talk = _Talk(View(board, verbose=verbose), session, samples.load())
     rows = talk.follow()
     if not talk.runs:
         board.say("nothing to collect")

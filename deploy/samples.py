@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from common import manifest
 from common.errors import WRONG_USAGE, UsageError
 from common.files import parsed, read_text
-from common.manifest import NAME, Case, Manifest
+from common.manifest import Case, Manifest
 from deploy.boards import ROOT
 from tools import child
-
-__all__ = ["NAME", "Case", "Sample", "every", "hashes", "load", "pick", "shipped"]
 
 _PATIENCE = 60  # seconds for the parser of a sample
 MOST_BYTES = 1024**2  # of an expected.json, or of a text of expected/
@@ -57,10 +55,18 @@ def pick(samples, name, case=None):
 
 
 def asked(name, words):
-    """Return a Case with the options that a user gave. Raises UsageError for one that the sample
-    does not have, and for one that names a file: the board would look for it."""
+    """Return a Case with the options that a user gave.
+
+    Raises UsageError for one that no board may run, such as one that names a file: the board would
+    look for it.
+    """
     if wrong := manifest.more_than_choice(name, words, own=True):
-        raise UsageError(f"{name}: {_why_not(name, wrong)}")
+        options = manifest.choosing(name)
+        with_value = options["values"] | options["seconds"]
+        why = f"it is none of the [options] in samples/{name}/sample.toml"
+        if not wrong.startswith("-") or wrong.partition("=")[0] in with_value:
+            why = "give a number or a name as value"
+        raise UsageError(f"{name}: {wrong!r} cannot be run on a board: {why}")
     timeout = max(case.timeout for case in manifest.read(name).cases)
     return Case(name, "asked", tuple(words), timeout, longer=manifest.longer(name, words))
 
@@ -73,29 +79,11 @@ def require_once(words):
                          "several values after it, with spaces between them")
 
 
-def _why_not(name, wrong):
-    """Say why a word of the options cannot be: see manifest.more_than_choice()."""
-    options = manifest.choosing(name)
-    with_value = options["values"] | options["seconds"]
-    if wrong in with_value:
-        return f"{wrong!r} lacks a value"
-    if not wrong.startswith("-") or wrong.partition("=")[0] in with_value:
-        return f"{wrong!r} cannot be run on a board: give a number or a name as value"
-    if "unrecognized" in (_refused(name, [wrong]) or ""):
-        return f"there is no option {wrong!r}: see samples/{name}/run.py --help"
-    return f"{wrong!r} cannot be run on a board: see [options] in its sample.toml"
-
-
 def require_values(name, words):
-    """Raise UsageError where a sample's parser refuses the words."""
-    if why := _refused(name, words):
-        raise UsageError(f"{name}: {why}")
-
-
-def _refused(name, words):
-    """Return why a sample's parser refuses the words, or None: it is asked on this machine."""
+    """Raise UsageError where a sample's parser refuses the words: it is asked on this machine."""
     done = child.run(name, (*words, "--list"), _PATIENCE, {"OCL_ICD_VENDORS": os.devnull})
-    return done.why if done.status == WRONG_USAGE else None
+    if done.status == WRONG_USAGE:
+        raise UsageError(f"{name}: {done.why}")
 
 
 def _load(name, root):

@@ -51,12 +51,15 @@ class Screen:
             self.console.print(Text("\n").join(texts), soft_wrap=True)
 
     def table(self, left, right, rows):
-        """Print a table: columns of text, headed `left`, then of numbers, headed `right`."""
-        table = Table(box=box.SIMPLE_HEAD)
-        for heading in (*left, *right):
+        """Print a table: columns of text, headed `left`, then of numbers, headed `right`.
+
+        The first column is left out where all rows have the same there.
+        """
+        table, first = Table(box=box.SIMPLE_HEAD), len({row[0] for row in rows}) == 1
+        for heading in (*left, *right)[first:]:
             table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
         for row in rows:
-            table.add_row(*(c if isinstance(c, Text) else Text(printable(c)) for c in row))
+            table.add_row(*(c if isinstance(c, Text) else Text(printable(c)) for c in row[first:]))
         with self.lock:
             if not self.console.is_terminal:  # rich assumes 80 columns and would truncate the cells
                 self.console.width = 160

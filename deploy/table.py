@@ -7,9 +7,9 @@ from statistics import median
 from rich.text import Text
 
 from common import record
+from common.manifest import NAME
 from common.stats import grouped
 from common.text import figures
-from deploy import samples
 from deploy.boards import LOCAL
 from deploy.screen import SCREEN, shortened, some
 
@@ -38,7 +38,7 @@ def brief(rows, failures, words=()):
     lines += ran_on(rows)
     # Boards write what they like: it may be nothing for a command.
     wrong = [row for row in bad if row.record.status != "unsupported"
-             and samples.NAME.fullmatch(row.record.sample) and samples.NAME.fullmatch(row.case)]
+             and NAME.fullmatch(row.record.sample) and NAME.fullmatch(row.case)]
     if wrong:
         host = "" if wrong[0].board == LOCAL else f" --host {wrong[0].board}"
         case = "" if words else f" --case {wrong[0].case}"
@@ -57,8 +57,7 @@ def _remarks(rows):
     could not be measured."""
     for row in rows:
         metrics, where = row.record.metrics, f"{row.record.sample} {row.case}"
-        long = metrics.get("sustained")
-        if isinstance(long, dict):
+        if long := metrics.get("sustained"):
             yield f"{where}: {long.get('verdict')}: {long.get('why')}"
         if metrics.get("energy") == {}:
             yield f"{where}: no energy: {row.board} has no readable power sensor"
@@ -82,10 +81,8 @@ def _where(rows, several):
 
 def show(rows):
     """Print a table with a row for each record."""
-    alone = len({row.board for row in rows}) == 1
     left = ["board", "sample", "case", "kernel", "status"]
-    right = ["run time", "rate", "error/bound"]
-    SCREEN.table(left[alone:], right, [_cells(row)[alone:] for row in rows])
+    SCREEN.table(left, ["run time", "rate", "error/bound"], [_cells(row) for row in rows])
 
 
 def _cells(row):
@@ -107,7 +104,7 @@ def ran_on(rows):
     """Return lines with each board's device and skipped drivers, and with the folders of runs."""
     compiled = {row.board for row in rows if row.record.status == "built"}
     about = [(row.board, row.record.device) for row in rows]
-    found = {(board, f"{its['name']} ({its['type']})") for board, its in about if its}
+    found = {(board, shortened(f"{its['name']} ({its['type']})")) for board, its in about if its}
     found |= {(board, "no device") for board, _ in about if board not in dict(found)}
     passed = {(board, text) for board, its in about for text in its.get("skipped", ())}
     return [

@@ -159,7 +159,7 @@ def _judge(host, work):
 @task(name="list", default=True)
 def list_samples(c):
     """List the samples with their cases, and the boards of boards.toml."""
-    loaded, known = samples.load(), boards.load(boards.path())
+    loaded, known = samples.load(), boards.load()
     for sample in loaded.values():
         needs = f" (needs {', '.join(sample.needs)})" if sample.needs else ""
         print(f"{sample.name}: {sample.description}{needs}")

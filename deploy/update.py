@@ -13,11 +13,9 @@ def expected(board, only=None):
     Raises BoardError where a case does not pass.
     """
     known = samples.load()
-    if only:
-        samples.pick(known, only)  # that there is
+    chosen = {name: samples.pick(known, name) for name in ([only] if only else known)}
     ship.deploy(board)
-    for name in [only] if only else known:
-        cases = samples.pick(known, name)
+    for name, cases in chosen.items():
         kept = {}
         for row in runs.run(board, cases, runs.name_run(), judge=False):
             if row.record.status == "unsupported":
@@ -36,11 +34,9 @@ def expected(board, only=None):
 
 
 def _digests(case, records):
-    keys = ["inputs_sha256"]
-    if case.golden:  # of the others each device gives bits of its own
-        keys.append("output_sha256")
     values = {"seed": records[0].params["seed"]}
-    for key in keys:
+    # Of the output of other cases each device gives bits of its own.
+    for key in ("inputs_sha256", "output_sha256")[: 1 + case.golden]:
         digests = {item.check[key] for item in records}
         if len(digests) > 1:
             raise BoardError(f"case {case.name}: its kernels do not agree on the {key}")

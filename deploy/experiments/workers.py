@@ -13,7 +13,7 @@ from distributed.utils import sync
 
 from common.errors import SampleError, UsageError
 from deploy.experiments.member import Lost, Member
-from deploy.together import name_lines
+from deploy.fleet import name_lines
 
 RETRY = 2.0  # seconds until a board that is away is tried again
 IN_USE = "the board is in use"

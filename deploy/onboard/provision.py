@@ -80,9 +80,8 @@ def release():
 
 
 def installed(wire, request):
-    """Send the packages that dpkg has installed, a line each."""
-    shown = "|".join("${%s}" % name for name in request["fields"])
-    lines = subprocess.check_output(["dpkg-query", "--show", "--showformat", shown + "\\n"])
+    """Send what dpkg says of its packages, each in request["format"]."""
+    lines = subprocess.check_output(["dpkg-query", "--show", "--showformat", request["format"]])
     wire.emit("installed", payload=lines, bytes=len(lines))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy import apt, debs, provision, wheels
+from deploy import debs, provision, wheels
 from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
@@ -20,14 +21,15 @@ from deploy.onboard import environment, limits
 from tests.deploy.test_provision import APT, BARE, FOUND, plan, text
 
 BULLSEYE = debs.Release("debian", "bullseye", "armhf")
-INSTALLED = """\
-ii |libc6|2.31-13+deb11u11|armhf|same|libc6-dev-none (= 1)
-hi |held|1|all||
-rc |removed|1|all||
-ii |libc6|2.31|arm64|same|
-ii |a\tb|1|armhf||
-ii |evil|1|armhf||x\nPackage: injected
-"""
+HAS = (
+    ("libc6", "install ok installed", "armhf", "2.31-13+deb11u11", "same", "libc6-dev-none (= 1)"),
+    ("held", "hold ok installed", "all", "1", "", ""),
+    ("removed", "deinstall ok config-files", "all", "1", "", ""),
+    ("broken", "install reinstreq half-installed", "armhf", "1", "", ""),
+    ("libc6", "install ok installed", "arm64", "2.31", "same", ""),
+    ("a\tb", "install ok installed", "armhf", "1", "", ""),
+)
+INSTALLED = "".join(re.sub(r"\$\{.*?\}", "{}", debs.FORMAT).format(*row) for row in HAS)
 FAKE_APT = """#!/bin/sh
 echo "$@" >> {log}
 case "$*" in
@@ -52,7 +54,7 @@ def host(tmp_path, monkeypatch):
     """A machine with Debian 12 and stand-ins for apt's programs; call it to make them."""
     monkeypatch.setattr(debs, "KEYRINGS", tmp_path)
     own = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
-    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: own)
+    monkeypatch.setattr(debs.platform, "freedesktop_os_release", lambda: own)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "debian-archive-keyring.gpg").touch()
     (tmp_path / "targets").write_text(OF_THIS_MACHINE)
@@ -113,7 +115,8 @@ def test_apt_has_a_root_of_its_own_with_what_the_board_has(host):
                  "Package: held"):
         assert line in said
     assert said.count("Package: libc6") == 1
-    assert not any(word in said for word in ("removed", "injected", "\t", "opencl-icd"))
+    assert said.count("Provides: ") == 1  # apt takes no empty one
+    assert not any(word in said for word in ("removed", "broken", "arm64", "\t", "opencl-icd"))
     assert not any(word in said for word in ("trusted=yes", "Unauthenticated", "Valid-Until"))
 
 
@@ -210,7 +213,7 @@ def asked_for(bytes_sent, monkeypatch, **changes):
 
         def pieces(self, count):
             read.append(count)
-            return [b"ii |a|1|all||"]
+            return [b"Package: a"]
 
     board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
@@ -223,7 +226,7 @@ def asked_for(bytes_sent, monkeypatch, **changes):
     ("sent", "read"), [(13, 13), (-1, 0), (10**15, limits.INSTALLED)]
 )
 def test_the_boards_packages_are_asked_for(sent, read, monkeypatch):
-    wanted = (NAMES, BULLSEYE, "ii |a|1|all||", True, "http://x.invalid", "payload")
+    wanted = (NAMES, BULLSEYE, "Package: a", True, "http://x.invalid", "payload")
     assert asked_for(sent, monkeypatch) == (wanted, read)
 
 
@@ -264,6 +267,21 @@ def make(folder, payload, packages):
     while (event := session.event())["event"] == "lines":
         pass
     return event
+
+
+@pytest.mark.skipif(shutil.which("apt-cache") is None, reason="there is no apt")
+def test_apt_understands_what_a_board_says_of_its_packages(tmp_path):
+    board = Board("board", Settings(folder=str(tmp_path)), LocalLink(sys.executable))
+    session = board.start("installed", format=debs.FORMAT)
+    said = b"".join(session.pieces(session.event()["bytes"])).decode()
+    assert "Package: libc6\nStatus: install ok installed\nArchitecture: " in said
+    (tmp_path / "status").write_text(said.replace("Provides: \n", ""))
+    (tmp_path / "lists").mkdir()
+    command = ["apt-cache", "policy", "libc6", "-o", f"Dir::State::status={tmp_path}/status",
+               "-o", f"Dir::State::lists={tmp_path}/lists", "-o", f"Dir::Cache={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"Installed: \d", done.stdout)
 
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="there is no dpkg-deb")

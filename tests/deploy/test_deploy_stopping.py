@@ -195,19 +195,8 @@ def test_folders_of_a_killed_fab_are_deleted_and_those_in_use_stay(tmp_path):
     run.mkdir(parents=True)
     left = board / ".incoming-left"
     left.mkdir()
-    os.utime(left, (time.time() - 25 * 3600,) * 2)
-    with home.incoming(board) as ours:
-        home.sweep(tmp_path / "results")
-        assert {Path(ours), run} == set(board.iterdir())
-    assert [run] == list(board.iterdir())
-    home.sweep(tmp_path / "nowhere")
-
-
-def test_every_start_of_fab_deletes_what_a_killed_one_left(fab, project):
-    left = project / "results" / "odroid" / ".incoming-x" / "run"
-    left.mkdir(parents=True)
     (left / "file").touch()
-    os.utime(left.parent, (0, 0))
-    assert fab("list").returncode == 0
-    assert not left.parent.exists()
-    assert left.parents[1].exists()
+    os.utime(left, (time.time() - 25 * 3600,) * 2)
+    with home.incoming(board) as ours, home.incoming(board) as too:
+        assert {Path(ours), Path(too), run} == set(board.iterdir())
+    assert [run] == list(board.iterdir())

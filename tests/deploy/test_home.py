@@ -158,7 +158,7 @@ def test_records_that_stayed_on_the_board(tmp_path):
     outcome = {"reason": None, "exit_status": 0, "seconds": 1.0, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     left = "1 file of 9.54 MiB (s/c.jsonl)"
-    (case,) = home.complete(board, session, tmp_path, True, left)
+    (case,) = home.complete(board, session, tmp_path, {}, left)
     assert case.records[0].reason == (
         "ended with status 0 and left no record; files that were too large stay on the board"
     )
@@ -173,7 +173,7 @@ def test_a_time_that_cannot_be_shown(tmp_path, seconds):
     outcome = {"reason": None, "exit_status": 0, "seconds": seconds, "argv": []}
     (tmp_path / "s" / "c.outcome.json").write_text(json.dumps(outcome))
     with pytest.raises(BoardError, match="it sends invalid data"):
-        home.complete(board, session, tmp_path, True, None)
+        home.complete(board, session, tmp_path, {}, None)
 
 
 def test_a_summary_holds_no_more_than_it_shows():

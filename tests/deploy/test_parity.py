@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from common.errors import UsageError
+from common.manifest import Case
 from common.record import Record
 from deploy import parity, samples
 from deploy.runs import Row
@@ -116,7 +117,7 @@ def test_a_case_that_the_board_does_not_support(compared):
 
 
 def test_a_golden_case_that_was_compared_with_nothing_is_not_good():
-    case = samples.Case("s", "exact", (), 1, golden=True)
+    case = Case("s", "exact", (), 1, golden=True)
     digests = {"inputs_sha256": "a", "output_sha256": "b"}
     row = Row("odroid", "exact", Record("s", "one", "passed", check=digests))
     loaded = {"s": SimpleNamespace(cases=(case,))}

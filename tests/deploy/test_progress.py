@@ -237,23 +237,25 @@ LINE = Record("s", "k", "passed").to_line()
 
 
 def test_records_that_come_with_the_end_of_a_case():
-    assert [item.status for item in runs.sent(event(LINE), judge=False)] == ["passed"]
-    more = runs.sent(event(LINE, "{", "[]", '{"schema": 2}'), judge=False)
+    assert [item.status for item in runs.sent(event(LINE), {})] == ["passed"]
+    more = runs.sent(event(LINE, "{", "[]", '{"schema": 2}'), {})
     assert [item.status for item in more] == ["passed", "error"]
     assert more[1].reason.startswith("a record cannot be read: c.jsonl:2: ")
-    (none,) = runs.sent(event(), judge=False)
+    (none,) = runs.sent(event(), {})
     assert none.reason == "ended with status 0 and left no record"
     # What was too much to be sent may explain the status.
-    cut = runs.sent(event(LINE, whole=False, exit_status=1), judge=False)
+    cut = runs.sent(event(LINE, whole=False, exit_status=1), {})
     assert [item.status for item in cut] == ["passed"]
 
 
-def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends(monkeypatch):
-    known = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}})}
-    monkeypatch.setattr(runs.samples, "load", lambda: known)
+KNOWN = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}},
+                              texts={"c": "a line that is not printed"})}
+
+
+def test_a_result_that_differs_from_expected_json_shows_as_the_case_ends():
     line = Record("s", "k", "passed", check={"output_sha256": "wrong"}).to_line()
-    assert runs.sent(event(line), judge=True)[0].status == "failed"
-    assert runs.sent(event(line), judge=False)[0].status == "passed"
+    assert runs.sent(event(line), KNOWN)[0].status == "failed"
+    assert runs.sent(event(line), {})[0].status == "passed"
 
 
 @pytest.mark.parametrize(
@@ -274,13 +276,13 @@ def test_an_end_that_makes_no_sense_costs_one_board(bad):
     view = progress.View(Board(), [("s", "c")], "results")
     session = SimpleNamespace(event=lambda beats: {**bad, "event": "end"})
     with pytest.raises(runs.BoardError, match="it sends invalid data") as caught:
-        runs._Talk(view, session, False, [("s", "c")], "run").follow()
+        runs._Talk(view, session, {}, [("s", "c")], "run").follow()
     assert len(str(caught.value)) < 1000
 
 
 def test_a_number_that_no_float_holds_is_no_rate():
     line = LINE.replace('"metrics": {}', '"metrics": {"gflops": 1%s}' % ("0" * 400))
-    (item,) = runs.sent(event(line), judge=False)
+    (item,) = runs.sent(event(line), {})
     assert item.status == "error"
     assert "metrics.gflops is not a number that a float holds" in item.reason
 
@@ -314,12 +316,10 @@ def test_what_a_checking_case_shows(statuses, figure, status):
     assert (progress.key_figure(records), progress.status_of(records)) == (figure, status)
 
 
-def test_what_was_only_built_is_a_success_and_is_not_compared(monkeypatch, capsys):
-    known = {"s": SimpleNamespace(expected={"c": {"output_sha256": "right"}})}
-    monkeypatch.setattr(runs.samples, "load", lambda: known)
-    (item,) = runs.sent(event(Record("s", "k", "built").to_line()), judge=True)
+def test_what_was_only_built_is_a_success_and_is_not_compared(capsys, tmp_path):
+    (item,) = runs.sent(event(Record("s", "k", "built").to_line()), KNOWN)
     assert item.status == "built"
-    assert home.misprinted([item], "a line that is not printed", None) == []
+    assert home.misprinted([item], KNOWN, tmp_path / "s" / "c") == []
     bad = Record("s", "k", "failed", "it does not compile")
     table.brief([runs.Row("g52", "c", each) for each in (item, item, bad)], {})
     said = capsys.readouterr().out.splitlines()

@@ -70,7 +70,10 @@ def test_export_names_the_run(fab, project):
     assert (project / "results" / f"local-{old.name}.zip").exists()
     stopped = make_run(project / "results", item(), board="local", name="20990102T030405.678Z")
     (stopped / "ended.json").write_text('{"stopped": true}')
-    assert fab("export").returncode == 0
+    done = fab("export")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        f"local: {stopped.name} is of a sweep, or was stopped: --run {stopped.name} packs it\n")
     assert not (project / "results" / f"local-{stopped.name}.zip").exists()
     (stopped / "ended.json").unlink()  # as a sweep leaves it
     assert fab("export").returncode == 0

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import UsageError
 from common.stopping import Stopped
-from deploy import together
+from deploy import fleet
 from deploy.fleet import Board, Fleet
 
 PATIENCE = 20  # seconds
@@ -26,7 +26,7 @@ def test_boards_work_at_once_and_their_results_are_in_order():
         time.sleep(0.1 * (board.name == "a"))
         return board.name.upper()
 
-    assert list(together.on_each(boards("a", "b"), work).items()) == [("a", "A"), ("b", "B")]
+    assert list(fleet.on_each(boards("a", "b"), work).items()) == [("a", "A"), ("b", "B")]
 
 
 def test_a_board_that_fails_is_left_out_of_what_follows(monkeypatch, capsys):
@@ -47,7 +47,7 @@ def test_a_board_that_fails_is_left_out_of_what_follows(monkeypatch, capsys):
 
 
 def test_lines_of_several_boards_begin_with_their_names(capsys):
-    together.on_each(boards("a", "bb"), lambda board: board.say("here"))
+    fleet.on_each(boards("a", "bb"), lambda board: board.say("here"))
     assert sorted(capsys.readouterr().out.splitlines()) == ["a  | here", "bb | here"]
 
 
@@ -56,7 +56,7 @@ def test_wrong_usage_found_on_a_board_ends_it_all():
         raise UsageError("no such case")
 
     with pytest.raises(UsageError, match="no such case"):
-        together.on_each(boards("a"), wrong)
+        fleet.on_each(boards("a"), wrong)
 
 
 def test_output_that_cannot_be_written_is_no_failure_of_a_board(capsys):
@@ -66,7 +66,7 @@ def test_output_that_cannot_be_written_is_no_failure_of_a_board(capsys):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        together.on_each([board], full)
+        fleet.on_each([board], full)
     assert (board.failed, capsys.readouterr().err) == (None, "")
 
 
@@ -79,9 +79,9 @@ def test_a_stop_reaches_all_boards(capsys, monkeypatch):
     def interrupt(_jobs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(together, "wait", interrupt)
+    monkeypatch.setattr(fleet, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        together.on_each(there, lambda board: [event.wait(PATIENCE) for event in stopped])
+        fleet.on_each(there, lambda board: [event.wait(PATIENCE) for event in stopped])
     assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
 
 
@@ -94,9 +94,9 @@ def test_a_board_that_takes_no_data_does_not_delay_the_stop_of_others(monkeypatc
     def interrupt(_jobs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(together, "wait", interrupt)
+    monkeypatch.setattr(fleet, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        together.on_each([deaf, other], lambda board: stopped.wait(PATIENCE) or heard.append(False))
+        fleet.on_each([deaf, other], lambda board: stopped.wait(PATIENCE) or heard.append(False))
     assert False not in heard
 
 
@@ -104,13 +104,13 @@ def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
     """... though its job is not noted yet."""
     begun = threading.Event()
 
-    class Interrupted(together.ThreadPoolExecutor):
+    class Interrupted(fleet.ThreadPoolExecutor):
         def submit(self, *args):
             super().submit(*args)
             assert begun.wait(PATIENCE)
             raise Stopped(2)
 
-    monkeypatch.setattr(together, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(fleet, "ThreadPoolExecutor", Interrupted)
     (board,) = boards("one")
 
     def deploy(board):
@@ -121,6 +121,6 @@ def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
             time.sleep(0.1)
 
     with pytest.raises(Stopped):
-        together.on_each([board], deploy)
+        fleet.on_each([board], deploy)
     assert board.stopping
     assert "stopping" in capsys.readouterr().out
