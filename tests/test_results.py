@@ -1,9 +1,13 @@
 """results/*.md: their tables and the READMEs' key figures agree with the records."""
 
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from common.gemm import parse_size
+from common.planning import nvidia, tiles
 from common.record import read
 from tests.conftest import ROOT
 
@@ -76,8 +80,8 @@ def test_the_table_of_gemmbench():
 H200 = "h200-mygemm.jsonl"
 MYGEMM = [
     ([H200], None, None),
-    ([H200, "mygemm/h200-tf32.jsonl"], None, "cublas"),
-    (["mygemm/h200-warpgroups.jsonl", "mygemm/h200-warps.jsonl"], None, "cublas"),
+    (["mygemm/h200-tf32.jsonl"], "14_matrix_units", "cublas"),
+    (["mygemm/h200-shapes.jsonl"], None, "cublas"),
     (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
     (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
     (["mygemm/h200-batch.jsonl"], None, "cublas"),
@@ -91,8 +95,7 @@ MYGEMM = [
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "16_dot_products", "numpy"),
 ]
 LIBRARIES = {"numpy's OpenBLAS": "numpy", "CLBlast as shipped": "clblast",
-             "cuBLAS (by the host's clock)": "cublas", "the same with `--PART_BITS 32`, in a "
-             "separate run": "14_matrix_units"}
+             "cuBLAS (by the host's clock)": "cublas"}
 
 
 def order(item):
@@ -135,6 +138,23 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
             close = [v for v in values if abs(float(cell) - v) <= 0.500001 * 10**-digits
                      or cell == f"{v:.3g}"]
             assert close, (name, title, cell, values)
+
+
+def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
+    rates, device = {}, SimpleNamespace(max_compute_units=132)
+    for item in records("mygemm/h200-shapes.jsonl"):
+        rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})
+    assert len(rates) == 29
+    for text, found in rates.items():
+        M, N, K = size = parse_size(text)
+        problem = SimpleNamespace(size=size, batch=1, dtype=np.dtype("f4"), leading=(K, N, N))
+        limits = SimpleNamespace(extensions=[nvidia.EXTENSION])
+        seconds = {"13_warps": nvidia.warps(problem, limits, device),
+                   "14_matrix_units": tiles.best_units(size, 132),
+                   "15_warpgroups": nvidia.warpgroups(problem, device)}
+        choice = min(seconds, key=lambda name: seconds[name][0])
+        fastest = max(found[name]["cublas"] for name in seconds)
+        assert found[choice]["cublas"] >= 0.96 * fastest, (text, choice)
 
 
 def test_the_records_without_a_digest_of_their_code_are_named():
