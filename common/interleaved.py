@@ -20,8 +20,7 @@ from common.errors import SampleError
 from common.flush import flusher
 from common.timing import Timing, elapsed, settle, stamps
 
-# What ends a launch: the last two are those of CUDA, as of too little memory.
-FAILURES = (SampleError, cl.Error, RuntimeError, MemoryError)
+FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each

@@ -74,6 +74,14 @@ def test_a_contender_that_fails_is_left_out_and_the_others_go_on():
     assert "b" not in said[7:]
 
 
+def test_a_mistake_of_our_own_is_not_taken_for_a_failure_of_the_contender():
+    def launch(stream):
+        raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        interleaved.rounds([contender("a", launch)], 1, 0, 1)
+
+
 def test_a_ratio_compares_within_rounds():
     slow, fast = (SimpleNamespace(host_s=s) for s in ([2.0, 20.0, 4.0], [1.0, 10.0, 1.0]))
     assert interleaved.ratio(fast, slow) == 2
