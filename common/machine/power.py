@@ -73,8 +73,9 @@ class Readings:
             joules = [(end - start) * value for start, end, value, _ in pairs]
             watts = values
         seconds = times[-1] - times[0]
-        shares = tuple(stats.percentile(sorted(watts), share) for share in (0.1, 0.9))
-        return Mean(self.fresh(), sum(joules) / seconds, shares, seconds / self.fresh())
+        spread = stats.spread(watts)
+        return Mean(self.fresh(), sum(joules) / seconds, (spread.low, spread.high),
+                    seconds / self.fresh())
 
 
 def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
