@@ -23,7 +23,7 @@ from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
 from common.manifest import code_digest
 from common.programs import explained
-from common.text import complain, one_line, open_streams, printable
+from common.text import complain, one_line, open_streams, printable, show_log
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -130,8 +130,7 @@ def _stopped(args, error):
     word, failed = getattr(error, "record_status", "error"), isinstance(error, cl.Error)
     if failed:
         reason = f"OpenCL failed: {one_line(error)}"
-    if log := getattr(error, "log", None):
-        print("\n".join(map(printable, log.splitlines())), flush=True)
+    show_log(error)
     if failed or word == "failed":  # at a launch, or a kernel does not build: others may
         args.progress.give_up(reason)
     if isinstance(error, KeyboardInterrupt) and args.ended:  # which has its record

@@ -92,16 +92,13 @@ def left_out():
 
 def every_device(platforms):
     """Yield (name, device) of each device: what tells it from others, and its driver, as a list."""
-    number = 0
+    devices = []
     for each in platforms:
-        try:
-            devices = each.get_devices()
-        except cl.Error:  # common/device.py reports it
-            continue
-        for device in devices:
-            texts = each.name, each.version, device.name, device.driver_version
-            yield [*(text.strip() for text in texts), number], device
-            number += 1
+        with contextlib.suppress(cl.Error):  # common/device.py reports it
+            devices += each.get_devices()
+    for number, each in enumerate(devices):
+        texts = each.platform.name, each.platform.version, each.name, each.driver_version
+        yield [*(text.strip() for text in texts), number], each
 
 
 def problem(device, anew=False):

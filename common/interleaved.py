@@ -174,7 +174,7 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
             each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
-    count = in_flight or enough_in_flight(contenders)
+    count = in_flight or max(map(enough_in_flight, contenders))
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
@@ -202,12 +202,8 @@ def _spread(contenders, stream, count):
     return max(count, 0)
 
 
-def enough_in_flight(contenders):
-    """Return how many launches back to back make a sample of the fastest one long enough."""
-    return max(map(_enough, contenders), default=1)
-
-
-def _enough(contender):
+def enough_in_flight(contender):
+    """Return how many launches back to back make a sample of it long enough."""
     count, least = 1, _LONG
     while times := contender.attempt(contender.sample, count):
         contender.rest()

@@ -126,13 +126,12 @@ def _tools(folder, table):
     only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
                  for option, value in table.get("axes", {}).items())
-    metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
-    for name, value in (("metric", metric), ("tuned", tuned)):
-        if not isinstance(value, str):
+    for name in ("metric", "tuned"):
+        if not isinstance(table.get(name, ""), str):
             raise UsageError(f"{name} must be a string")
-    words = {name: strings(table.get(name, []), name)
-             for name in ("small", "point", "best", "all", "ignored")}
-    return Tools(metric=metric, axes=axes, tuned=tuned, **words)
+    lists = {name: strings(words, name) for name, words in table.items()
+             if name not in ("metric", "tuned", "axes")}
+    return Tools(**{**table, **lists, "axes": axes})
 
 
 def _axis(folder, option, value):

@@ -30,6 +30,12 @@ def open_streams():
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def show_log(error):
+    """Print the compiler's log of an error, if it has one."""
+    if log := getattr(error, "log", None):
+        print("\n".join(map(printable, log.splitlines())), flush=True)
+
+
 def complain(line):
     """Print a line on stderr. Where it cannot be written, the exit status says the rest."""
     try:
