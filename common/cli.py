@@ -12,26 +12,18 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import (
-    buffers,
-    device,
-    drivers,
-    errors,
-    icd,
-    isolation,
-    manifest,
-    measuring,
-    outputs,
-    program,
-    programs,
-    record,
-)
+from common import device, errors, isolation, measuring, outputs, program, record
 from common.arguments import Parser, a_path, count
+from common.buffers import GUARDS, guard_with
+from common.drivers import ensure_cache
 from common.files import writing
+from common.icd import heed_oclgrind
 from common.machine import identity, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
-from common.text import complain, one_line, open_streams, printable
+from common.manifest import code_digest
+from common.programs import explained
+from common.text import complain, one_line, open_streams, printable, show_log
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -80,7 +72,7 @@ def parser(sample, description, timed=True):
             help="build nothing; write the kernels and their parameters")
         add("--keep", type=a_path, metavar="FOLDER",
             help="store the driver's binary of each .cl file there")
-        add("--guards", choices=buffers.GUARDS, default="bands", help="around buffers: bands of "
+        add("--guards", choices=GUARDS, default="bands", help="around buffers: bands of "
             "NaN, or guard pages, which stop a kernel that touches them")
     return result
 
@@ -94,7 +86,7 @@ def run(main, options, argv=None):
     kernels that an option names, sets `args.code_files` to their paths: they are code, too.
     """
     open_streams()
-    drivers.ensure_cache()
+    ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         debug="--debug" in sys.argv, progress=isolation.Progress(), code_files=(), ended=None,
@@ -111,7 +103,7 @@ def run(main, options, argv=None):
 
 
 def _work(main, args):
-    icd.heed_oclgrind()
+    heed_oclgrind()
     if args.list:
         print("\n".join(device.listing()))
         return errors.PASSED
@@ -124,7 +116,7 @@ def _work(main, args):
     if args.cores:
         identity.use_cores(args.cores)
     program.ask(args.keep, args.build_only)
-    buffers.guard_with(args.guards)
+    guard_with(args.guards)
     if not args.debug:  # from here on this is the child process; the parent exits
         isolation.enter(args.progress, partial(_lost, args),
                         lambda status, why: _fail(args, status, "error", why))
@@ -134,12 +126,11 @@ def _work(main, args):
 
 def _stopped(args, error):
     """Report and record what stopped the work; return the exit status."""
-    status, reason = programs.explained(error)
+    status, reason = explained(error)
     word, failed = getattr(error, "record_status", "error"), isinstance(error, cl.Error)
     if failed:
         reason = f"OpenCL failed: {one_line(error)}"
-    if log := getattr(error, "log", None):
-        print("\n".join(map(printable, log.splitlines())), flush=True)
+    show_log(error)
     if failed or word == "failed":  # at a launch, or a kernel does not build: others may
         args.progress.give_up(reason)
     if isinstance(error, KeyboardInterrupt) and args.ended:  # which has its record
@@ -188,7 +179,7 @@ def _append(args, item):
     """Append a record to the file of --json: by which command, when, and by which code it is."""
     if args.json is not None:
         item.argv, item.started = sys.argv, args.started
-        item.code = manifest.code_digest(args.sample, tuple(map(str, args.code_files)))
+        item.code = code_digest(args.sample, tuple(map(str, args.code_files)))
         with writing(f"cannot write records to {args.json}"):
             record.append(args.json, item)
 

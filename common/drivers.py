@@ -23,18 +23,14 @@ from pathlib import Path
 import pyopencl as cl
 
 from common import icd
-from common.errors import OpenCLFailure, UsageError
-from common.files import json_object, replace
-from common.machine import state
-from common.machine.sysfs import text
+from common.errors import OpenCLFailure
+from common.files import object_in, replace
+from common.machine import identity, state
 from common.text import signal_name
 
 _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
-_SECONDS = 20
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
-# How lines of /proc/cpuinfo begin that say what the CPU is.
-_OF_CPU = ("model", "flags", "Features", "CPU ", "cpu family", "vendor_id", "Hardware")
 
 
 def platforms():
@@ -96,16 +92,13 @@ def left_out():
 
 def every_device(platforms):
     """Yield (name, device) of each device: what tells it from others, and its driver, as a list."""
-    number = 0
+    devices = []
     for each in platforms:
-        try:
-            devices = each.get_devices()
-        except cl.Error:  # common/device.py reports it
-            continue
-        for device in devices:
-            texts = each.name, each.version, device.name, device.driver_version
-            yield [*(text.strip() for text in texts), number], device
-            number += 1
+        with contextlib.suppress(cl.Error):  # common/device.py reports it
+            devices += each.get_devices()
+    for number, each in enumerate(devices):
+        texts = each.platform.name, each.platform.version, each.name, each.driver_version
+        yield [*(text.strip() for text in texts), number], each
 
 
 def problem(device, anew=False):
@@ -154,24 +147,19 @@ def _is_writable(folder):
 
 def _read(file):
     """Return the verdict in a file, or None if there is none or it is too old."""
-    try:
-        verdict = json_object(file)["problem"]
+    verdict = object_in(file).get("problem")
+    if verdict and isinstance(verdict, str):
         age = time.time() - file.stat().st_mtime
-    except (UsageError, KeyError, OSError):
-        return None
-    # The clock of a board may go backwards.
-    holds = verdict == "" or 0 <= age <= _BAD_FOR
-    return verdict if isinstance(verdict, str) and holds else None
+        return verdict if 0 <= age <= _BAD_FOR else None  # the clock of a board may go backwards
+    return "" if verdict == "" else None
 
 
 @lru_cache(maxsize=1)
 def machine():
-    """Return what a cached verdict depends on: libraries, CPU, Linux kernel, drivers' variables."""
+    """Return what a cached verdict depends on: libraries, board, Linux kernel, variables."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
-    cpu = {line for line in (text(Path("/proc/cpuinfo")) or "").splitlines()
-           if line.startswith(_OF_CPU)}
-    return {"libraries": libraries, "times": times, "cpu": sorted(cpu),
+    return {"libraries": libraries, "times": times, "board": identity.board(),
             "kernel": platform.release(), "settings": state.settings(os.environ)}
 
 
@@ -217,4 +205,4 @@ def _limit():
     try:
         return max(0.1, float(os.environ[_LIMIT]))
     except (KeyError, ValueError):
-        return _SECONDS
+        return 20

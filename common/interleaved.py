@@ -20,8 +20,7 @@ from common.errors import SampleError
 from common.flush import flusher
 from common.timing import Timing, elapsed, settle, stamps
 
-# What ends a launch: the last two are those of CUDA, as of too little memory.
-FAILURES = (SampleError, cl.Error, RuntimeError, MemoryError)
+FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
@@ -175,7 +174,7 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
             each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
-    count = in_flight or enough_in_flight(contenders)
+    count = in_flight or max(map(enough_in_flight, contenders))
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
@@ -203,12 +202,8 @@ def _spread(contenders, stream, count):
     return max(count, 0)
 
 
-def enough_in_flight(contenders):
-    """Return how many launches back to back make a sample of the fastest one long enough."""
-    return max(map(_enough, contenders), default=1)
-
-
-def _enough(contender):
+def enough_in_flight(contender):
+    """Return how many launches back to back make a sample of it long enough."""
     count, least = 1, _LONG
     while times := contender.attempt(contender.sample, count):
         contender.rest()

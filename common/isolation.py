@@ -13,8 +13,8 @@ import signal
 import sys
 from contextlib import suppress
 
-from common.errors import INTERRUPTED, OPENCL_FAILURE, STOPPED, SampleError, worst
-from common.text import one_line, signal_name
+from common.errors import INTERRUPTED, OPENCL_FAILURE, PASSED, STOPPED, SampleError, worst
+from common.text import one_line, show_log, signal_name
 
 _ROOM = 1 << 20  # bytes for the progress
 _GRACE = 5  # seconds that a child has to end after a signal; in a driver it may never look up
@@ -31,7 +31,7 @@ class Progress:
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
-                       "done": {}, "statuses": [], "end": None}
+                       "done": {}, "status": PASSED, "end": None}
         self.crashed = False  # whether a child before this one did
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._note()
@@ -89,15 +89,15 @@ class Progress:
                 self.give_up(f"{one_line(error)}, and the device is lost")
         if alone:
             raise error
-        if log := getattr(error, "log", None):  # of the compiler
-            print(log)
+        show_log(error)
         exit_status = getattr(error, "exit_status", OPENCL_FAILURE)
         reason = one_line(error) or "not enough memory"  # Python's own MemoryError has no text
         return exit_status, getattr(error, "record_status", "error"), reason
 
     def saved(self, exit_status):
-        """Note the exit status that a saved record stands for."""
-        self._note(statuses=[*self.statuses, exit_status])
+        """Note the exit status that a saved record stands for; return the worst so far."""
+        self._note(status=worst([self._state["status"], exit_status]))
+        return self._state["status"]
 
     def ended(self, exit_status):
         """Note that the work is done: a later crash happens while the driver shuts down."""
@@ -119,11 +119,6 @@ class Progress:
             self.done(*unit, "error", reason)
         self._note(reason=None, doing="starting")
         return unit or (None, None), reason, left
-
-    @property
-    def statuses(self):
-        """The exit statuses noted by saved()."""
-        return self._state["statuses"]
 
     def _note(self, **news):
         self._state.update(news)
@@ -200,11 +195,11 @@ def enter(progress, lost, stopped):
             status = INTERRUPTED if child.got[0] == signal.SIGINT else STOPPED
             stopped(status, "interrupted" if status == INTERRUPTED else "stopped")
         if status is not None:
-            leave(worst([status, *progress.statuses]) if progress.crashed else status)
+            leave(progress.saved(status) if progress.crashed else status)
         unit, reason, left = progress._lose(how)
-        progress.saved(lost(*unit, reason, number))
+        status = progress.saved(lost(*unit, reason, number))
         if not left:
-            leave(worst(progress.statuses))
+            leave(status)
 
 
 def leave(status):

@@ -210,8 +210,20 @@ def _by_torch(A, B):
     C = torch.empty((*A.shape[:-1], B.shape[-1]), dtype=A.dtype, device=A.device)
     version = f"cuBLAS of CUDA {torch.version.cuda} through PyTorch {torch.__version__}"
     multiply = partial(torch.mm if A.ndim == 2 else torch.bmm, A, B, out=C)
-    return _elsewhere("cublas", version, multiply, lambda: C.cpu().numpy(),
-                      torch.cuda.synchronize)
+    return _elsewhere("cublas", version, _of_cuda(multiply), _of_cuda(lambda: C.cpu().numpy()),
+                      _of_cuda(torch.cuda.synchronize))
+
+
+def _of_cuda(function):
+    """Return the function with errors of CUDA, as of too little memory, as OpenCLFailure."""
+
+    def call():
+        try:
+            return function()
+        except RuntimeError as error:
+            raise OpenCLFailure(f"CUDA fails: {one_line(error)}") from error
+
+    return call
 
 
 # Shared libraries.

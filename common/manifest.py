@@ -6,14 +6,13 @@ too, on the host and on boards alike.
 """
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 from common.errors import UsageError
-from common.files import parsed, read_text, toml
+from common.files import parsed, toml
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BYTES = 256 * 1024  # of a sample.toml
@@ -24,8 +23,7 @@ _KEYS = {"description", "files", "needs", "options", "tools", "cases"}
 _OPTIONS = ("values", "words", "seconds", "own")
 _CASE_KEYS = {"args", "timeout", "golden"}
 _SHIPPED = ("*.py", "*.cl")  # of common/ and its folders
-_NEVER_RUN = ("README.md", "expected.json")  # files of a sample that its results do not depend on
-_FILES = re.compile(r"^files = (\[[^\]]*\])", re.M)
+_CODE = (".py", ".cl", ".json")  # of a sample: kernels may be described in JSON
 # The value of an option: a number, or a name; never a path, never another option.
 _VALUE = re.compile(r"-?[0-9][0-9.eE+-]*|[A-Za-z0-9_*?@][A-Za-z0-9_.,:*?+-]*")
 _RUNNERS = ("--json", "--output")  # options of what starts samples, which takes what they name
@@ -128,13 +126,12 @@ def _tools(folder, table):
     only(table, {field.name for field in fields(Tools)})
     axes = tuple((option, _axis(folder, option, value))
                  for option, value in table.get("axes", {}).items())
-    metric, tuned = table.get("metric", Tools.metric), table.get("tuned", "")
-    for name, value in (("metric", metric), ("tuned", tuned)):
-        if not isinstance(value, str):
+    for name in ("metric", "tuned"):
+        if not isinstance(table.get(name, ""), str):
             raise UsageError(f"{name} must be a string")
-    words = {name: strings(table.get(name, []), name)
-             for name in ("small", "point", "best", "all", "ignored")}
-    return Tools(metric=metric, axes=axes, tuned=tuned, **words)
+    lists = {name: strings(words, name) for name, words in table.items()
+             if name not in ("metric", "tuned", "axes")}
+    return Tools(**{**table, **lists, "axes": axes})
 
 
 def _axis(folder, option, value):
@@ -205,36 +202,27 @@ def common_files(root=None):
     )
 
 
-def own_files(folder):
-    """Return the files of a sample's folder that its sample.toml names, without a reader of TOML.
-
-    Raises UsageError or ValueError.
-    """
-    text = read_text(folder / "sample.toml", MOST_BYTES)
-    return matching(folder, json.loads(_FILES.search(text)[1]))
-
-
 @lru_cache(100)
 def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
 
-    It is that of the files that it runs: its own and those of common/, each with its path. `also`
-    are files from elsewhere, such as kernels that the command line names. Boards, which have only
-    what was deployed, give the same digest.
+    It is that of all code in its folder and in common/, each file with its path. `also` are files
+    from elsewhere, such as kernels that the command line names. Boards give the same digest.
     """
     root = root or ROOT
     folder = Path(root, "samples", name)
+    # What a search stores must not make the search start anew.
+    own = [path for path in folder.rglob("*") if path.suffix in _CODE
+           and path.name != "expected.json" and path.parent.name != "tuned"]
+    files = {path.relative_to(root).as_posix(): path
+             for path in (*common_files(root), *own, folder / "run.py")}
+    files.update((Path(path).name, Path(path)) for path in also)
     try:
-        # What a search stores must not make the search start anew.
-        own = [path for path in own_files(folder)
-               if path.name not in _NEVER_RUN and path.parent.name != "tuned"]
-        files = {path.relative_to(root).as_posix(): path for path in [*common_files(root), *own]}
-        files.update((Path(path).name, Path(path)) for path in also)
         sha = hashlib.sha256()
         for shown, path in sorted(files.items()):
             sha.update(f"{shown} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         return sha.hexdigest()
-    except (OSError, ValueError, TypeError, UsageError):
+    except (OSError, ValueError):
         return None
 
 

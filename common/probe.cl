@@ -4,8 +4,8 @@
 // NDRange: one dimension of whole work-groups of SIDE work-items.
 //
 // -D SIDE=n          work-items in a work-group
-// -D WITH_DOUBLE     the device has cl_khr_fp64
-// -D WITH_ATOMICS    the device has cl_khr_int64_base_atomics
+// -D WITH_DOUBLE=1   the device has cl_khr_fp64
+// -D WITH_ATOMICS=1  the device has cl_khr_int64_base_atomics
 
 // out[i] = a[i] * a[i] + a[i], sixteen elements a work-item.
 kernel void fma_float(global const float *a, global float *out)
@@ -15,7 +15,7 @@ kernel void fma_float(global const float *a, global float *out)
     vstore16(fma(x, x, x), i, out);
 }
 
-#ifdef WITH_DOUBLE
+#if WITH_DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
 kernel void fma_double(global const double *a, global double *out)
@@ -42,7 +42,7 @@ kernel void reverse(global const float *a, global float *out)
     out[get_global_id(0)] = mine;
 }
 
-#ifdef WITH_ATOMICS
+#if WITH_ATOMICS
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 
 // Every work-item adds 2^31 + its number, so that the sum needs more than 32 bits.

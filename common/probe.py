@@ -19,6 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from common import drivers
+from common.program import build
 from common.text import one_line
 
 GROUPS = 16  # work-groups
@@ -29,15 +30,11 @@ def probe(queue):
     """Return what is wrong with the driver of a queue's device, or an empty text."""
     context, device = queue.context, queue.device
     side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
-    have = device.extensions.split()
-    options = [f"-DSIDE={side}"]
-    options += ["-DWITH_DOUBLE"] if "cl_khr_fp64" in have else []
-    options += ["-DWITH_ATOMICS"] if "cl_khr_int64_base_atomics" in have else []
+    with_double = "cl_khr_fp64" in device.extensions
+    with_atomics = "cl_khr_int64_base_atomics" in device.extensions
+    defines = {"SIDE": side, "WITH_DOUBLE": int(with_double), "WITH_ATOMICS": int(with_atomics)}
     print("building a small program", flush=True)
-    # As in common/program.py: cl.Program would add -I and cache binaries.
-    program = cl._cl._Program(context, SOURCE.read_text(encoding="utf-8"))
-    program.build(" ".join(options).encode(), [device])
-    program = cl.Program(program)
+    program = build(context, SOURCE, defines)
     print("running a small program", flush=True)
     items = GROUPS * side
 
@@ -61,9 +58,9 @@ def probe(queue):
     right = {"fma of float vectors": fma("fma_float", np.float32, 16)}
     came = launch("reverse", numbers, np.zeros_like(numbers))
     right["local memory behind a barrier"] = np.array_equal(came, backwards)
-    if "-DWITH_DOUBLE" in options:
+    if with_double:
         right["fma of double vectors"] = fma("fma_double", np.float64, 8)
-    if "-DWITH_ATOMICS" in options:
+    if with_atomics:
         total = sum(2**31 + i for i in range(items))
         right["64-bit atomics"] = int(launch("add_up", np.zeros(1, np.uint64))[0]) == total
     wrong = ", ".join(what for what, is_right in right.items() if not is_right)

@@ -33,17 +33,6 @@ _REPEAT = 5  # samples, of which the fastest counts: a ceiling is what can be re
 
 
 @dataclass(frozen=True)
-class Ceiling:
-    """What a GEMM of some size can reach at most, in GFLOPS; `by` is `compute` or `memory`."""
-
-    gflops: float
-    by: str
-
-    def __str__(self):
-        return f"{figures(self.gflops)} GFLOPS, by {self.by}"
-
-
-@dataclass(frozen=True)
 class Peak:
     """GFLOPS of multiply_add and GB/s of read_all, from main memory and for some size.
 
@@ -57,11 +46,11 @@ class Peak:
     how: str
 
     def ceiling(self, size, dtype, beta):
-        """Return the Ceiling of a GEMM: each matrix is moved once, C twice if beta is not 0."""
+        """Return what a GEMM can reach at most, in GFLOPS, and whether `memory` or `compute` limits
+        it: each matrix is moved once, C twice if beta is not 0.
+        """
         by_memory = size.flop() / (size.moved(beta) * dtype.itemsize) * self.near_gbytes_per_s
-        if by_memory < self.gflops:
-            return Ceiling(by_memory, "memory")
-        return Ceiling(self.gflops, "compute")
+        return min((by_memory, "memory"), (self.gflops, "compute"))
 
     def __str__(self):
         return (

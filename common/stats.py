@@ -1,8 +1,7 @@
 """Checked numbers of records, their groups and statistics. No OpenCL."""
 
-import math
 import sys
-from statistics import median
+from statistics import median, quantiles
 from typing import NamedTuple
 
 FEWEST = 3  # times: the spread of fewer says little
@@ -31,17 +30,9 @@ def spread(values):
     if not values:
         return None
     order = sorted(values)
-    low, high = percentile(order, 0.1), percentile(order, 0.9)
+    tenths = quantiles(order, n=10, method="inclusive") if len(order) > 1 else order
     mean = sum(order) / len(order)
-    return Spread(len(order), median(order), mean, order[0], order[-1], low, high)
-
-
-def percentile(order, share):
-    """Return the value below which that share of the sorted numbers lies, interpolated."""
-    at = share * (len(order) - 1)
-    below = math.floor(at)
-    above = min(below + 1, len(order) - 1)
-    return order[below] + (order[above] - order[below]) * (at - below)
+    return Spread(len(order), median(order), mean, order[0], order[-1], tenths[0], tenths[-1])
 
 
 def rate(values, times):

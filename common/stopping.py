@@ -14,7 +14,7 @@ class Stopped(KeyboardInterrupt):
         self.exit_status = 128 + number
 
 
-def end_at_once(line):
+def end_at_once(line, numbers=NUMBERS):
     """Let a signal print this line and end the process on the spot: nothing is half done.
 
     An exception would not do while modules are imported: some of them take it for another error.
@@ -28,16 +28,23 @@ def end_at_once(line):
         finally:  # also where nobody reads it
             os._exit(128 + number)
 
-    for number in NUMBERS:
+    for number in numbers:
         signal.signal(number, end)
 
 
 def stop_in_order(line):
-    """Let a signal raise Stopped, and the next one end the process at once, with this line."""
+    """Let a signal raise Stopped, and then Ctrl-C end the process at once, with this line.
+
+    `timeout` sends SIGTERM twice: the second must not end the cleaning up. A terminal that is
+    closed counts as SIGTERM.
+    """
 
     def stop(number, _):
-        end_at_once(line)
+        signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which children inherit
+        end_at_once(line, [signal.SIGINT])
         raise Stopped(number)
 
     for number in NUMBERS:
         signal.signal(number, stop)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

@@ -5,7 +5,6 @@ probe kernel tells which of them works: an extension's name is a promise.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -27,19 +26,12 @@ _WAYS = (
 )
 
 
-class Shuffles(NamedTuple):
-    """A way that works: SHUFFLE's value, and build options."""
-
-    how: int
-    options: tuple
-
-
 def require(device, limits, path, defines, local, lanes, dtype):
-    """Return the Shuffles that work for the kernel file `path`, built with `defines`.
+    """Return (more defines, build options) of shuffles that work in the kernel file `path`.
 
-    The file has a kernel `probe`, which stores for each work-item of a work-group `local` the
-    numbers, as `dtype`, of the neighbours that its values came from: as many as the define named
-    `lanes` says. Raises Unsupported.
+    It is built with `defines` as well, and has a kernel `probe`, which stores for each work-item of
+    a work-group `local` the numbers, as `dtype`, of the neighbours that its values came from: as
+    many as the define named `lanes` says. Raises Unsupported.
     """
     why = None
     for how, flags in _WAYS:
@@ -47,7 +39,7 @@ def require(device, limits, path, defines, local, lanes, dtype):
             continue
         wrong = _probe(device, how, flags, path, tuple(defines.items()), local, lanes, dtype)
         if wrong is None:
-            return Shuffles(how, flags)
+            return {"SHUFFLE": how}, flags
         why = why or wrong
     why = why or f"the device has neither {_NAMES[KHR]} nor {_NAMES[INTEL]}"
     raise Unsupported(f"{path.stem} needs sub-group shuffles: {why}")

@@ -70,7 +70,8 @@ def run(enqueue, seconds, warmup, tree):
     for _ in range(warmup):
         timing.wait(enqueue())
     found, part, flying = Run(seconds, warmup), [], deque()
-    with _watched(found.states, seconds, tree), _stoppable() as stops:
+    with _stoppable() as stops:
+        found.states.append((0.0, state.now(tree)))
         start, width, now, ends = time.perf_counter(), seconds / PARTS, 0.0, 0.0
         try:
             while flying or now < seconds:
@@ -83,29 +84,16 @@ def run(enqueue, seconds, warmup, tree):
                 if now >= ends:
                     found.add(part, now)
                     part, ends = [], (now // width + 1) * width
+                    if now - found.states[-1][0] >= _LOOK_EVERY:  # it takes some milliseconds
+                        found.states.append((now, state.now(tree)))
         except (KeyboardInterrupt, SampleError, cl.Error) as error:
             if not (found.at or part):
                 raise
             found.error = error.with_traceback(None)
         if part:
             found.add(part, now)
+        found.states.append((now, state.now(tree)))
     return found
-
-
-@contextmanager
-def _watched(states, seconds, tree):
-    """Let a thread add the machine's states, one now and one at the end, while the block runs."""
-    start = time.perf_counter()
-
-    def look():
-        states.append((time.perf_counter() - start, state.now(tree)))
-
-    look()
-    try:
-        with state.repeated(look, max(_LOOK_EVERY, seconds / PARTS)):
-            yield
-    finally:
-        look()
 
 
 @contextmanager

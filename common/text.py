@@ -23,16 +23,17 @@ def one_line(error):
 def open_streams():
     """Make stdout and stderr such that whatever is printed can be: a stream that whoever started
     this has closed goes nowhere, and what an encoding lacks is shown as its number."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:  # else the next file that is opened takes its place
-            os.open(os.devnull, os.O_RDWR)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif hasattr(getattr(sys, name), "reconfigure"):
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # else the next file that is opened takes its place
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
+        elif name != "stdin" and hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def show_log(error):
+    """Print the compiler's log of an error, if it has one."""
+    if log := getattr(error, "log", None):
+        print("\n".join(map(printable, log.splitlines())), flush=True)
 
 
 def complain(line):

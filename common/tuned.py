@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UsageError
-from common.files import replace
+from common.files import json_object, replace, writing
 from common.sizes import parsed
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
@@ -118,20 +118,18 @@ def store(folder, identity, entry):
     slug = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
     path = Path(folder, f"{slug}.json")
     same = ("kernel", "precision", "size", "batch")
-    try:
+    with writing(f"cannot write {path}"):
         entries = _read(path)[1] if path.exists() else []
         entries = [e for e in entries if any(e.get(key) != entry.get(key) for key in same)]
         entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
         replace(path, json.dumps({"device": identity, "entries": entries}, indent=2) + "\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 
 def _read(path):
     """Return (device, entries) of a file. Raises UsageError where it cannot be understood."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json_object(path)
         device, entries = data["device"], data["entries"]
         # Older entries have no spread, nor has one that a compiler's model chose; few have a batch.
         if set(device) != _DEVICE_KEYS or any(
@@ -143,5 +141,5 @@ def _read(path):
             if type(entry.get("batch", 1)) is not int:
                 raise ValueError(f"batch is {entry['batch']!r}")
         return device, entries
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (UsageError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error

@@ -9,7 +9,6 @@ Each has a --help of its own. Options after -- are passed to the sample.
 """
 
 import importlib
-import signal
 import sys
 
 from common import programs, stopping
@@ -29,18 +28,9 @@ def main(argv):
     return importlib.import_module(f"tools.{name}").main(argv[1:])
 
 
-def _stop(number, _):
-    """Stop in order. `timeout` sends SIGTERM twice: the second must not end the cleaning up."""
-    signal.signal(number, lambda *_: None)
-    raise stopping.Stopped(number)
-
-
 def run(argv):
     """Run main(); whatever stops it becomes one line and an exit status."""
     stopping.stop_in_order("tools: error: stopped")
-    signal.signal(signal.SIGTERM, _stop)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     return programs.run("tools", main, argv)
 
 

@@ -9,6 +9,7 @@ no measurement. Nor is power at work that idle power also reaches: the ranges fr
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -16,7 +17,6 @@ from typing import NamedTuple
 from common import stats
 from common.machine import sysfs
 from common.machine.settings import by_helper, changed
-from common.machine.state import repeated
 from common.machine.sysfs import SYSFS
 from common.text import figures
 
@@ -73,8 +73,9 @@ class Readings:
             joules = [(end - start) * value for start, end, value, _ in pairs]
             watts = values
         seconds = times[-1] - times[0]
-        shares = tuple(stats.percentile(sorted(watts), share) for share in (0.1, 0.9))
-        return Mean(self.fresh(), sum(joules) / seconds, shares, seconds / self.fresh())
+        spread = stats.spread(watts)
+        return Mean(self.fresh(), sum(joules) / seconds, (spread.low, spread.high),
+                    seconds / self.fresh())
 
 
 def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
@@ -103,17 +104,23 @@ def measure(work, amount, unit, limit_s=LIMIT, tree=SYSFS):
 
 def _watch(sensors, work, limit_s):
     """Repeat `work` while a thread reads the sensors; return (Means by name, runs, seconds)."""
-    readings = [Readings(sensor) for sensor in sensors]
+    readings, ended = [Readings(sensor) for sensor in sensors], threading.Event()
 
     def look():
-        for each in readings:
-            each.look(time.perf_counter())
+        while not ended.wait(_PERIOD):
+            for each in readings:
+                each.look(time.perf_counter())
 
+    thread = threading.Thread(target=look, daemon=True)
     start, runs, seconds = time.perf_counter(), 0, 0.0
-    with repeated(look, _PERIOD):
+    thread.start()
+    try:
         while not runs or (seconds < limit_s and any(r.fresh() < FRESH for r in readings)):
             work()
             runs, seconds = runs + 1, time.perf_counter() - start
+    finally:
+        ended.set()
+        thread.join()
     return {each.sensor.name: each.mean() for each in readings}, runs, seconds
 
 

@@ -2,9 +2,7 @@
 
 import os
 import platform
-import threading
 import time
-from contextlib import contextmanager
 
 from common.machine import identity, sysfs
 from common.machine.sysfs import SYSFS
@@ -58,24 +56,6 @@ def now(tree=SYSFS):
         "power_w": {s.name: w for s, w in read if w is not None and not s.counts},
         "energy_j": {s.name: j for s, j in read if j is not None and s.counts},
     }
-
-
-@contextmanager
-def repeated(look, seconds):
-    """Let a thread call `look` every so many seconds while the block runs."""
-    ended = threading.Event()
-
-    def follow():
-        while not ended.wait(seconds):
-            look()
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 class Watch:

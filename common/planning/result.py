@@ -112,7 +112,7 @@ class Result:
             metrics["peak_gflops"] = peak.gflops
             metrics["peak_gbytes_per_s"] = peak.gbytes_per_s
             metrics["near_gbytes_per_s"] = peak.near_gbytes_per_s
-            metrics["ceiling_gflops"] = peak.ceiling(problem.size, problem.dtype, args.beta).gflops
+            metrics["ceiling_gflops"], _ = peak.ceiling(problem.size, problem.dtype, args.beta)
         cli.save(args, Record(
             args.sample, self.name, status, reason, params=params, device=self._run.about,
             environment={**cli.environment(args.sysfs), **self.found.machine}, timing=timing,

@@ -202,8 +202,8 @@ def compare(results, peak, beta):
         result.ratios = dict(pairs)
         if peak:
             problem = result.problem
-            ceiling = peak.ceiling(problem.size, problem.dtype, beta)
-            result.ratios["ceiling"] = result.gflops / ceiling.gflops
+            ceiling, _ = peak.ceiling(problem.size, problem.dtype, beta)
+            result.ratios["ceiling"] = result.gflops / ceiling
 
 
 # What is printed: plain text, in columns.
@@ -285,8 +285,8 @@ def remarks(results, missing, peak, args):
     lines += [f"{name} was not measured: {reason}" for name, reason in missing.items() if reason]
     if peak:
         problem = results[0].problem
-        ceiling = peak.ceiling(problem.size, problem.dtype, args.beta)
-        lines.append(f"Ceiling: {ceiling}. Measured: {peak}")
+        ceiling, limit = peak.ceiling(problem.size, problem.dtype, args.beta)
+        lines.append(f"Ceiling: {figures(ceiling)} GFLOPS, by {limit}. Measured: {peak}")
     above = [r.name for r in results if r.ratios.get("ceiling", 0) > 1]
     if above := [name for name in above if name not in _OTHER_UNITS]:
         lines.append(

@@ -37,9 +37,8 @@ def _shuffles(problem, params, limits, device):
     """Return which way to pass values within a sub-group works. Raises Unsupported."""
     defines = {"REAL": REAL[problem.dtype], **params}
     local = constraints.local_size(SHUFFLES.space, params)
-    found = subgroups.require(
+    return subgroups.require(
         device, limits, SHUFFLES.file, defines, local, "WPTM", problem.dtype)
-    return {"SHUFFLE": found.how}, found.options
 
 
 WIDE_REGISTERS = define(

@@ -70,8 +70,16 @@ def test_a_contender_that_fails_is_left_out_and_the_others_go_on():
     assert list(times) == ["a"]
     assert len(times["a"].host_s) == 4
     assert "it is broken" in str(contenders[1].error)
-    interleaved.enough_in_flight(contenders)
+    interleaved.enough_in_flight(contenders[1])
     assert "b" not in said[7:]
+
+
+def test_a_mistake_of_our_own_is_not_taken_for_a_failure_of_the_contender():
+    def launch(stream):
+        raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        interleaved.rounds([contender("a", launch)], 1, 0, 1)
 
 
 def test_a_ratio_compares_within_rounds():
@@ -248,16 +256,16 @@ def test_a_sample_of_the_fastest_is_long_enough(monkeypatch):
         return do
 
     slow = contender("s", launching("s", 0.5, 0))
-    assert interleaved.enough_in_flight([slow]) == 1
+    assert interleaved.enough_in_flight(slow) == 1
     assert len(said) == 1  # not twice: it is long
     fast = contender("f", launching("f", 1e-4, 1e-3), lambda streams: said.append("|"))
-    assert interleaved.enough_in_flight([slow, fast]) == 30  # 1e-3 + 30 * 1e-4 seconds
+    assert interleaved.enough_in_flight(fast) == 30  # 1e-3 + 30 * 1e-4 seconds
     late = iter([0, 0, 0, 1e-3] + 99 * [0])  # the second of two samples is disturbed
     steps = launching("y", 1e-4, 0)
     disturbed = contender("y", steps, lambda streams: clock.__setitem__(0, clock[0] + next(late)))
-    assert interleaved.enough_in_flight([disturbed]) == 40
+    assert interleaved.enough_in_flight(disturbed) == 40
     fastest = contender("z", launching("z", 1e-9, 0))
-    assert interleaved.enough_in_flight([fastest]) == 200
+    assert interleaved.enough_in_flight(fastest) == 200
 
 
 def test_launches_of_a_sample_that_is_not_asked_for_are_as_many_in_each_queue(monkeypatch):

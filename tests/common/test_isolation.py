@@ -11,6 +11,7 @@ import pytest
 from fake_drivers import PATIENCE, build
 
 from common import record
+from common.errors import OpenCLFailure
 from common.isolation import Progress
 from tests.conftest import ROOT
 
@@ -119,6 +120,13 @@ os.kill = fail
     assert outcome(items) == {"01_naive": ("error", "it failed")}
     assert (len(items), items[0].params["size"]) == (1, "20x20x20")
     assert "01_naive: ERROR: it failed" in done.stdout
+
+
+def test_the_log_of_a_kernel_that_is_survived_cannot_steer_the_terminal(capsys):
+    error = OpenCLFailure("no")
+    error.log = "one\x1b[2J\n  two"
+    assert Progress().survive(error) == (3, "error", "no")
+    assert capsys.readouterr().out == "one?[2J\n  two\n"
 
 
 def test_an_error_without_a_text_has_a_reason():

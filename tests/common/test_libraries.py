@@ -18,15 +18,18 @@ from common import libraries
 from common.errors import UsageError
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
-def test_a_library_that_fails_is_a_failure_of_it_alone(kind):
-    def fail(*stream):
-        raise kind("CUDA out of memory")
+def test_a_library_that_fails_is_a_failure_of_it_alone(monkeypatch):
+    def fail(*matrices, out):
+        raise RuntimeError("CUDA out of memory")
 
-    found = libraries.Library("cublas", "1", lambda stream: fail, fail, fail)
+    torch = Torch(True, 1)
+    torch.mm = fail
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    gpu = SimpleNamespace(vendor="NVIDIA Corporation")
+    (found,), _ = libraries.find(("cublas",), gpu, [np.ones((4, 4), np.float32)] * 3)
     found.enter(0)
     assert found.attempt(found.sample, 1) is None
-    assert "CUDA out of memory" in str(found.error)
+    assert str(found.error) == "CUDA fails: CUDA out of memory"
 
 
 def test_a_library_that_is_not_there_is_said(queue, monkeypatch):

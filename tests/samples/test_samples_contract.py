@@ -10,7 +10,6 @@ from fake_drivers import build
 
 from common import constraints, manifest, record
 from common.errors import UsageError
-from tests.conftest import ROOT
 
 # Those whose run.py has the three options already.
 DESCRIBED = manifest.names()
@@ -129,13 +128,6 @@ def test_a_folder_that_cannot_be(refused, tmp_path):
 
 
 # The digest of the code.
-
-
-@pytest.mark.parametrize("name", manifest.names())
-def test_the_files_of_the_digest_are_those_of_sample_toml(name):
-    """On a board with Python 3.10 there is no reader of TOML: a pattern finds the list."""
-    folder = ROOT / "samples" / name
-    assert manifest.own_files(folder) == manifest.read(name).files
 
 
 def test_the_digest_is_of_what_runs(project):

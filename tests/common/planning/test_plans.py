@@ -137,8 +137,7 @@ PLANS = [
 
 @pytest.mark.parametrize(("number", "size", "options", "total", "local"), PLANS)
 def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, total, local):
-    shuffles = SimpleNamespace(how=3, options=())
-    monkeypatch.setattr(subgroups, "require", lambda *_: shuffles)
+    monkeypatch.setattr(subgroups, "require", lambda *_: ({"SHUFFLE": 3}, ()))
     made = plan(sample, number, parse_size(size))
     assert flags(made.defines) == [f"-D{option}" for option in options.split()]
     assert made.options == ()
@@ -148,8 +147,7 @@ def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, t
 @pytest.mark.parametrize("number", [*range(1, 16), *range(21, 27)])
 def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch, number):
     """All that legal() gives can be planned, and the defaults are among it."""
-    shuffles = SimpleNamespace(how=3, options=())
-    monkeypatch.setattr(subgroups, "require", lambda *_: shuffles)
+    monkeypatch.setattr(subgroups, "require", lambda *_: ({"SHUFFLE": 3}, ()))
     kernel = kernel_of(sample, number)
     dtype = np.dtype(PRECISIONS[kernel.precisions[0]])
     problem = Problem(square(256), dtype, 256, 256, 256)
