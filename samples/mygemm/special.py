@@ -227,9 +227,10 @@ ROW_SUMS = define(
 # copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _GROUP, _LOCAL = {"LANES": 16, "ROWS": 4}, {"local_size": ("LANES", "ROWS")}
+_COPIED = {**_LOCAL, "before": ("mali",)}
 _TILES = {
     "params": {"M0": 4, "N0": 4, "UNROLL": 4, **_GROUP}, "rules": ["M0 % 4 == 0", "N0 % 4 == 0"],
-    "per_item": ("N0", "M0"), **_LOCAL,
+    "per_item": ("N0", "M0"), **_COPIED,
 }
 _ROWS, _COLUMNS, _DEPTH = up("M", "M0"), up("N", "LANES * N0"), up("K", "UNROLL")
 _PANELS = Pass("pack_a", (_DEPTH, over("M", "M0")))
@@ -247,8 +248,8 @@ _BYTES = (
 
 
 def _dot_products(problem, params, limits, device):
-    """Return the option with which OpenCL C may have a dot product of bytes."""
-    return {}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
+    """Return the type of C, and the option with which OpenCL C may have a dot product of bytes."""
+    return {"REAL": "int"}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
 
 
 MALI_REGISTERS = define(
@@ -269,12 +270,13 @@ MALI_IMAGES = define(
 )
 MALI_HALF = define(
     25, "mali_half", params={"UNROLL": 8, "CHAIN": 64, **_GROUP},
-    rules=["UNROLL >= 2", "CHAIN % UNROLL == 0"], per_item=("4", "4"), **_LOCAL,
+    rules=["UNROLL >= 2", "CHAIN % UNROLL == 0"], per_item=("4", "4"), **_COPIED,
     passes=_HALVES, precisions=("half",), chain="max(CHAIN, 1)",
+    more=lambda *_: ({"REAL": "half", "SUM": "float"}, ()),
 )
 MALI_INT8 = define(
     26, "mali_int8", params={"M0": 4, "UNROLL": 4, **_GROUP}, rules=["M0 % 4 == 0"],
-    per_item=("4", "M0"), **_LOCAL, passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
+    per_item=("4", "M0"), **_COPIED, passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
     more=_dot_products, precisions=("int8",),
 )
 
