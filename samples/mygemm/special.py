@@ -99,7 +99,7 @@ PACKED = define(
     values={"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
     start=_packed_start, more=_packed_more, groups=_packed_groups,
-    work=f"work_groups * {_PANELS_OF_12} * GLOBAL",
+    work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),
 )
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
@@ -188,7 +188,7 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
-_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("last",)}
+_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
 _COUNT = "4 * (SPLITS > 1)"  # bytes: how many work-groups came before
 
 
