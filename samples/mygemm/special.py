@@ -80,15 +80,6 @@ def _packed_start(given, problem, limits, device):
     return next(legal, wishes[0])
 
 
-def _packed_groups(problem, params, device):
-    on_cpu = type_of(device) == "cpu"
-    return blocking.shares(problem, params, device.max_compute_units, on_cpu)
-
-
-def _packed_more(problem, params, limits, device):
-    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
-
-
 _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
 
 PACKED = define(
@@ -98,7 +89,7 @@ PACKED = define(
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL)",
     values={"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
-    start=_packed_start, more=_packed_more, groups=_packed_groups,
+    start=_packed_start, more=blocking.more, groups=blocking.groups,
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),
 )
 
