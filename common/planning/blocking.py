@@ -8,6 +8,7 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 import platform
 from heapq import heapreplace
 
+from common.device import type_of
 from common.machine.caches import cache_bytes, speeds
 
 _VECTORS = (16, 8, 4, 2, 1)
@@ -88,22 +89,22 @@ def _in_place(problem, params):
     return problem.batch > 1 and one_block and whole and room <= cache_bytes(2) * _IN_PLACE
 
 
-def defines(problem, params, cpu):
-    """Return what a kernel with the parameters of blocks() is told beside them."""
-    if not cpu:
-        return {}
+def more(problem, params, limits, device):
+    """Return (defines, build options) of a kernel with the parameters of blocks()."""
+    if type_of(device) != "cpu":
+        return {}, ()
     found = {"PREFETCH": 1}
     if _in_place(problem, params):
         found["IN_PLACE"] = 1
         size_of_c = problem.batch * problem.size.M * problem.size.N * problem.dtype.itemsize
         if problem.dtype.itemsize > 2 and size_of_c > _STAYS:  # clang stores no half past a cache
             found["STREAM"] = 1
-    return found
+    return found, ()
 
 
-def shares(problem, params, units, cpu):
+def groups(problem, params, device):
     """Return how many work-groups go over the columns and the rows of C: at most GROUPS for each
-    of the `units` of a device, or for each core of a `cpu` that this process runs on.
+    compute unit of a device, or for each core of a CPU that this process runs on.
 
     Products of a batch share them. The largest share shall be the least work for each k: an element
     of C is a multiplication, one of A that is packed costs as much as about WIDTH of them, and one
@@ -113,10 +114,11 @@ def shares(problem, params, units, cpu):
     choose which core makes which work-group, but a core that is done takes another. So a big core
     makes several while a little one makes one, and the last one to end counts.
     """
-    size, each = problem.size, speeds()[:units] if cpu else (1.0,) * units
+    size, units = problem.size, device.max_compute_units
+    each = speeds()[:units] if type_of(device) == "cpu" else (1.0,) * units
     uneven = len(set(each)) > 1
-    groups = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
-    most = max(1, min(groups, size.flop() // _WORTH))
+    found = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
+    most = max(1, min(found, size.flop() // _WORTH))
     rounds = [1] * (most + 1)
     if uneven and most > 1:
         rounds = [last_end(count * problem.batch, each) for count in range(most + 1)]

@@ -26,22 +26,6 @@ class Copy(NamedTuple):
     ld: int
 
 
-class Arguments(NamedTuple):
-    """What every gemm() gets first. The buffers and images that its Plan asks for follow."""
-
-    M: np.int32
-    N: np.int32
-    K: np.int32
-    alpha: np.generic
-    A: cl.Buffer
-    lda: np.int32
-    B: cl.Buffer
-    ldb: np.int32
-    beta: np.generic
-    C: cl.Buffer
-    ldc: np.int32
-
-
 class Step(NamedTuple):
     """A launch of one kernel, and what it is for.
 
@@ -115,20 +99,20 @@ def _copier(plan, name):
     return "transpose" if name == "A" and plan.kernel.transpose_a else "pad"
 
 
-def around(built, stream, of):
-    """Return (all that gemm() gets, steps before it, steps after it); it gets the Arguments `of`.
+def around(built, stream, first):
+    """Return (all that gemm() gets, steps before it, steps after it), from its `first` arguments.
 
     Behind them come the buffers and images that the plan asks for. Its passes get them as well, and
     where work-groups share tiles, add.cl adds up their parts.
     """
     plan, items = built.plan, built.side**2
     rooms = {role: stream.room(role, need) for role, need in plan.room.items()}
-    every = *of, *rooms.values()
+    every = *first, *rooms.values()
     passes = [Step(entry, cl.Kernel(built.program, entry), *sizes, every)
               for entry, *sizes in plan.passes]
     if not plan.shared:
         return every, passes, []
-    arguments = of.M, of.N, of.alpha, of.beta, of.C, of.ldc, rooms["parts"], np.int32(plan.shared)
+    arguments = *first, rooms["parts"], np.int32(plan.shared)
     vectors = plan.shared * plan.defines["TSM"] * plan.defines["TSN"] // 4
     total = whole((vectors * _adders(built),), (items,))
     return every, passes, [Step("add", _beside(built, "add"), total, (items,), arguments)]

@@ -308,30 +308,26 @@ def passed(results):
 
 def by_size(sizes, results):
     """Return the lines of tables kernel x size: rates, and the ratios of them."""
-    cells = {(r.name, r.problem.size): r for r in results}
+
+    def ratio(others, form="{:.2f}"):
+        def view(result):
+            found = [result.ratios[name] for name in others if name in result.ratios]
+            return form.format(min(found)) if found else "-"
+
+        return view
+
+    cells = {(r.name, r.problem.size): r for r in results if r.times}
     names = list(dict.fromkeys(r.name for r in results))
-    kernels = [n for n in names if any(cells[n, s].plan for s in sizes if (n, s) in cells)]
-    others = [r.name for r in results if r.version]
+    kernels = list(dict.fromkeys(r.name for r in results if r.plan))
     views = {results[0].problem.unit: lambda r: figures(r.gflops)} if results else {}
     if len(kernels) > 1:
-        views[f"to {kernels[0]}"] = lambda r: _ratio(r, kernels[:1])
-    views["to the best library"] = lambda r: _ratio(r, others)
-    views["of the ceiling"] = lambda r: f"{r.ratios['ceiling']:.1%}"
+        views[f"to {kernels[0]}"] = ratio(kernels[:1])
+    views["to the best library"] = ratio([r.name for r in results if r.version])
+    views["of the ceiling"] = ratio(["ceiling"], "{:.1%}")
     lines = []
     for title, view in views.items():
         shown = kernels if " " in title else names
-        rows = [[n, *(_cell(cells.get((n, s)), view) for s in sizes)] for n in shown]
+        rows = [[n, *(view(cells[n, s]) if (n, s) in cells else "-" for s in sizes)] for n in shown]
         if any(set(row[1:]) != {"-"} for row in rows):
             lines += ["", *table.lines([title, *map(str, sizes)], rows)]
     return lines
-
-
-def _ratio(result, names):
-    return f"{min(result.ratios[name] for name in names if name in result.ratios):.2f}"
-
-
-def _cell(result, view):
-    try:
-        return view(result) if result and result.times else "-"
-    except (KeyError, ValueError):  # nothing to compare with
-        return "-"

@@ -58,31 +58,27 @@ def main(args):
         results = comparison.start(problem, picked)
         if args.build_only:
             comparison.build(results)
-        elif results:
-            multiply(args, queue, limits, problem, comparison, results)
+            continue
+
+        # Make the inputs, the expected results, and buffers for A, B and C.
+        nearest = device.rounds_to_nearest(chosen, problem.dtype)
+        expected = Expected(problem.size, problem.dtype, args.data, args.seed, args.alpha,
+                            args.beta, nearest, problem.batch)
+        stream = Stream(queue, problem)
+
+        # Build each kernel, run it once and check every element. each() records a result before
+        # the next one, and going_on() notes an error, so that others still run.
+        for result in comparison.each(results, expected.inputs):
+            with result.going_on():
+                built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
+                result.built(built.plan)
+                result.checked(*check(built, args.alpha, stream, expected))
+                result.launcher = partial(enqueuer, built, args.alpha, args.beta)  # for any queue
+
+        # Warm up and time the right ones, in rounds with the libraries. Record and print all.
+        comparison.measure(results, stream, expected)
+        del stream, expected  # the next size needs their memory
     return comparison.end()
-
-
-def multiply(args, queue, limits, problem, comparison, results):
-    """Run the kernels of the `results` at one size: check them, and time the right ones."""
-    # Make the inputs, the expected results, and buffers for A, B and C.
-    expected = Expected(
-        problem.size, problem.dtype, args.data, args.seed, args.alpha, args.beta,
-        device.rounds_to_nearest(queue.device, problem.dtype), problem.batch,
-    )
-    stream = Stream(queue, problem)
-
-    # Build each kernel, run it once and check every element. each() records a result before the
-    # next one, and going_on() notes an error, so that others still run.
-    for result in comparison.each(results, expected.inputs):
-        with result.going_on():
-            built = plans.build_kernel(queue, limits, result.kernel, result.given, problem)
-            result.built(built.plan)
-            result.checked(*check(built, args.alpha, stream, expected))
-            result.launcher = partial(enqueuer, built, args.alpha, args.beta)  # for any queue
-
-    # Warm up and time the right ones, in rounds with the libraries. Record and print all.
-    comparison.measure(results, stream, expected)
 
 
 def check(built, alpha, stream, expected):
@@ -108,10 +104,8 @@ def enqueuer(built, alpha, beta, stream):
     A, B, C, before, after = steps.copies(built, stream, beta)
 
     plan, real = built.plan, built.plan.problem.c_dtype.type
-    arguments = steps.Arguments(
-        *map(np.int32, plan.size), alpha=real(alpha), A=A.device, lda=np.int32(A.ld), B=B.device,
-        ldb=np.int32(B.ld), beta=real(beta), C=C.device, ldc=np.int32(C.ld),
-    )
+    M, N, K, lda, ldb, ldc = map(np.int32, (*plan.size, A.ld, B.ld, C.ld))
+    arguments = M, N, K, real(alpha), A.device, lda, B.device, ldb, real(beta), C.device, ldc
     # Some kernels from 12 on get further buffers, and are between passes and sums.
     arguments, passes, sums = steps.around(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")

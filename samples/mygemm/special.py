@@ -79,15 +79,6 @@ def _packed_start(given, problem, limits, device):
     return next(legal, wishes[0])
 
 
-def _packed_groups(problem, params, device):
-    on_cpu = type_of(device) == "cpu"
-    return blocking.shares(problem, params, device.max_compute_units, on_cpu)
-
-
-def _packed_more(problem, params, limits, device):
-    return blocking.defines(problem, params, type_of(device) == "cpu"), ()
-
-
 _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
 
 PACKED = define(
@@ -97,8 +88,8 @@ PACKED = define(
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL)",
     values={"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
-    start=_packed_start, more=_packed_more, groups=_packed_groups,
-    work=f"work_groups * {_PANELS_OF_12} * GLOBAL",
+    start=_packed_start, more=blocking.more, groups=blocking.groups,
+    work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),
 )
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
@@ -187,7 +178,7 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
-_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("last",)}
+_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
 _COUNT = "4 * (SPLITS > 1)"  # bytes: how many work-groups came before
 
 
@@ -226,9 +217,10 @@ ROW_SUMS = define(
 # copy A and B first, in the order in which they are read, and fill them up with zeros.
 
 _GROUP, _LOCAL = {"LANES": 16, "ROWS": 4}, {"local_size": ("LANES", "ROWS")}
+_COPIED = {**_LOCAL, "before": ("mali",)}
 _TILES = {
     "params": {"M0": 4, "N0": 4, "UNROLL": 4, **_GROUP}, "rules": ["M0 % 4 == 0", "N0 % 4 == 0"],
-    "per_item": ("N0", "M0"), **_LOCAL,
+    "per_item": ("N0", "M0"), **_COPIED,
 }
 _ROWS, _COLUMNS, _DEPTH = up("M", "M0"), up("N", "LANES * N0"), up("K", "UNROLL")
 _PANELS = Pass("pack_a", (_DEPTH, over("M", "M0")))
@@ -246,8 +238,8 @@ _BYTES = (
 
 
 def _dot_products(problem, params, limits, device):
-    """Return the option with which OpenCL C may have a dot product of bytes."""
-    return {}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
+    """Return the type of C, and the option with which OpenCL C may have a dot product of bytes."""
+    return {"REAL": "int"}, ("-cl-std=CL3.0",) if device.version >= "OpenCL 3" else ()
 
 
 MALI_REGISTERS = define(
@@ -268,12 +260,13 @@ MALI_IMAGES = define(
 )
 MALI_HALF = define(
     25, "mali_half", params={"UNROLL": 8, "CHAIN": 64, **_GROUP},
-    rules=["UNROLL >= 2", "CHAIN % UNROLL == 0"], per_item=("4", "4"), **_LOCAL,
+    rules=["UNROLL >= 2", "CHAIN % UNROLL == 0"], per_item=("4", "4"), **_COPIED,
     passes=_HALVES, precisions=("half",), chain="max(CHAIN, 1)",
+    more=lambda *_: ({"REAL": "half", "SUM": "float"}, ()),
 )
 MALI_INT8 = define(
     26, "mali_int8", params={"M0": 4, "UNROLL": 4, **_GROUP}, rules=["M0 % 4 == 0"],
-    per_item=("4", "M0"), **_LOCAL, passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
+    per_item=("4", "M0"), **_COPIED, passes=_BYTES, work=f"{_ROWS} * 4 * {_QUADS}",
     more=_dot_products, precisions=("int8",),
 )
 

@@ -10,7 +10,7 @@ import pytest
 from common import program
 from common.errors import OpenCLFailure
 from common.program import build
-from tests.conftest import ROOT
+from tests.conftest import ROOT, sample_module
 
 
 def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path, capfd):
@@ -140,7 +140,9 @@ SOURCES = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_an_opencl_1_1_compiler_takes_it(queue, path):
-    assert build(queue.context, path, options=["-cl-std=CL1.1"])
+    kernels = sample_module("mygemm", "special").KERNELS
+    before = [each.path(name) for each in kernels if each.file == path for name in each.before]
+    assert build(queue.context, path, options=["-cl-std=CL1.1"], before=before)
 
 
 def test_a_missing_file(queue, tmp_path):

@@ -24,41 +24,23 @@
  * The innermost loop, the micro-kernel, reads MR elements of A and NR of B and multiplies each by
  * each; C is not accessed before kc such steps. The panel of A is then multiplied by the next panel
  * of B, and the block of B by the next panel of A. A CPU has no special local memory: it is ordinary
- * memory, and stays in the caches if it is small.
+ * memory, and stays in the caches if it is small. It is compiled after vector.cl.
  *
  * The cost it removes: read from B itself, the rows of a panel are ldb elements apart, each in a
  * page of its own and, where ldb is a power of two, all in the same few lines of the cache. An
  * element is copied once and then read for every panel of A. Each group makes its own copies: a
  * separate launch would leave the panels in the caches of other cores, or in none. */
 
-#ifndef REAL /* the defaults; build options must define all of these, or none */
-#define REAL float
-#define WIDTH 8 /* elements of a vector: as many as a register of the CPU has */
+#ifndef MR /* the defaults; build options must define all of these, or none */
 #define MR 6 /* rows of a tile of C: MR * NR / WIDTH sums must leave registers for A and B */
 #define NR 16 /* columns of a tile of C, and of a panel of B */
 #define KC 128 /* depth of the panels, at most: MR * KC elements fit in a part of the L1 cache */
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
 #define GLOBAL 0 /* 1: panels in global memory */
 #endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
-#endif
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#if WIDTH == 1
-#define VEC REAL
-#define VLOAD(n, from) (from)[n]
-#define VSTORE(vector, n, to) ((to)[n] = (vector))
-#else
-#define VEC JOIN(REAL, WIDTH)
-#define VLOAD JOIN(vload, WIDTH)
-#define VSTORE JOIN(vstore, WIDTH)
-#endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
-
 
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
  * outside of a matrix does no harm; a CPU has only one address space. Older compilers, such as
@@ -104,17 +86,6 @@
 int share(int total, int parts, int unit)
 {
     return (total + parts * unit - 1) / (parts * unit) * unit;
-}
-
-/* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
-VEC load(__global const REAL *from, int count)
-{
-    if (count >= WIDTH)
-        return VLOAD(0, from);
-    REAL filled[WIDTH];
-    for (int n = 0; n < WIDTH; n++)
-        filled[n] = n < count ? from[n] : 0;
-    return VLOAD(0, filled);
 }
 
 /* Copy kc rows of B, `columns` wide, into panels, row by row: down a panel, each step would be in

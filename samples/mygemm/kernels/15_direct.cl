@@ -29,10 +29,6 @@
  * Lines have an exponent for each slab, so each slab has its own sum. If a line does not fit,
  * float32 multiplications compute the slab. */
 
-#ifndef SLICES
-#define SLICES 4 /* warpgroups */
-#endif
-
 #if DIRECT
 #define STRIPS (TSN / 8 / 4) /* of 8 columns of B, which a warp splits */
 

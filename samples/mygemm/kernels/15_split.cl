@@ -1,4 +1,4 @@
-/* Parts of float32 numbers for 15_warpgroups.cl; compiled between nvidia.cl and that file. Big and
+/* Parts of float32 numbers for 15_warpgroups.cl; compiled between store.cl and that file. Big and
  * small parts of 16 bits, as in 14, in the order in which warpgroups read them.
  *
  *   work    | panels of A | panels of B | e of each row of A | scale of each column of B and KC |
@@ -19,26 +19,19 @@
  * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
  * their sums are exact. */
 
-#ifndef KC
+#ifndef KC /* the defaults; build options must define all of these, or none */
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
-#endif
-#ifndef TSN
+#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64 */
 #define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64 */
-#endif
-#ifndef DIRECT
-#define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
-#endif
-#ifndef SPLITS
+#define STAGES 4 /* slabs in local memory */
+#define SLICES 1 /* warpgroups of a work-group with DIRECT */
+#define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
-#endif
-#ifndef ROW_ITEMS
+#define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
-#endif
-#ifndef KEPT_A
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #endif
 
-#define TSM (DIRECT ? 64 : 128)          /* rows of a tile of C: 64 for a warpgroup */
 #define SLAB 32                          /* depth of a slab */
 #define LINE 8                           /* uint4 of a line in a slab */
 #define STAGE ((TSM + TSN) * LINE)       /* uint4 of a slab of a tile */
@@ -46,15 +39,11 @@
 #define KEPT_B (KC / 8 / COLUMN_ITEMS)   /* chunks of a column that a work-item has */
 #define KEPT 4                           /* the most that KEPT_A and KEPT_B may be */
 
-#define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
-#define SMALL_SCALE 2048.0f
-#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
 #define LOWEST_A (TOP - 127) /* exponents of lines: 2^127 is the largest power of 2 */
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
 #define LOWEST_DIRECT (-48) /* there a scale is the product of one for the row and for the column */
 #define HIGHEST_DIRECT 76
-#define UNFIT 1000 /* in place of an exponent */
 #define LOST(n) (((n) + 1) * KC * 3 / 128 - (n)*KC * 3 / 128) /* see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
@@ -76,13 +65,6 @@ layout layout_of(const int M, const int N, const int K, __global uint4 *work)
     at.e_a = (__global int *)(at.b + (size_t)at.slabs * at.lines_b * LINE);
     at.scale_b = (__global float *)(at.e_a + at.lines_a);
     return at;
-}
-
-/* Return 4 elements of a line, which are `step` apart; 0 for all but the first `left` ones. */
-float4 some(__global const float *from, const size_t step, const int left)
-{
-    return (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
-                    left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
 }
 
 /* Load a chunk of a row of A, or one of a column of B. */
@@ -137,16 +119,6 @@ int2 exponent_of(const uint4 range, const int K, const int lowest, const int hig
     return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
 }
 
-/* Return the parts of a chunk, scaled: big and small. */
-uint8 parts_of(const float4 *x, const float scale)
-{
-    const float4 v = x[0] * scale, w = x[1] * scale;
-    const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
-    const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
-    const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
-    return (uint8)(big, narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
-}
-
 /* Add up a work-item's elements of a tile by float32 multiplications, from row i and column j on.
  * Beyond the edge of C, the last row and column are read. */
 void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
@@ -171,14 +143,7 @@ void store_parts(__global uint4 *to, const int place, const float4 *x, const flo
     to[place] = both.lo;
     to[place ^ 4] = both.hi;
 }
-#endif
 
-#if SPLITS > 1
-#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
-#else
-#define OF_PARTS
-#endif
-#if !DIRECT
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict A, const int lda,

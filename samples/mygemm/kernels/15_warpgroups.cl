@@ -32,13 +32,6 @@
  * Needs: NVIDIA's compiler, compute capability 9.0, and before it nvidia.cl, hopper.cl, store.cl,
  * 15_split.cl and 15_direct.cl. */
 
-#ifndef STAGES
-#define STAGES 4 /* slabs in local memory */
-#endif
-#ifndef BAND
-#define BAND 8 /* rows of tiles that are computed together, as in 13 */
-#endif
-
 #if !DIRECT
 #define SLOTS (STAGES + 1) /* for scales, each of TSN */
 #define DEPTH (KC / SLAB)  /* slabs of a sum */

@@ -20,7 +20,7 @@
  * NDRange: work-groups of (LANES, TEAMS). Dimension 0 has SPLITS of them for each column of C,
  * dimension 1 any number: each takes an equal share of the rows, TEAMS * ROWS at a time. LANES must
  * be a power of two. WIDTH_A may be WIDTH where WIDTH divides lda. M, N and K may be any number from
- * 1 up. It is compiled after last.cl, which tells a work-group whether it is the last.
+ * 1 up. It is compiled after vector.cl and last.cl, which tells a work-group whether it is the last.
  *
  * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
  * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
@@ -28,48 +28,12 @@
  * The cost it removes: tiles. With a tile of C one column wide, most of a work-group is idle, and
  * packing A for a single use reads and writes it once more. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
-#define REAL float
-#endif
-#ifndef WIDTH
-#define WIDTH 4 /* elements of a vector */
-#endif
-#ifndef ROWS
+#ifndef ROWS /* the defaults; build options must define all of these, or none */
 #define ROWS 4 /* rows of A that are read side by side */
-#endif
-#ifndef LANES
 #define LANES 32 /* work-items that share a row; 1 on a CPU */
-#endif
-#ifndef TEAMS
 #define TEAMS 1 /* of LANES work-items, each for other rows: for short rows */
-#endif
-#ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
-#endif
-#ifndef WIDTH_A
 #define WIDTH_A 1 /* elements of an access to A, 1 or WIDTH */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
-#endif
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#if WIDTH == 1
-#define VEC REAL
-#define VLOAD(n, from) (from)[n]
-#define VSTORE(vector, n, to) ((to)[n] = (vector))
-#else
-#define VEC JOIN(REAL, WIDTH)
-#define VLOAD JOIN(vload, WIDTH)
-#define VSTORE JOIN(vstore, WIDTH)
 #endif
 
 #if WIDTH_A == 1

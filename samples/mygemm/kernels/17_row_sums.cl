@@ -17,8 +17,8 @@
  *
  * NDRange: work-groups of (LANES, SLICES). Dimension 0 has ceil(N / NC) of them, dimension 1 SPLITS
  * for each row of C. WIDTH * LANES must divide NC. WIDTH_A may be 4 where 4 divides lda and
- * UNROLL. M, N and K may be any number from 1 up. It is compiled after last.cl, which tells a
- * work-group whether it is the last.
+ * UNROLL. M, N and K may be any number from 1 up. It is compiled after vector.cl, and last.cl,
+ * which tells a work-group whether it is the last.
  *
  * The idea: B is read once and along its rows; dot products would read its columns. A CPU
  * keeps the sums of NC columns in its L1 cache and reads long pieces of UNROLL rows side by side, so
@@ -28,69 +28,21 @@
  * The cost it removes: a new page for each element. The elements of a column of B are in different
  * rows. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
-#define REAL float
-#endif
-#ifndef WIDTH
-#define WIDTH 1 /* elements of a vector */
-#endif
-#ifndef LANES
+#ifndef LANES /* the defaults; build options must define all of these, or none */
 #define LANES 32 /* work-items side by side; 1 on a CPU */
-#endif
-#ifndef SLICES
 #define SLICES 8 /* of K; 1 on a CPU */
-#endif
-#ifndef NC
-#define NC 32 /* columns of a work-group: their sums fit in the L1 cache, or in registers */
-#endif
-#ifndef UNROLL
+#define NC 128 /* columns of a work-group: their sums fit in the L1 cache, or in registers */
 #define UNROLL 8 /* rows of B that are read side by side */
-#endif
-#ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
-#endif
-#ifndef WIDTH_A
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
 #endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
-#endif
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#if WIDTH == 1
-#define VEC REAL
-#define VLOAD(n, from) (from)[n]
-#define VSTORE(vector, n, to) ((to)[n] = (vector))
-#else
-#define VEC JOIN(REAL, WIDTH)
-#define VLOAD JOIN(vload, WIDTH)
-#define VSTORE JOIN(vstore, WIDTH)
-#endif
 /* Like VLOAD(0, from), but PoCL 3.1 makes pieces of some of several vloads side by side. */
 typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED;
 #define LOAD_B(from) (*(__global const UNALIGNED *)(from))
 #define FOUR JOIN(REAL, 4)
 #define STEP (LANES * WIDTH)  /* columns that the lanes read at a time */
 #define VECTORS (NC / STEP)   /* of a work-item */
-
-/* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
-VEC load(__global const REAL *from, int count)
-{
-    if (WIDTH == 1 || count >= WIDTH) /* at least one is left */
-        return VLOAD(0, from);
-    REAL filled[WIDTH];
-    for (int n = 0; n < WIDTH; n++)
-        filled[n] = n < count ? from[n] : 0;
-    return VLOAD(0, filled);
-}
 
 /* Return how many of a work-item's vectors have all their WIDTH columns. */
 int whole_vectors(int columns)

@@ -11,18 +11,12 @@
  *     |vvvv|  +----+----+                 6  7  8   0 3 6 9 1 4
  *     +----+  |    |                      9 10 11   7 10 2 5 8 11  is stored 0 1 2 3 ... 15
  *
- * As in 21, a work-item computes M0 x N0 elements of C, and a work-group is LANES work-items
- * wide. At each k a work-item reads M0 / 4 vectors of its panel of A, and N0 / 4 of B, LANES vectors
- * apart. 4 must divide M0 and N0, and UNROLL must be a power of two.
+ * A work-item computes M0 x N0 elements of C, as mali.cl describes. At each k it reads M0 / 4 vectors
+ * of its panel of A, and N0 / 4 of B, LANES vectors apart.
  *
  * `work` holds A with M rounded up to M0 and K to UNROLL, then B with K rounded up to UNROLL and N to
- * LANES * N0; elements outside of the matrices are 0. It begins at a multiple of 4 elements.
- *
- * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / UNROLL) * UNROLL,
- * ceil(M / M0)), pack_b (ceil(N / (LANES * N0)) * LANES * N0 / 4, ceil(K / UNROLL) * UNROLL) in groups
- * of any size; gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There are no
- * other constraints: work-items outside of C return at once, and at the edges only elements of C are
- * written.
+ * LANES * N0. NDRanges: pack_a (ceil(K / UNROLL) * UNROLL, ceil(M / M0)), pack_b (ceil(N / (LANES *
+ * N0)) * LANES * N0 / 4, ceil(K / UNROLL) * UNROLL), and gemm as in mali.cl.
  *
  * The idea: one pointer for all rows. If the rows of a tile are lda elements apart, each row needs
  * its own address. In a panel, elements are contiguous in the order of their use, and distances are
@@ -33,31 +27,7 @@
  * latency of memory. Here a vector of A has four rows of one column, so that no registers hold the
  * next k's. The copies move M * K + K * N elements, few compared with M * N * K. */
 
-#ifndef REAL /* the defaults; build options must define all of these, or none */
-#define REAL float
-#define M0 4 /* rows of C for each work-item */
-#define N0 4 /* columns of C for each work-item */
-#define UNROLL 4 /* k's between two tests for the end */
-#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#define ROWS 4 /* and along a column */
-#endif
-#ifndef OF_BATCH
-#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
-#endif
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define VEC JOIN(REAL, 4)
-#define PIECES_M (M0 / 4) /* vectors in a column of the tile */
-#define PIECES_N (N0 / 4) /* and in a row */
-#define PANEL (LANES * N0) /* columns of a panel of B */
-#define UP(n, unit) (((n) + (unit) - 1) & ~((unit) - 1)) /* unit is a power of two */
-
-/* All kernels of this file have the same arguments. */
-#define ARGUMENTS                                                                               \
-    const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,   \
-        const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,         \
-        __global REAL *restrict C, const int ldc, __global VEC *restrict work
+#define ARGUMENTS MATRICES, __global VEC *restrict work
 
 /* Copy the M0 elements of column k that a panel of A has. Neighbours read neighbours. */
 __kernel void pack_a(ARGUMENTS)
@@ -67,14 +37,8 @@ __kernel void pack_a(ARGUMENTS)
     if (k >= depth || panel * M0 >= M)
         return;
     work += (panel * (size_t)depth + k) * PIECES_M;
-    for (int m = 0; m < M0; m += 4) {
-        REAL rows[4];
-        for (int r = 0; r < 4; r++) {
-            const int i = panel * M0 + m + r;
-            rows[r] = i < M && k < K ? A[i * (size_t)lda + k] : 0;
-        }
-        work[m / 4] = (VEC)(rows[0], rows[1], rows[2], rows[3]);
-    }
+    for (int m = 0; m < M0; m += 4)
+        work[m / 4] = of_column(A, lda, M, K, panel * M0 + m, k);
 }
 
 /* Copy four neighbours of row k of B. */
@@ -84,35 +48,13 @@ __kernel void pack_b(ARGUMENTS)
     const int v = get_global_id(0), k = get_global_id(1), depth = UP(K, UNROLL);
     if (v >= UP(N, PANEL) / 4 || k >= depth)
         return;
-    REAL columns[4];
-    for (int c = 0; c < 4; c++) {
-        const int j = 4 * v + c;
-        columns[c] = j < N && k < K ? B[k * (size_t)ldb + j] : 0;
-    }
+    const VEC columns = of_row(B, ldb, N, K, 4 * v, k);
     work += UP(M, M0) / 4 * (size_t)depth; /* behind A */
     const int panel = v / (PANEL / 4), within = v % (PANEL / 4);
-    work[(panel * (size_t)depth + k) * (PANEL / 4) + within] =
-        (VEC)(columns[0], columns[1], columns[2], columns[3]);
+    work[(panel * (size_t)depth + k) * (PANEL / 4) + within] = columns;
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
- * beta is 0, C is not read. */
-void update(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
-{
-    const VEC product = alpha * sum;
-    if (left > 0)
-        c[0] = beta == 0 ? product.s0 : product.s0 + beta * c[0];
-    if (left > 1)
-        c[1] = beta == 0 ? product.s1 : product.s1 + beta * c[1];
-    if (left > 2)
-        c[2] = beta == 0 ? product.s2 : product.s2 + beta * c[2];
-    if (left > 3)
-        c[3] = beta == 0 ? product.s3 : product.s3 + beta * c[3];
-}
-
-/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
- * vector registers instead of 8. */
-__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS)
+__kernel GROUP void gemm(ARGUMENTS)
 {
     OF_BATCH(work); OF_BATCH(C);
     const int i = get_global_id(1) * M0;
@@ -149,15 +91,5 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMEN
         a += UNROLL * PIECES_M;
         b += UNROLL * (PANEL / 4);
     }
-
-    C += i * (size_t)ldc + j;
-#pragma unroll
-    for (int m = 0; m < M0; m++) {
-        if (i + m < M) {
-#pragma unroll
-            for (int n = 0; n < PIECES_N; n++)
-                update(C + n * (LANES * 4), sums[m][n], N - j - n * (LANES * 4), alpha, beta);
-        }
-        C += ldc;
-    }
+    update(C, ldc, sums[0], M, N, i, j, alpha, beta);
 }

@@ -13,14 +13,10 @@
  *      |aa|   |oooo|    |    |    |     work-item reads a pixel of A and a pixel of B.
  *      +--+   +----+----+----+----+
  *
- * UNROLL must be a power of two, at least 2, and divide CHAIN. The images are CL_RGBA,
- * CL_UNSIGNED_INT32, and at least ceil(K / UNROLL) * UNROLL / 2 pixels high; `a_image` is at least
- * ceil(M / 4) pixels wide, `b_image` ceil(N / 4). They must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and
- * _HEIGHT. Elements outside of the matrices are 0.
- *
- * NDRanges, in this order, rounded up to whole work-groups: pack_a and pack_b (the pixels of their
- * image) in groups of any size; gemm (ceil(N / 4), ceil(M / 4)) in groups of LANES x ROWS. There
- * are no other constraints.
+ * UNROLL must be at least 2, and divide CHAIN. The images are CL_RGBA, CL_UNSIGNED_INT32, and at
+ * least ceil(K / UNROLL) * UNROLL / 2 pixels high; `a_image` is at least ceil(M / 4) pixels wide,
+ * `b_image` ceil(N / 4). NDRanges: pack_a and pack_b (the pixels of their image), and gemm as in
+ * mali.cl, before which REAL is half and SUM float.
  *
  * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
  * instruction. But a sum in half precision has 11 bits and is at most 65504. So only CHAIN products
@@ -30,13 +26,8 @@
  * The cost it removes: half of the memory, half of the messages, since a pixel has two k's, and half
  * of the instructions. */
 
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-
-#ifndef UNROLL /* the defaults; build options must define all of these, or none */
-#define UNROLL 8 /* k's between two tests for the end */
+#ifndef CHAIN
 #define CHAIN 64 /* products that are added up in half precision */
-#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#define ROWS 4 /* and along a column */
 #endif
 
 #define DEPTH(K) (((K) + UNROLL - 1) / UNROLL * (UNROLL / 2)) /* pixels above each other */
@@ -48,12 +39,7 @@
 #define TO_PART convert_float4
 #endif
 
-/* All kernels of this file have the same arguments; `access` is that of the images. */
-#define ARGUMENTS(access)                                                                      \
-    const int M, const int N, const int K, const half alpha, __global const half *restrict A,  \
-        const int lda, __global const half *restrict B, const int ldb, const half beta,        \
-        __global half *restrict C, const int ldc, access image2d_t a_image,                    \
-        access image2d_t b_image
+#define ARGUMENTS(access) MATRICES, access image2d_t a_image, access image2d_t b_image
 
 /* Return a pixel: `width` elements from `from` on, `step` elements apart, 4 at most, and as many
  * `next` elements further where `two` says so; 0 for the others. */
@@ -87,21 +73,6 @@ __kernel void pack_b(ARGUMENTS(__write_only))
     write_imageui(b_image, (int2)(x, q), pixel(B + k * (size_t)ldb + j, 1, columns, ldb, k + 1 < K));
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
- * beta is 0, C is not read. */
-void update(__global half *c, const float4 sum, const int left, const float alpha, const float beta)
-{
-    const float4 product = alpha * sum;
-    if (left > 0)
-        c[0] = (half)(beta == 0 ? product.s0 : product.s0 + beta * c[0]);
-    if (left > 1)
-        c[1] = (half)(beta == 0 ? product.s1 : product.s1 + beta * c[1]);
-    if (left > 2)
-        c[2] = (half)(beta == 0 ? product.s2 : product.s2 + beta * c[2]);
-    if (left > 3)
-        c[3] = (half)(beta == 0 ? product.s3 : product.s3 + beta * c[3]);
-}
-
 /* Add the products of a column of the tile of A with a row of that of B. */
 #define ADD(sums, column, row)      \
     sums[0] += column.s0 * row;     \
@@ -122,9 +93,7 @@ void update(__global half *c, const float4 sum, const int left, const float alph
         }                                                                              \
     }
 
-/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
- * vector registers instead of 8. */
-__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS(__read_only))
+__kernel GROUP void gemm(ARGUMENTS(__read_only))
 {
     const int x = get_global_id(0), y = get_global_id(1);
     if (4 * y >= M || 4 * x >= N)
@@ -152,11 +121,5 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMEN
     ADD_PIXELS(sums, q, DEPTH(K))
 #endif
 
-    C += 4 * y * (size_t)ldc + 4 * x;
-#pragma unroll
-    for (int m = 0; m < 4; m++) {
-        if (4 * y + m < M)
-            update(C, sums[m], N - 4 * x, alpha, beta);
-        C += ldc;
-    }
+    update(C, ldc, sums, M, N, 4 * y, 4 * x, alpha, beta);
 }

@@ -12,15 +12,13 @@
  *     |vvvv|   |oooo|    |    |    |     four k's it reads M0 / 4 vectors of its panel of A and one
  *     +----+   +----+----+----+----+     pixel of B, and computes 4 * M0 dot products of them.
  *
- * 4 must divide M0, and UNROLL must be a power of two. `work` holds A with M rounded up to M0 and K to
- * 4 * UNROLL, a byte for each element, and begins at a multiple of 16 bytes. `b_image` is CL_RGBA,
- * CL_UNSIGNED_INT32, at least ceil(N / 4) pixels wide and ceil(K / (4 * UNROLL)) * UNROLL high: both
- * must be within CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT. Elements outside of the matrices are 0.
+ * `work` holds A with M rounded up to M0 and K to 4 * UNROLL, a byte for each element. `b_image` is
+ * CL_RGBA, CL_UNSIGNED_INT32, at least ceil(N / 4) pixels wide and ceil(K / (4 * UNROLL)) * UNROLL
+ * high. NDRanges: pack_a (ceil(K / (4 * UNROLL)) * UNROLL, ceil(M / 4)), pack_b (the pixels of
+ * `b_image`), and gemm as in mali.cl, before which REAL is int.
  *
- * NDRanges, in this order, rounded up to whole work-groups: pack_a (ceil(K / (4 * UNROLL)) * UNROLL,
- * ceil(M / 4)), pack_b (the pixels of `b_image`) in groups of any size; gemm (ceil(N / 4),
- * ceil(M / M0)) in groups of LANES x ROWS. There are no other constraints. C is exact while it is
- * within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product is at most 2^14.
+ * C is exact while it is within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product
+ * is at most 2^14.
  *
  * The idea: small numbers, four at a time. The weights of a neural network may be bytes, and a Mali
  * since the Valhall generation has an instruction that multiplies two vectors of four bytes element
@@ -30,15 +28,6 @@
  * (cl_khr_integer_dot_product). Without it the same is written in plain OpenCL C; this may be fast, or,
  * as on Bifrost, slower than float32. */
 
-#ifndef M0 /* the defaults; build options must define all of these, or none */
-#define M0 4 /* rows of C for each work-item */
-#define UNROLL 4 /* steps of four k's between two tests for the end */
-#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#define ROWS 4 /* and along a column */
-#endif
-
-#define PIECES (M0 / 4) /* vectors in a column of the tile */
-#define UP(n, unit) (((n) + (unit) - 1) & ~((unit) - 1)) /* unit is a power of two */
 #define DEPTH(K) (UP(K, 4 * UNROLL) / 4) /* uints for a row of A and a column of B */
 
 /* All kernels of this file have the same arguments; `access` is that of the image. */
@@ -80,7 +69,7 @@ __kernel void pack_a(ARGUMENTS(__read_only))
     uint rows[4];
     for (int r = 0; r < 4; r++)
         rows[r] = i + r < M ? four_bytes(A + (i + r) * (size_t)lda + 4 * q, 1, K - 4 * q) : 0;
-    work[(i / M0 * (size_t)DEPTH(K) + q) * PIECES + i % M0 / 4] =
+    work[(i / M0 * (size_t)DEPTH(K) + q) * PIECES_M + i % M0 / 4] =
         (uint4)(rows[0], rows[1], rows[2], rows[3]);
 }
 
@@ -98,21 +87,6 @@ __kernel void pack_b(ARGUMENTS(__write_only))
     write_imageui(b_image, (int2)(x, q), (uint4)(columns[0], columns[1], columns[2], columns[3]));
 }
 
-/* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where
- * beta is 0, C is not read. */
-void update(__global int *c, const int4 sum, const int left, const int alpha, const int beta)
-{
-    const int4 product = alpha * sum;
-    if (left > 0)
-        c[0] = beta == 0 ? product.s0 : product.s0 + beta * c[0];
-    if (left > 1)
-        c[1] = beta == 0 ? product.s1 : product.s1 + beta * c[1];
-    if (left > 2)
-        c[2] = beta == 0 ? product.s2 : product.s2 + beta * c[2];
-    if (left > 3)
-        c[3] = beta == 0 ? product.s3 : product.s3 + beta * c[3];
-}
-
 /* Add the dot products of a row's four k's and those of four columns. */
 #define ADD_ROW(sum, row, columns)                  \
     sum.s0 = add_dot(row, columns.s0, sum.s0);      \
@@ -120,15 +94,13 @@ void update(__global int *c, const int4 sum, const int left, const int alpha, co
     sum.s2 = add_dot(row, columns.s2, sum.s2);      \
     sum.s3 = add_dot(row, columns.s3, sum.s3)
 
-/* The size of the group is stated: a Mali of the Midgard generation then gives each work-item 16
- * vector registers instead of 8. */
-__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMENTS(__read_only))
+__kernel GROUP void gemm(ARGUMENTS(__read_only))
 {
     const int i = get_global_id(1) * M0, x = get_global_id(0);
     if (i >= M || 4 * x >= N)
         return;
     const int depth = DEPTH(K);
-    __global const uint4 *a = work + get_global_id(1) * (size_t)depth * PIECES;
+    __global const uint4 *a = work + get_global_id(1) * (size_t)depth * PIECES_M;
 
     int4 sums[M0];
 #pragma unroll
@@ -140,22 +112,16 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemm(ARGUMEN
         for (int q = 0; q < UNROLL; q++) {
             const uint4 columns = read_imageui(b_image, (int2)(x, q0 + q));
 #pragma unroll
-            for (int m = 0; m < PIECES; m++) {
-                const uint4 rows = a[q * PIECES + m];
+            for (int m = 0; m < PIECES_M; m++) {
+                const uint4 rows = a[q * PIECES_M + m];
                 ADD_ROW(sums[4 * m], rows.s0, columns);
                 ADD_ROW(sums[4 * m + 1], rows.s1, columns);
                 ADD_ROW(sums[4 * m + 2], rows.s2, columns);
                 ADD_ROW(sums[4 * m + 3], rows.s3, columns);
             }
         }
-        a += UNROLL * PIECES;
+        a += UNROLL * PIECES_M;
     }
 
-    C += i * (size_t)ldc + 4 * x;
-#pragma unroll
-    for (int m = 0; m < M0; m++) {
-        if (i + m < M)
-            update(C, sums[m], N - 4 * x, alpha, beta);
-        C += ldc;
-    }
+    update(C, ldc, sums, M, N, i, 4 * x, alpha, beta);
 }

@@ -7,7 +7,8 @@
  * they are added up depends only on SPLITS: every run gives the same bits.
  *
  * NDRange: one dimension, ADDERS work-items for each 4 consecutive elements in a row of a part, in
- * work-groups of ITEMS. Each adds up every ADDERS-th part; a tree then adds up their sums. */
+ * work-groups of ITEMS. Each adds up every ADDERS-th part; a tree then adds up their sums. The first
+ * arguments are those of gemm(). */
 
 #ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
@@ -26,8 +27,10 @@
 #define VEC JOIN(REAL, 4)
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void add(const int M, const int N, const REAL alpha, const REAL beta, __global REAL *restrict C,
-         const int ldc, __global const VEC *restrict parts, const int shared)
+void add(const int M, const int N, const int K, const REAL alpha, __global const REAL *restrict A,
+         const int lda, __global const REAL *restrict B, const int ldb, const REAL beta,
+         __global REAL *restrict C, const int ldc, __global const VEC *restrict parts,
+         const int shared)
 {
 #ifdef OF_BATCH /* with --batch: the matrices of this product, see batch.cl */
     OF_BATCH(C); OF_BATCH(parts);

@@ -4,9 +4,6 @@
 #ifndef PART_BITS
 #define PART_BITS 16 /* of a part of a number: 16 for float16, 32 for tf32 */
 #endif
-#ifndef STAGES
-#define STAGES 4 /* groups of copies: a WAIT is for one, the others are in flight */
-#endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
 #endif

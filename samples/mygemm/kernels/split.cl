@@ -2,25 +2,14 @@
  * and B in a launch before gemm(). That file, compiled after this one, describes the parts and their
  * order. */
 
-#ifndef TSM
+#ifndef TSM /* the defaults; build options must define all of these, or none */
 #define TSM 64 /* rows of a tile of C */
-#endif
-#ifndef TSN
 #define TSN 128 /* columns of a tile of C */
-#endif
-#ifndef SPLITS
+#define STAGES 4 /* slabs in local memory */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
-#endif
-#ifndef DIRECT
 #define DIRECT 0 /* 1: gemm() splits what it reads, there is no split() */
-#endif
-#ifndef PARTS
 #define PARTS 1 /* of a line, each with an exponent: SPLITS where all tiles are shared, or 1 */
-#endif
-#ifndef KEPT
 #define KEPT 1 /* chunks of a line that a work-item of split() keeps in registers */
-#endif
-#ifndef SPLIT_ITEMS
 #define SPLIT_ITEMS 256 /* of a work-group of split() */
 #endif
 
@@ -28,21 +17,8 @@
 #define SLAB (4 * CHUNK)        /* depth of a slab */
 #define PART 32                 /* uint4 of a part of a strip: 4 chunks of 8 lines */
 #define STRIP (2 * PART)        /* uint4 of a strip, 8 for each line */
-#define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
-#define SMALL_SCALE 2048.0f
 #define LOWEST (TOP - 127) /* a line is scaled by 2^127 at most, the largest power of 2 */
-#define UNFIT 1000         /* in place of an exponent */
-#if PART_BITS == 16
-#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
-#else
-#define RANGE 100
-#endif
 #define SHARE(slabs, part, parts) ((int)((long)(slabs) * (part) / (parts))) /* slabs before it */
-#if SPLITS > 1
-#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
-#else
-#define OF_PARTS
-#endif
 
 /* Where the parts of a problem lie: panels and exponents. */
 typedef struct {
@@ -74,8 +50,7 @@ void load(float4 *x, __global const float *from, const size_t step, int left, co
         if (aligned && left >= 4)
             x[v] = *(__global const float4 *)from;
         else
-            x[v] = (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
-                            left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
+            x[v] = some(from, step, left);
 }
 
 /* Return `range`, widened to a chunk: the bits of the largest element, without its sign, and those
@@ -99,24 +74,6 @@ int2 exponent_of(const uint2 range, const int K)
     const int smallest = range.s1 == 0 ? largest : (int)(-range.s1 >> 23) - 127;
     const int fits = largest < 128 && largest - (smallest == -127 ? -149 : smallest) <= most;
     return (int2)(largest - TOP, fits);
-}
-
-/* Return the parts of a chunk, scaled: big and small. */
-uint8 parts_of(const float4 *x, const float scale)
-{
-#if PART_BITS == 16
-    const float4 v = x[0] * scale, w = x[1] * scale;
-    const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
-    const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
-    const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
-    const uint4 small = (uint4)(narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
-#else
-    /* To the nearest with 10 bits of fraction; the unit ignores the 13 bits below them. */
-    const float4 v = x[0] * scale;
-    const uint4 big = (as_uint4(v) + 0x1000) & 0xffffe000;
-    const uint4 small = as_uint4((v - as_float4(big)) * SMALL_SCALE) + 0x1000;
-#endif
-    return (uint8)(big, small);
 }
 
 #if !DIRECT

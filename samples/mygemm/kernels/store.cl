@@ -1,4 +1,44 @@
-/* For kernels 14 and 15: how two elements of C are scaled and stored. Compiled before their files. */
+/* For kernels 14 and 15: how numbers are split into parts, and how two elements of C are scaled and
+ * stored. Compiled before their other files. */
+
+#define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
+#define SMALL_SCALE 2048.0f
+#define UNFIT 1000 /* in place of an exponent */
+#if PART_BITS == 16
+#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
+#else
+#define RANGE 100
+#endif
+#if SPLITS > 1
+#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
+#else
+#define OF_PARTS
+#endif
+
+/* Return 4 elements of a line, which are `step` apart; 0 for all but the first `left` ones. */
+float4 some(__global const float *from, const size_t step, const int left)
+{
+    return (float4)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
+                    left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
+}
+
+/* Return the parts of a chunk, scaled: big and small. */
+uint8 parts_of(const float4 *x, const float scale)
+{
+#if PART_BITS == 16
+    const float4 v = x[0] * scale, w = x[1] * scale;
+    const uint4 big = (uint4)(narrow(v.lo), narrow(v.hi), narrow(w.lo), narrow(w.hi));
+    const float4 r = (v - (float4)(widen(big.s0), widen(big.s1))) * SMALL_SCALE;
+    const float4 s = (w - (float4)(widen(big.s2), widen(big.s3))) * SMALL_SCALE;
+    const uint4 small = (uint4)(narrow(r.lo), narrow(r.hi), narrow(s.lo), narrow(s.hi));
+#else
+    /* To the nearest with 10 bits of fraction; the unit ignores the 13 bits below them. */
+    const float4 v = x[0] * scale;
+    const uint4 big = (as_uint4(v) + 0x1000) & 0xffffe000;
+    const uint4 small = as_uint4((v - as_float4(big)) * SMALL_SCALE) + 0x1000;
+#endif
+    return (uint8)(big, small);
+}
 
 /* Return v * 2^e. A single factor 2^e might exceed the range of float32; two factors do not. */
 float2 scaled(const float2 v, const int2 e)

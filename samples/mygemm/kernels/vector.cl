@@ -1,0 +1,32 @@
+/* For kernels 12, 16 and 17: vectors of WIDTH elements, at any address. Compiled before their files. */
+
+#ifndef REAL /* the defaults; build options must define all of these, or none */
+#define REAL float
+#define WIDTH 4 /* elements of a vector; on a CPU as many as a register has */
+#endif
+#ifndef OF_BATCH
+#define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if WIDTH == 1
+#define VEC REAL
+#define VLOAD(n, from) (from)[n]
+#define VSTORE(vector, n, to) ((to)[n] = (vector))
+#else
+#define VEC JOIN(REAL, WIDTH)
+#define VLOAD JOIN(vload, WIDTH)
+#define VSTORE JOIN(vstore, WIDTH)
+#endif
+
+/* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
+VEC load(__global const REAL *from, int count)
+{
+    if (count >= WIDTH)
+        return VLOAD(0, from);
+    REAL filled[WIDTH];
+    for (int n = 0; n < WIDTH; n++)
+        filled[n] = n < count ? from[n] : 0;
+    return VLOAD(0, filled);
+}
