@@ -39,48 +39,21 @@
  * The cost it removes: local reads. For each k a lane issues (WPTM + WPTN) / 4 of them for
  * WPTM * WPTN multiplications: with 16 and 8, 6 for 128. Kernel 10 issues 10 for 64. */
 
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#ifdef cl_khr_fp16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-
-#ifndef REAL
+#ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float
-#endif
-#ifndef TSM
 #define TSM 64 /* rows of a tile of C */
-#endif
-#ifndef TSN
 #define TSN 64 /* columns of a tile of C */
-#endif
-#ifndef TSK
 #define TSK 8 /* depth of the tiles of A and B */
-#endif
-#ifndef WPTM
 #define WPTM 8 /* rows of C for each work-item */
-#endif
-#ifndef WPTN
 #define WPTN 8 /* columns of C for each work-item */
-#endif
-#ifndef SLICES
 #define SLICES 1 /* work-items that share the k's of an element of C */
-#endif
-#ifndef BAND
 #define BAND 8 /* rows of tiles that are computed together */
-#endif
-#ifndef SPLITS
 #define SPLITS 1 /* work-groups that share the k's of a tile of C */
+#define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
+#define WIDTH_N 1 /* and to B and C */
 #endif
 #ifndef ACROSS_A
 #define ACROSS_A (TSK * SLICES) /* where WIDTH_A is 1: work-items that load from a row of A */
-#endif
-#ifndef WIDTH_A
-#define WIDTH_A 1 /* elements of an access to A, 1 or 4; and to B and C */
-#endif
-#ifndef WIDTH_N
-#define WIDTH_N 1
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */

@@ -48,18 +48,14 @@
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
  * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
- * ldmatrix, mma, shuffles and conversions as functions; PART_BITS, of a part in memory; and STAGES,
- * slabs in local memory: one is multiplied, the others are under way; 2 with DIRECT. After that
- * store.cl, and split.cl: parts, where they lie, and split(). */
+ * ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a part in memory. After that
+ * store.cl, and split.cl: parts, where they lie, split(), and STAGES, slabs in local memory: one is
+ * multiplied, the others are under way; 2 with DIRECT. */
 
-#ifndef WARP_M
+#ifndef WARP_M /* the defaults; build options must define all of these, or none */
 #define WARP_M 32 /* rows of C for a warp */
-#endif
-#ifndef WARP_N
 #define WARP_N 64 /* columns of C for a warp */
-#endif
-#ifndef BAND
-#define BAND 8 /* rows of tiles that are computed together, as in 13 */
+#define BAND 8    /* rows of tiles that are computed together, as in 13 */
 #endif
 
 #define ITEMS (TSM / WARP_M * (TSN / WARP_N) * 32)

@@ -24,7 +24,7 @@
 #define N0 4 /* columns of C for each work-item */
 #endif
 #ifndef UNROLL /* the defaults; build options must define all of these, or none */
-#define UNROLL 4 /* steps between two tests for the end: of one k, in 26 of four */
+#define UNROLL 4 /* steps between two tests for the end: each of one k, in 26 of four */
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
 #define ROWS 4 /* and along a column */
 #endif
@@ -50,9 +50,12 @@
  * vector registers instead of 8. */
 #define GROUP __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
 
+/* A call that is not inlined keeps the sums of a work-item in memory. */
+#define INLINE __attribute__((always_inline))
+
 /* Return four neighbours of column k of A, from row i on; 0 for those that do not exist. */
-__attribute__((always_inline)) VEC of_column(__global const REAL *A, const int lda, const int M, const int K, const int i,
-              const int k)
+INLINE VEC of_column(__global const REAL *A, const int lda, const int M, const int K, const int i,
+                     const int k)
 {
     REAL rows[4];
     for (int r = 0; r < 4; r++) {
@@ -63,7 +66,8 @@ __attribute__((always_inline)) VEC of_column(__global const REAL *A, const int l
 }
 
 /* Return four neighbours of row k of B, from column j on; 0 for those that do not exist. */
-__attribute__((always_inline)) VEC of_row(__global const REAL *B, const int ldb, const int N, const int K, const int j, const int k)
+INLINE VEC of_row(__global const REAL *B, const int ldb, const int N, const int K, const int j,
+                  const int k)
 {
     REAL columns[4];
     for (int c = 0; c < 4; c++) {
@@ -89,8 +93,8 @@ void update_four(__global REAL *c, const VEC sum, const int left, const SUM alph
 }
 
 /* The same for all sums of a work-item, row after row. The first element is (i, j). */
-__attribute__((always_inline)) void update(__global REAL *C, const int ldc, const VEC *sums, const int M, const int N,
-            const int i, const int j, const SUM alpha, const SUM beta)
+INLINE void update(__global REAL *C, const int ldc, const VEC *sums, const int M, const int N,
+                   const int i, const int j, const SUM alpha, const SUM beta)
 {
     C += i * (size_t)ldc + j;
 #pragma unroll
