@@ -1,7 +1,7 @@
 """A kernel's .json file: it describes the .cl file and determines the launch.
 
-    {"name": "SGEMM_NT_4x1", "file": "NT.cl", "type": "S",
-     "transA": "N", "transB": "T", "dj": 4, "di": 1}
+    {"name": "SGEMM_NT_4x1", "file": "vectors.cl", "type": "S",
+     "transA": "N", "transB": "T", "dj": 4, "di": 1, "opts": "-DTRANS_B"}
 
 README.md explains the keys.
 """

@@ -19,13 +19,13 @@ from common import cli, device, gemm, measuring
 from common.errors import PASSED, Unsupported, UsageError
 from common.outputs import digest
 
-WRONG = metadata.KERNELS.with_name("paper_kernels")
 EPS = 0.1  # the tolerance of the original: any error up to it is a match
-# Each wrong kernel, the right one beside it, and what must divide n for the wrong one to be right.
+# Each right kernel, what makes it wrong, and what must divide n for the wrong one to be right. The
+# original unrolled its kernels in chunks of two vectors.
 PAIRS = (
-    ("SGEMM_NT_4x1_barrier_no_tail", "SGEMM_NT_4x1_barrier", 128),
-    ("DGEMM_NT_2x1_barrier_no_tail", "DGEMM_NT_2x1_barrier", 64),
-    ("SGEMM_NT_4x1_unroll2_no_tail", "SGEMM_NT_4x1_unroll2", 8),
+    ("SGEMM_NT_4x1_barrier", "-DNO_TAIL", 128),
+    ("DGEMM_NT_2x1_barrier", "-DNO_TAIL", 64),
+    ("SGEMM_NT_4x1_unroll2", "-DNO_TAIL -DDK=2", 8),
 )
 # The paper's orders, and 100, which is no multiple of 8.
 ORDERS = "64,96,100,128,192,256,384,512,640,768,896,1024"
@@ -89,9 +89,18 @@ def main(args):
         if len(set(size)) > 1 or size.M % 4:
             text = "these kernels need square matrices of an order that is a multiple of 4"
             raise UsageError(f"--orders {size}: {text}")
-        gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)
-    pairs = {wrong.name: (wrong, right, unit) for wrong, right, unit in supported(limits)}
+
+    # Find the kernels, without those whose type the device lacks.
+    pairs = {}
+    for name, mistake, unit in PAIRS:
+        right = metadata.load(metadata.KERNELS / f"{name}.json")
+        wrong = right._replace(name=f"{name}_no_tail", opts=f"{right.opts} {mistake}")
+        try:
+            wrong.require(max(args.orders), limits)
+            pairs[wrong.name] = wrong, right, unit
+        except Unsupported as lack:
+            print(f"skipped: {lack}")
     if args.build_only:
         for name in args.progress.each(pairs):
             args.progress.at(name, "building")
@@ -124,18 +133,6 @@ def main(args):
                            {"inputs_sha256": digest(*inputs)})
 
 
-def supported(limits):
-    """Yield (wrong kernel, right kernel, what must divide n) where the device has the type."""
-    for wrong, right, unit in PAIRS:
-        meta = metadata.load(WRONG / f"{wrong}.json")
-        try:
-            meta.require(gemm.Size(4, 4, 4), limits)
-        except Unsupported as lack:
-            print(f"skipped: {lack}")
-        else:
-            yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
-
-
 def compare(queue, size, wrong, right, unit, drawn):
     """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
     expected, bound, _ = point.reference(drawn, wrong, "drawn")
@@ -144,6 +141,10 @@ def compare(queue, size, wrong, right, unit, drawn):
     by_original = expected - addend
     amid_zeros, amid_nan = run(queue, wrong, size, drawn)
     of_right, _ = run(queue, right, size, drawn)
+
+    def largest(errors):
+        return float(np.abs(errors).max())
+
     row = Row(
         order=size.M, kernel=wrong.name, unit=unit, too_many=-size.K % unit,
         by_reference=largest(of_right - by_original), by_kernel=largest(amid_zeros - expected),
@@ -152,11 +153,6 @@ def compare(queue, size, wrong, right, unit, drawn):
         beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend),
     )
     return row, amid_zeros
-
-
-def largest(errors):
-    """Return the largest absolute value."""
-    return float(np.abs(errors).max())
 
 
 def run(queue, meta, size, drawn):

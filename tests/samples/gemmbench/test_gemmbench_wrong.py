@@ -30,7 +30,7 @@ def test_the_kernels_beside_one_that_fails_are_run(point, tmp_path):
     add_kernel(folder, "SGEMM_b", "")
     for name in ("SGEMM_NN_1x1", "SGEMM_NN_4x2"):
         shutil.copy(FOLDER / f"kernels/{name}.json", folder)
-    for name in ("1x1.cl", "NN.cl"):
+    for name in ("1x1.cl", "vectors.cl"):
         shutil.copy(FOLDER / "kernels" / name, folder)
     args = ("--kernels", folder, "-n", 6, "-lws", "2,2", *QUICK)
     done, items = point("-f", "SGEMM_*", *args)
