@@ -147,47 +147,39 @@ def find(folder, patterns):
 def load(path):
     """Return the Metadata of a .json file. Raises UsageError that names the file and the key."""
     path = Path(os.path.abspath(path))
-    keys = files.parsed(path, _LARGEST, partial(json.loads, object_pairs_hook=_once))
+    pairs = files.parsed(path, _LARGEST, partial(json.loads, object_pairs_hook=tuple))
 
     def require(right, problem):
         if not right:
             raise UsageError(printable(f"{path.name}: {problem}"))
 
-    require(isinstance(keys, dict), f"not a JSON object with the keys {', '.join(_REQUIRED)}")
-    for key in keys:
-        require(key in _KEYS, f"{key} is unknown: choose from {', '.join(_KEYS)}")
-    for key in _REQUIRED:
-        require(key in keys, f"{key} is missing")
-    for key, value in keys.items():
+    require(isinstance(pairs, tuple), f"not a JSON object with the keys {', '.join(_REQUIRED)}")
+    keys = {}
+    for key, value in pairs:
         shown = json.dumps(value)
+        require(key in _KEYS, f"{key} is unknown: choose from {', '.join(_KEYS)}")
+        require(key not in keys, f"{key} stands there twice")
         if key in ("dj", "di"):
             require(type(value) is int and 1 <= value <= LARGEST_SIDE,
                     f"{key} must be a whole number from 1 to {LARGEST_SIDE}, not {shown}")
-            continue
-        require(isinstance(value, str) and value.isprintable() and (value or key == "opts"),
-                f"{key} must be a text without control characters, not {shown}")
+        else:
+            require(isinstance(value, str) and value.isprintable() and (value or key == "opts"),
+                    f"{key} must be a text without control characters, not {shown}")
         if key in _CHOICES:
-            keys[key] = value.upper()
-            require(keys[key] in _CHOICES[key],
-                    f"{key} must be {' or '.join(_CHOICES[key])}, not {shown}")
+            value = value.upper()
+            choices = _CHOICES[key]
+            require(value in choices, f"{key} must be {' or '.join(choices)}, not {shown}")
+        keys[key] = value
+    for key in _REQUIRED:
+        require(key in keys, f"{key} is missing")
     require("arithmetic" not in keys or keys["type"] == "H",
             "arithmetic is for kernels of type H only")
     keys["shape"] = keys.get("shape", "n").lower()
-    file = keys["file"]
-    require(Path(file).name == file, "file must be the name of a file in the same folder")
-    require(os.path.isfile(path.with_name(file)),
-            f"file names {file}, which is not in the same folder")
+    require(Path(keys["file"]).name == keys["file"],
+            "file must be the name of a file in the same folder")
+    require(os.path.isfile(path.with_name(keys["file"])),
+            f"file names {keys['file']}, which is not in the same folder")
     return Metadata(path, **keys)
-
-
-def _once(pairs):
-    """Return the dictionary of a JSON object's pairs. Raises ValueError for a second equal key."""
-    keys = {}
-    for key, value in pairs:
-        if key in keys:
-            raise ValueError(f"{key} stands there twice")
-        keys[key] = value
-    return keys
 
 
 def build(context, meta):

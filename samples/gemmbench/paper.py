@@ -29,7 +29,8 @@ PAIRS = (
 )
 # The paper's orders, and 100, which is no multiple of 8.
 ORDERS = "64,96,100,128,192,256,384,512,640,768,896,1024"
-_LINE = "{:<5}  {:<28}  {:<8}  {:<8}  {:<8.3}  {:<8.3}  {:<8.3}  {}"
+_LINE = ("{order:<5}  {kernel:<28}  {too_many:<8}  {beyond_the_end:<8}  "
+         "{by_reference:<8.3}  {by_kernel:<8.3}  {both:<8.3}  {verdict}")
 _HEAD = ("order  kernel without a tail         past row  past end  "
          "cause 1   cause 2   both      verdict")
 _LEGEND = f"""
@@ -67,9 +68,7 @@ class Row(NamedTuple):
 
     def line(self):
         """Return the line of the table."""
-        return _LINE.format(
-            self.order, self.kernel, self.too_many, self.beyond_the_end, self.by_reference,
-            self.by_kernel, self.both, "FAILS" if self.fails() else "match")
+        return _LINE.format(verdict="FAILS" if self.fails() else "match", **self._asdict())
 
 
 def parser():
@@ -161,13 +160,14 @@ def run(queue, meta, size, drawn):
     operands = point.Operands(queue, meta, drawn)
     A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
     kernel.set_args(A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
-    results = []
-    for around in (0.0, None):
+
+    def result(around):
         operands.fill(dict.fromkeys("ABC", around))
         total = metadata.global_size(meta, size)
         cl.enqueue_nd_range_kernel(queue, kernel, total, None).wait()
-        results.append(operands.C.read())
-    return results
+        return operands.C.read()
+
+    return result(0.0), result(None)
 
 
 def print_causes(rows):
