@@ -104,21 +104,19 @@ def main(args):
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = result.read().sum(axis=0)
-        reason, values = sums.check(found, expected, image)
-        if not (pixels.intact() and result.intact()):
-            reason = "the kernel wrote outside of its buffers"
+        check = sums.check(found, expected, pixels.intact() and result.intact())
 
         # Warm up and time a right kernel, and record it.
         measured = measuring.Measured()
-        if not (reason or args.check_only):
+        if not (check.reason or args.check_only):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
         print("\n".join(sums.lines(found, image.size)))
-        print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
-        statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
-            measured, values, found))
+        print(f"FAILED: {check.reason}" if check.reason else "PASSED: both sums equal the host's")
+        statuses.append(cli.save_result(args, about, name, check.reason,
+            {**params, **shape.params()}, measured, check.values([image], found), found))
 
     # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them

@@ -164,7 +164,7 @@ def test_no_accumulator_can_overflow_at_any_size():
     assert MOST * 255**2 < 2**64  # the sums
     assert 63 * 255**2 < 2**32  # the rest
     assert 255**2 < 2**16  # a square in the ushort8 of long_vectors
-    assert 65536 * 255**2 < 2**32  # a part of by_numpy
+    assert 65536 * 255**2 < 2**32  # a part of sums.exact
 
 
 def test_the_sums_of_the_largest_white_image():

@@ -156,7 +156,7 @@ def test_the_host_sums_agree_with_python():
     image = luma.make((301, 777), "noise", 4)
     values = image.ravel().tolist()
     want = [sum(v * v for v in values), sum(values)]
-    assert sums.exact(image).tolist() == sums.by_numpy(image).tolist() == want
+    assert sums.exact(image).tolist() == want
     variance = float(sums.lines(want, len(values))[3].split()[-1])
     assert variance == pytest.approx(float(np.var(image.astype(float))), abs=1e-3)
     assert variance > 0
