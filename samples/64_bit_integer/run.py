@@ -21,7 +21,6 @@ with importing():  # or tell in one line what this machine lacks
     import luma
     import numpy as np
     import pyopencl as cl
-    import sums
 
     from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
@@ -58,7 +57,7 @@ def main(args):
     # Get the image and its exact sums.
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
-    expected = sums.exact(image)
+    expected = luma.exact(image)
     tested = "not tested" if args.build_only else "work, tested by a probe kernel"
     print(f"\n{source}\n64-bit atomics: {lacking or tested}")
     if not args.build_only:
@@ -104,7 +103,7 @@ def main(args):
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = result.read().sum(axis=0)
-        check = sums.check(found, expected, pixels.intact() and result.intact())
+        check = luma.check(found, expected, pixels.intact() and result.intact())
 
         # Warm up and time a right kernel, and record it.
         measured = measuring.Measured()
@@ -113,7 +112,7 @@ def main(args):
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
-        print("\n".join(sums.lines(found, image.size)))
+        print("\n".join(luma.lines(found, image.size)))
         print(f"FAILED: {check.reason}" if check.reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, check.reason,
             {**params, **shape.params()}, measured, check.values([image], found), found))
@@ -121,7 +120,8 @@ def main(args):
     # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
-        print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
+        passes["numpy on the host"] = lambda: luma.exact(image)
+        print("", *launch.side_by_side(passes, image.size, args.repeat, args.warmup), sep="\n")
     return worst(statuses)
 
 

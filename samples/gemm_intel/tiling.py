@@ -28,11 +28,9 @@ USED = {"nn": tuple(OPTIONS), "nt": tuple(OPTIONS)[:-1]}  # by each kernel
 # The kernels unroll a tile. So many products take some ten seconds to compile.
 MOST_PRODUCTS = 16384
 
-# With --strict, the products of these divide the order.
-_DIVIDE = (
-    ("size_m",), ("group_m",), ("size_m", "group_m"),
-    ("size_n",), ("group_n",), ("size_n", "group_n"), ("size_k",),
-)
+# With --strict, these divide the order.
+_DIVIDE = ("size_m", "group_m", "size_m * group_m",
+           "size_n", "group_n", "size_n * group_n", "size_k")
 # What a tuner tries.
 _VALUES = {
     "size_m": (1, 2, 4, 8, 16), "group_m": (1, 2, 4, 8, 16, 32),
@@ -81,7 +79,7 @@ def kernels():
 def _space(tiles, used, strict=False):
     """Return the Space of the parameters `used`, of which the Tiles are the defaults."""
     products = " * ".join(name for name in used if name.startswith("size"))
-    divide = (f"order % ({' * '.join(names)}) == 0" for names in _DIVIDE if strict)
+    divide = (f"order % ({sides}) == 0" for sides in _DIVIDE if strict)
     return Space(
         {name: getattr(tiles, name) for name in used},
         {name: _VALUES[name] for name in used},
