@@ -51,11 +51,6 @@ class Tiles(NamedTuple):
         """Return what must divide M, N and K: the block of a work-group, and the step of k."""
         return Size(self.size_m * self.group_m, self.size_n * self.group_n, self.size_k)
 
-    def defines(self, kernel):
-        """Return the -D defines of a kernel, in the order in which they are documented."""
-        sides = {f"TILE_{name.upper()}": getattr(self, name) for name in USED[kernel]}
-        return {**sides, "NT": 1} if kernel == "nt" else sides
-
 
 def add_options(parser):
     """Add the options that say which tiles are used."""
@@ -118,7 +113,8 @@ def choose(args, limits):
 
 def build(queue, args, limits, tiles):
     """Return the kernel for the tiles, and its Tiles: others, if its own limit needs them."""
-    defines = {"T": args.arithmetic, **tiles.defines(args.kernel)}
+    defines = {f"TILE_{name.upper()}": getattr(tiles, name) for name in USED[args.kernel]}
+    defines = {"T": args.arithmetic, **defines, **({"NT": 1} if args.kernel == "nt" else {})}
     if args.auto:
         print(f"Using {options(tiles._asdict())}")
     print(f'Build program options: "{" ".join(program.flags(defines))}"', flush=True)

@@ -27,7 +27,7 @@ from common.text import printable
 
 _NAMES = ("float32", "float64", "float16", "complex64", "complex128")
 TYPES = dict(zip("SDHCZ", map(np.dtype, _NAMES)))
-KERNELS = Path(__file__).with_name("kernels")
+KERNELS = Path(os.path.abspath(__file__)).with_name("kernels")
 LARGEST_SIDE = 64  # of a work-item's tile
 _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N, K, lda, ldb, ldc"}
 _CHOICES = {
@@ -84,7 +84,7 @@ class Metadata(NamedTuple):
         """Return what a record keeps of the kernel, with the SHA-256 of its two files."""
         both = b"".join(files.read_bytes(path, _LARGEST) for path in (self.path, self.source))
         # A record of one of the sample's own kernels is the same wherever the sample is.
-        own = Path(os.path.abspath(KERNELS.parent))
+        own = KERNELS.parent
         path = self.path.relative_to(own) if own in self.path.parents else self.path
         return {
             "metadata": str(path), "kernel": self.name,

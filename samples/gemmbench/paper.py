@@ -8,7 +8,7 @@ purpose run at each order. Each result is compared with the right reference, and
 wrong as the original's was: its C was never filled before it was multiplied by beta.
 """
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import metadata
 import numpy as np
@@ -40,35 +40,6 @@ both        largest error of this kernel against the wrong reference: what the p
 past row    excess products in each sum, computed from what lies past the row
 past end    elements of C that depend on memory past the end of A or B
 verdict     of the paper, for "both": at most {EPS:g} is a match"""
-
-
-class Row(NamedTuple):
-    """What one order and one wrong kernel gave; errors are the largest of any element."""
-
-    order: int
-    kernel: str
-    unit: int
-    too_many: int
-    by_reference: float
-    by_kernel: float
-    both: float
-    kernel_fails: bool
-    beyond_the_end: int
-    beta_times_c: float
-
-    def fails(self):
-        """Tell whether the paper's validation fails."""
-        return not self.both <= EPS
-
-    def explained(self):
-        """Tell whether the two causes, and nothing else, explain this row."""
-        by_reference = abs(self.by_reference - self.beta_times_c) <= 1e-4
-        by_kernel = {self.kernel_fails, self.beyond_the_end > 0, self.fails()}
-        return by_reference and self.by_reference <= EPS and by_kernel == {self.too_many > 0}
-
-    def line(self):
-        """Return the line of the table."""
-        return _LINE.format(verdict="FAILS" if self.fails() else "match", **self._asdict())
 
 
 def parser():
@@ -117,23 +88,26 @@ def main(args):
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
             cli.keep(args, row.kernel, result)
-            print(row.line(), flush=True)
+            print(_LINE.format(**vars(row)), flush=True)
     print(_LEGEND)
 
     # Say which causes the table shows, and record it.
     print_causes(rows)
-    unexplained = [f"{row.kernel} {row.order}" for row in rows if not row.explained()]
+    unexplained = [f"{row.kernel} {row.order}" for row in rows if not explained(row)]
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
     print(f"NOT EXPLAINED by that: {', '.join(unexplained)}" if reason
           else "The two causes explain every row.")
     params = {"seed": args.seed, "eps": EPS, "orders": [size.M for size in args.orders],
-              "rows": [row._asdict() for row in rows]}
+              "rows": [vars(row) for row in rows]}
     return cli.save_result(args, about, "paper", reason, params, measuring.Measured(),
                            {"inputs_sha256": digest(*inputs)})
 
 
 def compare(queue, size, wrong, right, unit, drawn):
-    """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
+    """Run both kernels on the same inputs; return a row of the table, and the C of the wrong one.
+
+    The errors of a row are the largest of any element.
+    """
     expected, bound, _ = point.reference(drawn, wrong, "drawn")
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
@@ -144,28 +118,35 @@ def compare(queue, size, wrong, right, unit, drawn):
     def largest(errors):
         return float(np.abs(errors).max())
 
-    row = Row(
+    both = largest(amid_zeros - by_original)
+    return SimpleNamespace(
         order=size.M, kernel=wrong.name, unit=unit, too_many=-size.K % unit,
         by_reference=largest(of_right - by_original), by_kernel=largest(amid_zeros - expected),
-        both=largest(amid_zeros - by_original),
+        both=both, verdict="match" if both <= EPS else "FAILS",
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
         beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend),
-    )
-    return row, amid_zeros
+    ), amid_zeros
+
+
+def explained(row):
+    """Tell whether the two causes, and nothing else, explain a row."""
+    by_reference = abs(row.by_reference - row.beta_times_c) <= 1e-4
+    by_kernel = {row.kernel_fails, row.beyond_the_end > 0, row.verdict == "FAILS"}
+    return by_reference and row.by_reference <= EPS and by_kernel == {row.too_many > 0}
 
 
 def run(queue, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
     kernel = metadata.build(queue.context, meta)
     operands = point.Operands(queue, meta, drawn)
-    A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
-    kernel.set_args(A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
+    A, B, C = operands.matrices
+    kernel.set_args(A.device, B.device, C.device, drawn.alpha, drawn.beta, np.uint32(size.N))
 
     def result(around):
         operands.fill(dict.fromkeys("ABC", around))
         total = metadata.global_size(meta, size)
         cl.enqueue_nd_range_kernel(queue, kernel, total, None).wait()
-        return operands.C.read()
+        return C.read()
 
     return result(0.0), result(None)
 

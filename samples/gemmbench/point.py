@@ -112,15 +112,12 @@ def reference(inputs, meta, data, eps=None):
 
 
 class Operands:
-    """A, B and C on the device: each is a common.matrices.Matrix.
-
-    Rows have gaps between them where the kernel takes leading dimensions.
-    """
+    """A, B and C on the device. Rows have gaps between them if the kernel takes lda, ldb, ldc."""
 
     def __init__(self, queue, meta, inputs):
         self._values = inputs.stored(meta)
         gaps = _GAPS if meta.shape == "mnk" else (0, 0, 0)
-        self.A, self.B, self.C = self._matrices = [
+        self.matrices = [
             Matrix(queue, *values.shape, meta.dtype, values.shape[1] + gap)
             for values, gap in zip(self._values, gaps)
         ]
@@ -131,7 +128,7 @@ class Operands:
         Returns the seconds that the copies of the matrices took.
         """
         return sum(matrix.write(values, (around or {}).get(name))
-                   for name, matrix, values in zip("ABC", self._matrices, self._values))
+                   for name, matrix, values in zip("ABC", self.matrices, self._values))
 
     def touched(self, launch, first):
         """Return texts on what a kernel did outside of its matrices.
@@ -139,17 +136,18 @@ class Operands:
         `launch()` runs the kernel again; `first` is C of its first run, which had NaN around the
         matrices: a value from there spoils the result, as a rule.
         """
-        same = all(matrix.read().tobytes() == values.tobytes()
-                   for matrix, values in zip((self.A, self.B), self._values))
-        intact = same and all(matrix.intact() for matrix in self._matrices)
+        *inputs, C = self.matrices
+        intact = all(matrix.intact() for matrix in self.matrices) and all(
+            matrix.read().tobytes() == values.tobytes()
+            for matrix, values in zip(inputs, self._values))
 
         def run(around):
             self.fill(around)
             launch()
-            return self.C.read()
+            return C.read()
 
         wrote = None if intact else "the kernel wrote outside of C"
-        return [*filter(None, [wrote, read_outside(run, first, self.C.dtype)])]
+        return [*filter(None, [wrote, read_outside(run, first, C.dtype)])]
 
 
 def read_outside(run, first, dtype):
