@@ -54,10 +54,6 @@ class Shape(NamedTuple):
         access = {True: ", contiguous access", False: ", interleaved access", None: ""}
         return f"{self.groups} work-groups of {self.local}{access[self.contiguous]}"
 
-    def params(self):
-        """Return what a record keeps of it."""
-        return {**self._asdict(), "local": str(self.local)}
-
     def ndrange(self):
         """Return the global size and the local size."""
         return (self.groups * self.local,), (self.local,)

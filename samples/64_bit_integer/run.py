@@ -85,8 +85,9 @@ def main(args):
         args.progress.at(name, "building")
         shape = launch.choose(name, chosen, limits, image.size, args.work_group, args.access)
         kernel, shape = launch.built(queue, name, shape)
+        asked = {**params, **shape._asdict(), "local": str(shape.local)}
         if args.build_only:
-            cli.built(args, about, {**params, **shape.params()}, {name: kernel})
+            cli.built(args, about, asked, {name: kernel})
             continue
 
         # Create the buffer of the sums: two numbers; without atomics, two for each work-group.
@@ -114,8 +115,8 @@ def main(args):
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
         print("\n".join(luma.lines(found, image.size)))
         print(f"FAILED: {check.reason}" if check.reason else "PASSED: both sums equal the host's")
-        statuses.append(cli.save_result(args, about, name, check.reason,
-            {**params, **shape.params()}, measured, check.values([image], found), found))
+        statuses.append(cli.save_result(args, about, name, check.reason, asked, measured,
+                                        check.values([image], found), found))
 
     # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
