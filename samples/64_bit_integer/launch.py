@@ -1,20 +1,21 @@
-"""How the kernels are launched: 64-bit atomics or not, work-groups, access pattern."""
+"""How the kernels are launched: atomics or not, work-groups, access pattern; whole passes."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
-from common import constraints, device
+from common import constraints, device, interleaved, table
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure
 from common.program import build, builds_only
-from common.text import one_line
+from common.text import figures, one_line
 
 WORK_GROUPS = [2**n for n in range(11)]
 VECTOR = 64  # pixels that a work-item reads in a step
@@ -52,10 +53,6 @@ class Shape(NamedTuple):
     def __str__(self):
         access = {True: ", contiguous access", False: ", interleaved access", None: ""}
         return f"{self.groups} work-groups of {self.local}{access[self.contiguous]}"
-
-    def params(self):
-        """Return what a record keeps of it."""
-        return {**self._asdict(), "local": str(self.local)}
 
     def ndrange(self):
         """Return the global size and the local size."""
@@ -201,3 +198,24 @@ def plain_read(queue, shape, pixels, count):
     contiguous, kernel = np.uint32(bool(shape.contiguous)), cl.Kernel(program, "read_all")
     kernel.set_args(pixels.device, np.uint32(count), contiguous, result.device)
     return whole_pass(queue, kernel, shape, result)
+
+
+def side_by_side(passes, count, repeat, warmup):
+    """Return lines that compare `passes` over `count` pixels, functions by name, with each other.
+
+    A pass is all that a user waits for once the image is in the device's memory: reset of the sums
+    if needed, launch, read-back, and the host's part. All are timed by the host's clock,
+    interleaved. `plain read` is the ceiling.
+    """
+    contenders = []
+    for name, run in passes.items():
+        contenders.append(interleaved.Contender(name, None, lambda _: None, queued=False))
+        contenders[-1].enter(None, run)
+    times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)
+    others = [n for n in ("long_vectors", "numpy on the host", "plain read") if n in times]
+    rows = []
+    for name, taken in times.items():
+        seconds = median(taken.host_s)
+        ratios = (f"{interleaved.ratio(taken, times[other]):.2f}" for other in others)
+        rows.append((name, f"{seconds * 1e3:.4g}ms", figures(count / 1e9 / seconds), *ratios))
+    return table.lines(["whole pass", "time", "GB/s", *(f"to {other}" for other in others)], rows)

@@ -1,4 +1,7 @@
-"""Images for the kernels: one byte of luma per pixel, uint8 of height x width."""
+"""Images for the kernels, one byte of luma per pixel, uint8 of height x width; and their sums.
+
+The sums are an array of uint64: the sum of the squares of the pixels, and the sum of the pixels.
+"""
 
 import argparse
 import re
@@ -9,12 +12,15 @@ import numpy as np
 
 from common import files, rng
 from common.errors import UsageError
+from common.gemm import Check
 from common.text import printable
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"
 MOST_PIXELS = 2**32 - 1  # the kernels count pixels in 32-bit integers
 _RED, _GREEN, _BLUE = np.float32(0.2126), np.float32(0.7152), np.float32(0.0722)
 _PART = 2**18  # pixels at a time, so that their floats stay small whatever the image's shape
+# Pixels at a time: 65536 squares of 255 are 4261478400, which uint32 still holds.
+_EXACT_IN_32_BITS = 65536
 _DRAWS = 65537  # pixels of noise before it starts again; odd, so that no two rows are in step
 
 
@@ -33,15 +39,12 @@ def get(path, size, data, seed):
 
     With a `size` the image is made, else it is read from `path`, by default from assets/.
     """
-    if size is None:
-        if data is not None:
-            raise UsageError("--data needs --size: it fills a generated image")
-        image, name = read(path or DEFAULT), path or "assets/input.bmp"
-    else:
-        if path is not None:
-            raise UsageError("give an image file or --size, not both")
-        name = data or "noise"
-        image = make(size, name, seed)
+    if data and not size:
+        raise UsageError("--data needs --size: it fills a generated image")
+    if path and size:
+        raise UsageError("give an image file or --size, not both")
+    name = (data or "noise") if size else path or "assets/input.bmp"
+    image = make(size, name, seed) if size else read(path or DEFAULT)
     return image, f"{printable(str(name))}, {image.shape[1]}x{image.shape[0]} pixels"
 
 
@@ -93,3 +96,44 @@ def truncated(rgb):
         red, green, blue = flat[start : start + _PART].T.astype(np.float32)
         luma[start : start + _PART] = _RED * red + _GREEN * green + _BLUE * blue
     return luma.reshape(rgb.shape[:2])
+
+
+def exact(image):
+    """Return the sums of a uint8 image, part by part, in the narrowest integers that hold them."""
+    flat = image.reshape(-1)
+    squares = pixels = 0
+    for start in range(0, flat.size, _EXACT_IN_32_BITS):
+        part = flat[start : start + _EXACT_IN_32_BITS]
+        square = part.astype(np.uint16)
+        square *= square
+        squares += int(square.sum(dtype=np.uint32))
+        pixels += int(part.sum(dtype=np.uint32))
+    return np.array([squares, pixels], np.uint64)
+
+
+def check(sums, expected, intact):
+    """Return the Check of a kernel's sums. They are exact, so they must be equal.
+
+    `intact` tells whether the guards of the buffers are.
+    """
+    error = max(abs(int(mine) - int(right)) for mine, right in zip(sums, expected))
+    reason = None
+    if not intact:
+        reason = "the kernel wrote outside of its buffers"
+    elif error:
+        reason = (f"squares {sums[0]} instead of {expected[0]}, "
+                  f"sum {sums[1]} instead of {expected[1]}")
+    return Check(error, float("inf") if error else 0.0, reason)
+
+
+def lines(sums, count):
+    """Return the two lines of the SDK's sample, and the mean and the variance of `count` pixels."""
+    squares, pixels = map(int, sums)
+    # E[p^2] - E[p]^2 is subtracted in whole numbers: in floats most digits would cancel.
+    variance = (count * squares - pixels**2) / count**2
+    return [
+        f"Square of the pixel values = {squares}",
+        f"Sum of the pixel values = {pixels}",
+        f"Mean of the pixel values = {pixels / count:.3f}",
+        f"Variance of the pixel values = {variance:.3f}",
+    ]

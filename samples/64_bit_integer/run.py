@@ -21,7 +21,6 @@ with importing():  # or tell in one line what this machine lacks
     import luma
     import numpy as np
     import pyopencl as cl
-    import sums
 
     from common import cli, device, flush, measuring
     from common.buffers import GuardedBuffer
@@ -58,7 +57,7 @@ def main(args):
     # Get the image and its exact sums.
     image, source = luma.get(args.image, args.size, args.data, args.seed)
     require_room(source, {"the image": image.nbytes}, limits, "choose a smaller image")
-    expected = sums.exact(image)
+    expected = luma.exact(image)
     tested = "not tested" if args.build_only else "work, tested by a probe kernel"
     print(f"\n{source}\n64-bit atomics: {lacking or tested}")
     if not args.build_only:
@@ -86,8 +85,9 @@ def main(args):
         args.progress.at(name, "building")
         shape = launch.choose(name, chosen, limits, image.size, args.work_group, args.access)
         kernel, shape = launch.built(queue, name, shape)
+        asked = {**params, **shape._asdict(), "local": str(shape.local)}
         if args.build_only:
-            cli.built(args, about, {**params, **shape.params()}, {name: kernel})
+            cli.built(args, about, asked, {name: kernel})
             continue
 
         # Create the buffer of the sums: two numbers; without atomics, two for each work-group.
@@ -104,26 +104,25 @@ def main(args):
         print(f"\n{name}, {shape}", flush=True)
         enqueue().wait()
         found = result.read().sum(axis=0)
-        reason, values = sums.check(found, expected, image)
-        if not (pixels.intact() and result.intact()):
-            reason = "the kernel wrote outside of its buffers"
+        check = luma.check(found, expected, pixels.intact() and result.intact())
 
         # Warm up and time a right kernel, and record it.
         measured = measuring.Measured()
-        if not (reason or args.check_only):
+        if not (check.reason or args.check_only):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
             passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
-        print("\n".join(sums.lines(found, image.size)))
-        print(f"FAILED: {reason}" if reason else "PASSED: both sums equal the host's")
-        statuses.append(cli.save_result(args, about, name, reason, {**params, **shape.params()},
-            measured, values, found))
+        print("\n".join(luma.lines(found, image.size)))
+        print(f"FAILED: {check.reason}" if check.reason else "PASSED: both sums equal the host's")
+        statuses.append(cli.save_result(args, about, name, check.reason, asked, measured,
+                                        check.values([image], found), found))
 
     # Compare all kernels with numpy and with a kernel that only reads.
     if args.kernel == "all" and passes and args.caches == "warm":  # as a whole pass leaves them
         passes["plain read"] = launch.plain_read(queue, shape, pixels, image.size)
-        print("\n" + "\n".join(sums.side_by_side(passes, image, args.repeat, args.warmup)))
+        passes["numpy on the host"] = lambda: luma.exact(image)
+        print("", *launch.side_by_side(passes, image.size, args.repeat, args.warmup), sep="\n")
     return worst(statuses)
 
 

@@ -28,11 +28,9 @@ USED = {"nn": tuple(OPTIONS), "nt": tuple(OPTIONS)[:-1]}  # by each kernel
 # The kernels unroll a tile. So many products take some ten seconds to compile.
 MOST_PRODUCTS = 16384
 
-# With --strict, the products of these divide the order.
-_DIVIDE = (
-    ("size_m",), ("group_m",), ("size_m", "group_m"),
-    ("size_n",), ("group_n",), ("size_n", "group_n"), ("size_k",),
-)
+# With --strict, these divide the order.
+_DIVIDE = ("size_m", "group_m", "size_m * group_m",
+           "size_n", "group_n", "size_n * group_n", "size_k")
 # What a tuner tries.
 _VALUES = {
     "size_m": (1, 2, 4, 8, 16), "group_m": (1, 2, 4, 8, 16, 32),
@@ -52,11 +50,6 @@ class Tiles(NamedTuple):
     def block(self):
         """Return what must divide M, N and K: the block of a work-group, and the step of k."""
         return Size(self.size_m * self.group_m, self.size_n * self.group_n, self.size_k)
-
-    def defines(self, kernel):
-        """Return the -D defines of a kernel, in the order in which they are documented."""
-        sides = {f"TILE_{name.upper()}": getattr(self, name) for name in USED[kernel]}
-        return {**sides, "NT": 1} if kernel == "nt" else sides
 
 
 def add_options(parser):
@@ -81,7 +74,7 @@ def kernels():
 def _space(tiles, used, strict=False):
     """Return the Space of the parameters `used`, of which the Tiles are the defaults."""
     products = " * ".join(name for name in used if name.startswith("size"))
-    divide = (f"order % ({' * '.join(names)}) == 0" for names in _DIVIDE if strict)
+    divide = (f"order % ({sides}) == 0" for sides in _DIVIDE if strict)
     return Space(
         {name: getattr(tiles, name) for name in used},
         {name: _VALUES[name] for name in used},
@@ -120,7 +113,8 @@ def choose(args, limits):
 
 def build(queue, args, limits, tiles):
     """Return the kernel for the tiles, and its Tiles: others, if its own limit needs them."""
-    defines = {"T": args.arithmetic, **tiles.defines(args.kernel)}
+    defines = {f"TILE_{name.upper()}": getattr(tiles, name) for name in USED[args.kernel]}
+    defines = {"T": args.arithmetic, **defines, **({"NT": 1} if args.kernel == "nt" else {})}
     if args.auto:
         print(f"Using {options(tiles._asdict())}")
     print(f'Build program options: "{" ".join(program.flags(defines))}"', flush=True)

@@ -1,7 +1,7 @@
 """A kernel's .json file: it describes the .cl file and determines the launch.
 
-    {"name": "SGEMM_NT_4x1", "file": "NT.cl", "type": "S",
-     "transA": "N", "transB": "T", "dj": 4, "di": 1}
+    {"name": "SGEMM_NT_4x1", "file": "vectors.cl", "type": "S",
+     "transA": "N", "transB": "T", "dj": 4, "di": 1, "opts": "-DTRANS_B"}
 
 README.md explains the keys.
 """
@@ -27,7 +27,7 @@ from common.text import printable
 
 _NAMES = ("float32", "float64", "float16", "complex64", "complex128")
 TYPES = dict(zip("SDHCZ", map(np.dtype, _NAMES)))
-KERNELS = Path(__file__).with_name("kernels")
+KERNELS = Path(os.path.abspath(__file__)).with_name("kernels")
 LARGEST_SIDE = 64  # of a work-item's tile
 _ARGUMENTS = {"n": "A, B, C, alpha, beta, n", "mnk": "A, B, C, alpha, beta, M, N, K, lda, ldb, ldc"}
 _CHOICES = {
@@ -84,7 +84,7 @@ class Metadata(NamedTuple):
         """Return what a record keeps of the kernel, with the SHA-256 of its two files."""
         both = b"".join(files.read_bytes(path, _LARGEST) for path in (self.path, self.source))
         # A record of one of the sample's own kernels is the same wherever the sample is.
-        own = Path(os.path.abspath(KERNELS.parent))
+        own = KERNELS.parent
         path = self.path.relative_to(own) if own in self.path.parents else self.path
         return {
             "metadata": str(path), "kernel": self.name,
@@ -147,47 +147,39 @@ def find(folder, patterns):
 def load(path):
     """Return the Metadata of a .json file. Raises UsageError that names the file and the key."""
     path = Path(os.path.abspath(path))
-    keys = files.parsed(path, _LARGEST, partial(json.loads, object_pairs_hook=_once))
+    pairs = files.parsed(path, _LARGEST, partial(json.loads, object_pairs_hook=tuple))
 
     def require(right, problem):
         if not right:
             raise UsageError(printable(f"{path.name}: {problem}"))
 
-    require(isinstance(keys, dict), f"not a JSON object with the keys {', '.join(_REQUIRED)}")
-    for key in keys:
-        require(key in _KEYS, f"{key} is unknown: choose from {', '.join(_KEYS)}")
-    for key in _REQUIRED:
-        require(key in keys, f"{key} is missing")
-    for key, value in keys.items():
+    require(isinstance(pairs, tuple), f"not a JSON object with the keys {', '.join(_REQUIRED)}")
+    keys = {}
+    for key, value in pairs:
         shown = json.dumps(value)
+        require(key in _KEYS, f"{key} is unknown: choose from {', '.join(_KEYS)}")
+        require(key not in keys, f"{key} stands there twice")
         if key in ("dj", "di"):
             require(type(value) is int and 1 <= value <= LARGEST_SIDE,
                     f"{key} must be a whole number from 1 to {LARGEST_SIDE}, not {shown}")
-            continue
-        require(isinstance(value, str) and value.isprintable() and (value or key == "opts"),
-                f"{key} must be a text without control characters, not {shown}")
+        else:
+            require(isinstance(value, str) and value.isprintable() and (value or key == "opts"),
+                    f"{key} must be a text without control characters, not {shown}")
         if key in _CHOICES:
-            keys[key] = value.upper()
-            require(keys[key] in _CHOICES[key],
-                    f"{key} must be {' or '.join(_CHOICES[key])}, not {shown}")
+            value = value.upper()
+            choices = _CHOICES[key]
+            require(value in choices, f"{key} must be {' or '.join(choices)}, not {shown}")
+        keys[key] = value
+    for key in _REQUIRED:
+        require(key in keys, f"{key} is missing")
     require("arithmetic" not in keys or keys["type"] == "H",
             "arithmetic is for kernels of type H only")
     keys["shape"] = keys.get("shape", "n").lower()
-    file = keys["file"]
-    require(Path(file).name == file, "file must be the name of a file in the same folder")
-    require(os.path.isfile(path.with_name(file)),
-            f"file names {file}, which is not in the same folder")
+    require(Path(keys["file"]).name == keys["file"],
+            "file must be the name of a file in the same folder")
+    require(os.path.isfile(path.with_name(keys["file"])),
+            f"file names {keys['file']}, which is not in the same folder")
     return Metadata(path, **keys)
-
-
-def _once(pairs):
-    """Return the dictionary of a JSON object's pairs. Raises ValueError for a second equal key."""
-    keys = {}
-    for key, value in pairs:
-        if key in keys:
-            raise ValueError(f"{key} stands there twice")
-        keys[key] = value
-    return keys
 
 
 def build(context, meta):

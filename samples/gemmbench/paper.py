@@ -8,7 +8,7 @@ purpose run at each order. Each result is compared with the right reference, and
 wrong as the original's was: its C was never filled before it was multiplied by beta.
 """
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import metadata
 import numpy as np
@@ -19,17 +19,18 @@ from common import cli, device, gemm, measuring
 from common.errors import PASSED, Unsupported, UsageError
 from common.outputs import digest
 
-WRONG = metadata.KERNELS.with_name("paper_kernels")
 EPS = 0.1  # the tolerance of the original: any error up to it is a match
-# Each wrong kernel, the right one beside it, and what must divide n for the wrong one to be right.
+# Each right kernel, what makes it wrong, and what must divide n for the wrong one to be right. The
+# original unrolled its kernels in chunks of two vectors.
 PAIRS = (
-    ("SGEMM_NT_4x1_barrier_no_tail", "SGEMM_NT_4x1_barrier", 128),
-    ("DGEMM_NT_2x1_barrier_no_tail", "DGEMM_NT_2x1_barrier", 64),
-    ("SGEMM_NT_4x1_unroll2_no_tail", "SGEMM_NT_4x1_unroll2", 8),
+    ("SGEMM_NT_4x1_barrier", "-DNO_TAIL", 128),
+    ("DGEMM_NT_2x1_barrier", "-DNO_TAIL", 64),
+    ("SGEMM_NT_4x1_unroll2", "-DNO_TAIL -DDK=2", 8),
 )
 # The paper's orders, and 100, which is no multiple of 8.
 ORDERS = "64,96,100,128,192,256,384,512,640,768,896,1024"
-_LINE = "{:<5}  {:<28}  {:<8}  {:<8}  {:<8.3}  {:<8.3}  {:<8.3}  {}"
+_LINE = ("{order:<5}  {kernel:<28}  {too_many:<8}  {beyond_the_end:<8}  "
+         "{by_reference:<8.3}  {by_kernel:<8.3}  {both:<8.3}  {verdict}")
 _HEAD = ("order  kernel without a tail         past row  past end  "
          "cause 1   cause 2   both      verdict")
 _LEGEND = f"""
@@ -39,37 +40,6 @@ both        largest error of this kernel against the wrong reference: what the p
 past row    excess products in each sum, computed from what lies past the row
 past end    elements of C that depend on memory past the end of A or B
 verdict     of the paper, for "both": at most {EPS:g} is a match"""
-
-
-class Row(NamedTuple):
-    """What one order and one wrong kernel gave; errors are the largest of any element."""
-
-    order: int
-    kernel: str
-    unit: int
-    too_many: int
-    by_reference: float
-    by_kernel: float
-    both: float
-    kernel_fails: bool
-    beyond_the_end: int
-    beta_times_c: float
-
-    def fails(self):
-        """Tell whether the paper's validation fails."""
-        return not self.both <= EPS
-
-    def explained(self):
-        """Tell whether the two causes, and nothing else, explain this row."""
-        by_reference = abs(self.by_reference - self.beta_times_c) <= 1e-4
-        by_kernel = {self.kernel_fails, self.beyond_the_end > 0, self.fails()}
-        return by_reference and self.by_reference <= EPS and by_kernel == {self.too_many > 0}
-
-    def line(self):
-        """Return the line of the table."""
-        return _LINE.format(
-            self.order, self.kernel, self.too_many, self.beyond_the_end, self.by_reference,
-            self.by_kernel, self.both, "FAILS" if self.fails() else "match")
 
 
 def parser():
@@ -89,9 +59,18 @@ def main(args):
         if len(set(size)) > 1 or size.M % 4:
             text = "these kernels need square matrices of an order that is a multiple of 4"
             raise UsageError(f"--orders {size}: {text}")
-        gemm.require_fit(size, np.float64, limits)
     queue = device.open_queue(chosen)
-    pairs = {wrong.name: (wrong, right, unit) for wrong, right, unit in supported(limits)}
+
+    # Find the kernels, without those whose type the device lacks.
+    pairs = {}
+    for name, mistake, unit in PAIRS:
+        right = metadata.load(metadata.KERNELS / f"{name}.json")
+        wrong = right._replace(name=f"{name}_no_tail", opts=f"{right.opts} {mistake}")
+        try:
+            wrong.require(max(args.orders), limits)
+            pairs[wrong.name] = wrong, right, unit
+        except Unsupported as lack:
+            print(f"skipped: {lack}")
     if args.build_only:
         for name in args.progress.each(pairs):
             args.progress.at(name, "building")
@@ -109,69 +88,67 @@ def main(args):
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
             cli.keep(args, row.kernel, result)
-            print(row.line(), flush=True)
+            print(_LINE.format(**vars(row)), flush=True)
     print(_LEGEND)
 
     # Say which causes the table shows, and record it.
     print_causes(rows)
-    unexplained = [f"{row.kernel} {row.order}" for row in rows if not row.explained()]
+    unexplained = [f"{row.kernel} {row.order}" for row in rows if not explained(row)]
     reason = f"{len(unexplained)} rows are not explained" if unexplained else None
     print(f"NOT EXPLAINED by that: {', '.join(unexplained)}" if reason
           else "The two causes explain every row.")
     params = {"seed": args.seed, "eps": EPS, "orders": [size.M for size in args.orders],
-              "rows": [row._asdict() for row in rows]}
+              "rows": [vars(row) for row in rows]}
     return cli.save_result(args, about, "paper", reason, params, measuring.Measured(),
                            {"inputs_sha256": digest(*inputs)})
 
 
-def supported(limits):
-    """Yield (wrong kernel, right kernel, what must divide n) where the device has the type."""
-    for wrong, right, unit in PAIRS:
-        meta = metadata.load(WRONG / f"{wrong}.json")
-        try:
-            meta.require(gemm.Size(4, 4, 4), limits)
-        except Unsupported as lack:
-            print(f"skipped: {lack}")
-        else:
-            yield meta, metadata.load(metadata.KERNELS / f"{right}.json"), unit
-
-
 def compare(queue, size, wrong, right, unit, drawn):
-    """Run both kernels on the same inputs; return the Row, and the C of the wrong one."""
+    """Run both kernels on the same inputs; return a row of the table, and the C of the wrong one.
+
+    The errors of a row are the largest of any element.
+    """
     expected, bound, _ = point.reference(drawn, wrong, "drawn")
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
     by_original = expected - addend
     amid_zeros, amid_nan = run(queue, wrong, size, drawn)
     of_right, _ = run(queue, right, size, drawn)
-    row = Row(
+
+    def largest(errors):
+        return float(np.abs(errors).max())
+
+    both = largest(amid_zeros - by_original)
+    return SimpleNamespace(
         order=size.M, kernel=wrong.name, unit=unit, too_many=-size.K % unit,
         by_reference=largest(of_right - by_original), by_kernel=largest(amid_zeros - expected),
-        both=largest(amid_zeros - by_original),
+        both=both, verdict="match" if both <= EPS else "FAILS",
         kernel_fails=gemm.check(amid_zeros, expected, bound).reason is not None,
         beyond_the_end=int(np.isnan(amid_nan).sum()), beta_times_c=largest(addend),
-    )
-    return row, amid_zeros
+    ), amid_zeros
 
 
-def largest(errors):
-    """Return the largest absolute value."""
-    return float(np.abs(errors).max())
+def explained(row):
+    """Tell whether the two causes, and nothing else, explain a row."""
+    by_reference = abs(row.by_reference - row.beta_times_c) <= 1e-4
+    by_kernel = {row.kernel_fails, row.beyond_the_end > 0, row.verdict == "FAILS"}
+    return by_reference and row.by_reference <= EPS and by_kernel == {row.too_many > 0}
 
 
 def run(queue, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
     kernel = metadata.build(queue.context, meta)
     operands = point.Operands(queue, meta, drawn)
-    A, B, C = (matrix.device for matrix in (operands.A, operands.B, operands.C))
-    kernel.set_args(A, B, C, drawn.alpha, drawn.beta, np.uint32(size.N))
-    results = []
-    for around in (0.0, None):
+    A, B, C = operands.matrices
+    kernel.set_args(A.device, B.device, C.device, drawn.alpha, drawn.beta, np.uint32(size.N))
+
+    def result(around):
         operands.fill(dict.fromkeys("ABC", around))
         total = metadata.global_size(meta, size)
         cl.enqueue_nd_range_kernel(queue, kernel, total, None).wait()
-        results.append(operands.C.read())
-    return results
+        return C.read()
+
+    return result(0.0), result(None)
 
 
 def print_causes(rows):

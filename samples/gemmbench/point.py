@@ -15,7 +15,7 @@ from common.text import figures, milliseconds
 
 # Elements between the rows for kernels that take lda, ldb and ldc. Odd, so that a kernel that
 # mixes the three up, or with an order, is wrong.
-_GAPS = {"A": 3, "B": 5, "C": 7}
+_GAPS = (3, 5, 7)
 _WHOLE = (2, -3)  # alpha and beta of integer data
 
 
@@ -112,28 +112,23 @@ def reference(inputs, meta, data, eps=None):
 
 
 class Operands:
-    """A, B and C on the device: each is a common.matrices.Matrix.
-
-    Rows have gaps between them where the kernel takes leading dimensions.
-    """
+    """A, B and C on the device. Rows have gaps between them if the kernel takes lda, ldb, ldc."""
 
     def __init__(self, queue, meta, inputs):
-        self._values = dict(zip("ABC", inputs.stored(meta)))
-        self._matrices = {
-            name: Matrix(queue, *values.shape, meta.dtype,
-                         values.shape[1] + (_GAPS[name] if meta.shape == "mnk" else 0))
-            for name, values in self._values.items()
-        }
-        self.A, self.B, self.C = self._matrices.values()
+        self._values = inputs.stored(meta)
+        gaps = _GAPS if meta.shape == "mnk" else (0, 0, 0)
+        self.matrices = [
+            Matrix(queue, *values.shape, meta.dtype, values.shape[1] + gap)
+            for values, gap in zip(self._values, gaps)
+        ]
 
     def fill(self, around=None):
         """Write the matrices; around each lies what `around` has for its name, or NaN.
 
         Returns the seconds that the copies of the matrices took.
         """
-        around = around or {}
-        return sum(matrix.write(self._values[name], around.get(name))
-                   for name, matrix in self._matrices.items())
+        return sum(matrix.write(values, (around or {}).get(name))
+                   for name, matrix, values in zip("ABC", self.matrices, self._values))
 
     def touched(self, launch, first):
         """Return texts on what a kernel did outside of its matrices.
@@ -141,17 +136,18 @@ class Operands:
         `launch()` runs the kernel again; `first` is C of its first run, which had NaN around the
         matrices: a value from there spoils the result, as a rule.
         """
-        same = all(self._matrices[name].read().tobytes() == self._values[name].tobytes()
-                   for name in "AB")
-        intact = same and all(matrix.intact() for matrix in self._matrices.values())
+        *inputs, C = self.matrices
+        intact = all(matrix.intact() for matrix in self.matrices) and all(
+            matrix.read().tobytes() == values.tobytes()
+            for matrix, values in zip(inputs, self._values))
 
         def run(around):
             self.fill(around)
             launch()
-            return self.C.read()
+            return C.read()
 
         wrote = None if intact else "the kernel wrote outside of C"
-        return [*filter(None, [wrote, read_outside(run, first, self.C.dtype)])]
+        return [*filter(None, [wrote, read_outside(run, first, C.dtype)])]
 
 
 def read_outside(run, first, dtype):

@@ -85,7 +85,7 @@ def multiply(args, queue, limits, about, meta, params):
 
     # Set the arguments. On the device each matrix is between guards.
     operands = point.Operands(queue, meta, drawn)
-    A, B, C = operands.A, operands.B, operands.C
+    A, B, C = operands.matrices
     orders = args.size[:1] if meta.shape == "n" else (*args.size, A.ld, B.ld, C.ld)
     kernel.set_args(A.device, B.device, C.device, drawn.alpha, drawn.beta, *map(np.uint32, orders))
 

@@ -51,7 +51,7 @@ def test_sgemm_goes_on_with_the_other_kernels(recorded, broken):
 
 
 def test_gemmbench_goes_on_with_the_other_kernels(recorded, broken):
-    root = broken("gemmbench/kernels/NN.cl", "gemm")
+    root = broken("gemmbench/kernels/vectors.cl", "gemm")
     args = ("-f", "SGEMM_NN_[14]x1", "-n", 16)
     done, items = recorded("gemmbench", *args, root=root)
     assert done.returncode == 3

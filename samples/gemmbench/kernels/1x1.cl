@@ -19,6 +19,9 @@
  *
  * With -DHALF the matrices are of half, but alpha, beta and the sums are float. vload_half and
  * vstore_half are part of every OpenCL; cl_khr_fp16 is not needed.
+ *
+ * With -DCOMPLEX a number is a vector of two elements, real part first, as numpy, C and Fortran
+ * store it. In NT, B is not conjugated.
  */
 
 #ifdef cl_khr_fp64
@@ -27,12 +30,20 @@
 #ifndef REAL
 #define REAL float /* or double */
 #endif
+#define JOIN(a, b) a##b
+#define EXPAND(a, b) JOIN(a, b) /* replaces REAL before it joins */
+#ifdef COMPLEX
+#define NUMBER EXPAND(REAL, 2)
+#else
+#define NUMBER REAL
+#define times(a, b) (a) * (b)
+#endif
 #ifdef HALF
 #define STORED half
 #define LOAD(at, p) vload_half(at, p)
 #define STORE(x, at, p) vstore_half(x, at, p)
 #else
-#define STORED REAL
+#define STORED NUMBER
 #define LOAD(at, p) (p)[at]
 #define STORE(x, at, p) (p)[at] = (x)
 #endif
@@ -42,12 +53,19 @@
 #define AT_B(k, j) ((k) * n + (j))
 #endif
 
+#ifdef COMPLEX
+NUMBER times(NUMBER a, NUMBER b)
+{
+    return (NUMBER)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+#endif
+
 __kernel void gemm(__global const STORED *restrict A, __global const STORED *restrict B,
-                   __global STORED *restrict C, REAL alpha, REAL beta, uint n)
+                   __global STORED *restrict C, NUMBER alpha, NUMBER beta, uint n)
 {
     const size_t j = get_global_id(0), i = get_global_id(1);
-    REAL sum = 0;
+    NUMBER sum = (NUMBER)(0);
     for (size_t k = 0; k < n; k++)
-        sum += LOAD(i * n + k, A) * LOAD(AT_B(k, j), B);
-    STORE(alpha * sum + beta * LOAD(i * n + j, C), i * n + j, C);
+        sum += times(LOAD(i * n + k, A), LOAD(AT_B(k, j), B));
+    STORE(times(alpha, sum) + times(beta, LOAD(i * n + j, C)), i * n + j, C);
 }

@@ -18,7 +18,7 @@ NAME = "64_bit_integer"
 FOLDER = ROOT / "samples" / NAME
 KERNELS = ("long_vectors", "many_vectors", "work_group", "two_stages")
 MOST = 65535 * 65535  # pixels of the largest image
-launch, luma, sums = (sample_module(NAME, name) for name in ("launch", "luma", "sums"))
+launch, luma = (sample_module(NAME, name) for name in ("launch", "luma"))
 FILES = {name: kernel.file.name for name, kernel in launch.KERNELS.items()}
 
 
@@ -103,7 +103,7 @@ def test_the_cases_give_what_expected_json_says(sample):
 
 def test_what_ships_is_what_it_needs():
     shipped = {path.relative_to(FOLDER).as_posix() for path in samples.load()[NAME].files}
-    assert {"run.py", "luma.py", "sums.py", "launch.py", "assets/input.bmp"} <= shipped
+    assert {"run.py", "luma.py", "launch.py", "assets/input.bmp"} <= shipped
     assert {f"kernels/{name}" for name in FILES.values()} | {"kernels/probe_atomics.cl"} <= shipped
 
 
@@ -164,13 +164,13 @@ def test_no_accumulator_can_overflow_at_any_size():
     assert MOST * 255**2 < 2**64  # the sums
     assert 63 * 255**2 < 2**32  # the rest
     assert 255**2 < 2**16  # a square in the ushort8 of long_vectors
-    assert 65536 * 255**2 < 2**32  # a part of by_numpy
+    assert 65536 * 255**2 < 2**32  # a part of luma.exact
 
 
 def test_the_sums_of_the_largest_white_image():
     white = MOST * 255**2, MOST * 255
-    assert "\n".join(sums.lines(white, MOST)) + "\n" == output_lines(*white, MOST)
-    assert sums.lines(white, MOST)[2:] == [
+    assert "\n".join(luma.lines(white, MOST)) + "\n" == output_lines(*white, MOST)
+    assert luma.lines(white, MOST)[2:] == [
         "Mean of the pixel values = 255.000", "Variance of the pixel values = 0.000"]
     assert white[0] > 2**47
 

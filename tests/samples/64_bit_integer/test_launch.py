@@ -12,7 +12,7 @@ from common.buffers import GuardedBuffer
 from common.errors import Unsupported
 from tests.conftest import sample_module
 
-launch, sums = (sample_module("64_bit_integer", name) for name in ("launch", "sums"))
+launch, luma = (sample_module("64_bit_integer", name) for name in ("launch", "luma"))
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["copied", "shared"])
@@ -29,7 +29,7 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
     result = GuardedBuffer(queue, (4 if name == "two_stages" else 1, 2), np.uint64)
     kernel.set_args(pixels, np.uint32(image.size), np.uint32(0), result.device)
     run = launch.whole_pass(queue, kernel, shape, result, reset=name != "two_stages")
-    assert [run().tolist() for _ in range(3)] == 3 * [sums.exact(image).tolist()]
+    assert [run().tolist() for _ in range(3)] == 3 * [luma.exact(image).tolist()]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_the_kernels_beside_one_that_fails_are_run(point, tmp_path):
     add_kernel(folder, "SGEMM_b", "")
     for name in ("SGEMM_NN_1x1", "SGEMM_NN_4x2"):
         shutil.copy(FOLDER / f"kernels/{name}.json", folder)
-    for name in ("1x1.cl", "NN.cl"):
+    for name in ("1x1.cl", "vectors.cl"):
         shutil.copy(FOLDER / "kernels" / name, folder)
     args = ("--kernels", folder, "-n", 6, "-lws", "2,2", *QUICK)
     done, items = point("-f", "SGEMM_*", *args)
@@ -78,8 +78,8 @@ def test_what_the_driver_refuses_of_the_metadata_is_named(point, tmp_path, chang
 # Wrong kernels fail.
 
 MUTANTS = {
-    "beta": ("SGEMM_NN_1x1", "beta * LOAD(i * n + j, C)", "0 * LOAD(i * n + j, C)"),
-    "alpha": ("SGEMM_NN_1x1", "alpha * sum", "sum"),
+    "beta": ("SGEMM_NN_1x1", "times(beta, LOAD(i * n + j, C))", "0"),
+    "alpha": ("SGEMM_NN_1x1", "times(alpha, sum)", "sum"),
     "a product": ("DGEMM_NT_1x1", "size_t k = 0", "size_t k = 1"),
     "the tail of k": ("SGEMM_NT_4x1", "for (; k < end; k++)", "for (; k < 0; k++)"),
     "the columns at the right": ("SGEMM_NN_4x1", "col < j_end; col++", "col < 0; col++"),
@@ -157,7 +157,7 @@ DISCARD = {
 
 
 def test_what_a_kernel_does_outside_is_reported(broken):
-    end = "    STORE(alpha"
+    end = "    STORE(times(alpha"
     mutants = {
         what: ("SGEMM_NN_1x1", end, f"    {line}\n{end}") for what, (line, _) in DISCARD.items()
     }
