@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from deploy.onboard.environment import provisioned, variables
+from deploy.onboard.environment import VENDORS, provisioned, variables
 from deploy.onboard.folder import MARKER, place, waiting
 
 PROBE_LIMIT = 15  # seconds for one probe
@@ -28,7 +28,6 @@ IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__
 
 SURVEY = "import runpy; runpy.run_path(%r)"
 SURVEY_LIMIT = 400  # seconds: a driver that hangs takes 20 of them, or what its env allows
-VENDORS = "/etc/OpenCL/vendors"
 
 NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
 GOVERNORS = (

@@ -13,7 +13,7 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.folder import claimed, place
+from deploy.onboard.folder import claimed
 from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
@@ -170,25 +170,11 @@ def as_root(wire, command):
 
 
 def make(wire, request):
-    """Make an environment of the packages that come, write ICD files, and record both.
-
-    request["packages"] is what comes: "wheels", unpacked, or "debs".
-    """
+    """Make an environment of the packages that come, and write ICD files."""
     folder = request["folder"]
     with claimed(folder, request["holder"]):
         payload = io.BytesIO(wire.take(request["bytes"]))
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
-        env = environment.provisioned(folder)
-        if request["packages"]:
-            made = environment.make(folder, payload)
-            env = {name: env[name] for name in env if name not in environment.SEARCHED}
-            env["PYTHONPATH"] = made
-        if request["packages"] == "debs":
-            env.update(environment.unpack_debs(folder, made))
-        if request["drivers"] or os.path.isdir(place(folder, "vendors")):
-            system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
-            env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
-        os.sync()
-        environment.switch(folder, env)
+        environment.make(folder, payload, request["packages"], request["drivers"])
     wire.emit("done")
