@@ -1,5 +1,6 @@
 """Report the facts that `fab provision` needs for its plan, and execute the plan."""
 
+import contextlib
 import glob
 import hashlib
 import io
@@ -72,9 +73,10 @@ def release():
     if not shutil.which("dpkg-query"):
         return None
     about = dict.fromkeys(("ID", "VERSION_CODENAME"), "")
-    for line in (facts.read("/etc/os-release") or "").splitlines():
-        name, _, value = line.partition("=")
-        about[name] = value.strip("'\"")
+    with contextlib.suppress(OSError), open("/etc/os-release") as file:
+        for line in file:
+            name, _, value = line.strip().partition("=")
+            about[name] = value.strip("'\"")
     architecture = subprocess.check_output(["dpkg", "--print-architecture"]).decode().strip()
     return [about["ID"], about["VERSION_CODENAME"], architecture]
 
