@@ -119,8 +119,7 @@ def call(method, *arguments):
         if away != worker.away and (board.prefix or not isinstance(error, UsageError)):
             board.say(f"away: {away}")
         worker.away = away
-        if isinstance(error, SampleError):
-            raise
-        raise BoardError(away) from error
+        # Without a cause: Dask follows each to its own, and Board.start() makes one its own cause.
+        raise (error if isinstance(error, SampleError) else BoardError(away)) from None
     worker.away = None
     return result

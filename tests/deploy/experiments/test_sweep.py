@@ -129,11 +129,15 @@ def test_a_point_has_its_time_limit(bench):
     assert re.search(r"killed: it did not end within 1 s", out)
 
 
-def test_a_board_that_is_away_costs_nothing(bench):
-    away = bench.board("away", python="/no/python")
+@pytest.mark.parametrize(("python", "why"), [
+    ("/no/python", "cannot start /no/python: No such file or directory"),
+    ("/bin/false", "the program there ended with status 1: it says nothing"),
+])
+def test_a_board_that_is_away_costs_nothing(bench, python, why):
+    away = bench.board("away", python=python)
     status, out = bench.run(bench.board(), away, text=AXES)
     assert status == 0
-    assert "away  | away: cannot start /no/python: No such file or directory" in out
+    assert f"away  | away: {why}" in out
 
 
 def test_without_any_board(bench):
