@@ -49,7 +49,9 @@ class Board:
         try:
             self._session.greet({**request, **mine, "do": do})
         except BoardError as error:
-            raise BoardError(STOPPED) if self.stopping else error from error
+            if self.stopping:
+                raise BoardError(STOPPED) from error
+            raise
         if self.stopping:  # since: the program must hear of it, too
             self._session.stop()
         return self._session

@@ -59,8 +59,10 @@ def run(board, cases, name, judge=True, arrays=False, verbose=False):
     try:
         return talk.follow()
     except BoardError as error:
+        if not talk.running:
+            raise
         collect = f"`fab collect --host {board.name}` fetches the results so far"
-        raise BoardError(f"{error}. {collect}") if talk.running else error from error
+        raise BoardError(f"{error}. {collect}") from error
     finally:
         view.close()
 

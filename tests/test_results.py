@@ -146,8 +146,9 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
         rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})
     assert len(rates) == 29
     for text, found in rates.items():
-        M, N, K = size = parse_size(text)
-        problem = SimpleNamespace(size=size, batch=1, dtype=np.dtype("f4"), leading=(K, N, N))
+        size = parse_size(text)
+        leading = size.K, size.N, size.N
+        problem = SimpleNamespace(size=size, batch=1, dtype=np.dtype("f4"), leading=leading)
         limits = SimpleNamespace(extensions=[nvidia.EXTENSION])
         seconds = {"13_warps": nvidia.warps(problem, limits, device),
                    "14_matrix_units": tiles.best_units(size, 132),

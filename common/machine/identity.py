@@ -33,7 +33,7 @@ def board(root=_ROOT):
         "soc": text(tree / "compatible"),
         "cpu": _found(root / "proc/cpuinfo", r"model name\s*: (.*)"),
         "os": _found(root / "etc/os-release", r'PRETTY_NAME="?([^"\n]*)'),
-        "gpu_driver": ", ".join(_gpu_drivers(root)),
+        "gpu_driver": ", ".join(gpu_drivers(root).values()),
         "gpu_firmware": " ".join(_gpu_firmware(root)),
         "specimen": _specimen(root, tree),
     }
@@ -79,18 +79,22 @@ def _found(path, pattern):
     return match and match[1]
 
 
-def _gpu_drivers(root):
-    """Return the name of each GPU's kernel driver, with its version if it has one of its own."""
+def gpu_drivers(root=_ROOT):
+    """Return each GPU's kernel driver by its node, such as mali0, with its version if it has one of
+    its own."""
+    found = {}
     for pattern in _GPUS:
         for driver in sorted(root.glob(f"{pattern}/device/driver")):
             name = (driver / "module" if (driver / "module").exists() else driver).resolve().name
-            yield " ".join(filter(None, [name, text(root / "sys/module" / name / "version")]))
+            version = text(root / "sys/module" / name / "version")
+            found[driver.parents[1].name] = " ".join(filter(None, [name, version]))
+    return found
 
 
 def _gpu_firmware(root):
     """Return the version and the digest of a Mali's firmware, if this user may read the kernel's
     log, and if that still has them."""
-    if not re.search("panthor|mali", " ".join(_gpu_drivers(root))):
+    if not re.search("panthor|mali", " ".join(gpu_drivers(root).values())):
         return []
     said = b""
     with suppress(OSError), open(root / "dev/kmsg", "rb", 0) as log:

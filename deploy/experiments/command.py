@@ -29,8 +29,8 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     path = RESULTS / EXPERIMENTS / f"{experiment.found.name}-{experiment.name}"
     show = Show()
     with closing(Runs(path)) as kept, workers.attended(boards, scheduler) as there:
-        client, attendants, stored = there
-        task = Sweep(experiment, client, attendants, stored, kept, show, wait_s)
+        client, stored = there
+        task = Sweep(experiment, client, stored, kept, show, wait_s)
         if find_spec("bokeh"):  # without it there is none
             show.line(f"Dask's dashboard: {client.dashboard_link}")
         with SCREEN.showing(show.progress):

@@ -61,7 +61,7 @@ class Finals:
         number, point = left[-1]
         return self._kind.space.again(point, f"{board} {number} {self._among}")
 
-    def add(self, board, ended, values):
+    def end(self, board, point, ended, values):
         """Take what came of the last next(): nothing, where it has not `ended`."""
         if not ended:
             return

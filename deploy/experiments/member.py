@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -25,33 +24,17 @@ class Lost(BoardError):
     """A board was lost while it ran a point."""
 
 
-@dataclass
-class Asked:
-    """A point for a board, as Member.run() sends it. `stored` are keys that it need not keep.
-
-    `env` are variables beside those of the board. `files` is a folder here: what the sample writes
-    there, by that name in `args` and `env`, comes back.
-    """
-
-    key: str
-    sample: str
-    args: tuple
-    timeout: int
-    stored: list
-    env: dict = field(default_factory=dict)
-    files: str | None = None
-
-
 class Member:
     """A Board with its session.
 
-    `left` has the Outcomes by key that the last host did not get. `plan` is what plan.json says of
-    the board: what it takes to repeat a point there.
+    `left` has the Outcomes by key that the last host did not get. `plan` is for plan.json: `env`
+    are the variables that samples have there beside those of the board itself, `ssh_file` is that
+    of fab's -S.
     """
 
     def __init__(self, board):
-        self.board, self.left, self.plan = board, {}, {}
-        self.session, self._at_once = None, Lock()
+        self.board, self.session, self.left, self.plan = board, None, {}, {}
+        self._at_once = Lock()
 
     def connect(self):
         """Bring the board's copy up to date and start the program. Raises BoardError."""
@@ -62,10 +45,13 @@ class Member:
         self.session = session
 
     def join(self, sample, options, limit_s):
-        """Return (the board's name, `plan`, the record of --describe, `left`, which is then empty).
+        """Connect, if need be; return (the board's name, `plan`, the record of --describe, `left`).
 
-        Raises SampleError where there is no such record: UsageError if the options are wrong.
+        `left` is then empty. Raises SampleError where there is no such record: UsageError if the
+        options are wrong.
         """
+        if self.session is None:
+            self.connect()
         described = child.described(sample, self.once(sample, (*options, "--describe"), limit_s))
         left, self.left = self.left, {}
         return self.board.name, self.plan, described, left
@@ -73,24 +59,28 @@ class Member:
     def once(self, sample, options, limit_s, env=None, files=None):
         """Run a sample for what is no point of an experiment; return the Outcome as run() does."""
         with self._at_once:  # a tool may have several threads
-            return self.run(Asked("once", sample, options, limit_s, ["once"], env or {}, files))
+            return self.run("once", sample, options, limit_s, ["once"], env, files)
 
-    def run(self, asked):
-        """Run a point; return its Outcome.
+    def run(self, key, sample, options, limit_s, stored, env=None, files=None):
+        """Run a point; return its Outcome. `stored` are keys that the board need not keep.
 
-        Raises Lost, and BoardError where the board was lost before.
+        `env` are further variables. `files` is a folder here: what the sample writes there, by that
+        name in `options` and `env`, comes back. Raises Lost, and BoardError where the board was
+        lost before.
         """
         if self.session is None:
             raise BoardError("it cannot be reached")
-        settings, key = self.board.settings, asked.key
-        limit_s = settings.time_limit or asked.timeout
-        device = () if icd.OCLGRIND in asked.env else settings.device_options()
-        asked = replace(asked, args=[*asked.args, *device], timeout=limit_s)
-        self.session.send(json.dumps(asdict(asked)).encode() + b"\n")
+        settings, env = self.board.settings, env or {}
+        limit_s = settings.time_limit or limit_s
+        device = () if icd.OCLGRIND in env else settings.device_options()
+        self.session.send(json.dumps({
+            "key": key, "sample": sample, "args": [*options, *device], "timeout": limit_s,
+            "stored": stored, "env": env, "files": files,
+        }).encode() + b"\n")
         try:
             for came, outcome in self._ends(self.session, key, limit_s + limits.CASE_MARGIN):
                 if came == key:
-                    return self._with_files(outcome, asked.files)
+                    return self._with_files(outcome, files)
             raise BoardError("it ended without a result")
         except BoardError as error:
             self.session = None
@@ -120,10 +110,7 @@ class Member:
             with sense(event):
                 if event["event"] == "ready":
                     env = {str(name): str(value) for name, value in event["env"].items()}
-                    self.plan = {
-                        "folder": self.board.settings.folder, "python": str(event["python"]),
-                        "env": env, "ssh_file": self.board.link.ssh_file,
-                    }
+                    self.plan = {"env": env, "ssh_file": self.board.link.ssh_file}
                 if event["event"] == "lines" and event["text"]:
                     said = printable(event["text"][-1])
                 if event["event"] == "end":

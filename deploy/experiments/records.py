@@ -34,12 +34,8 @@ class Runs:
     Locked for as long as it is open: a SIGKILL leaves no lock.
     """
 
-    def __init__(self, path, results=None):
-        """Open or make it; the records are in the folder `results`, by default results/.
-
-        Raises UsageError where it is in use, or cannot be made.
-        """
-        self.results = results or RESULTS
+    def __init__(self, path):
+        """Open or make it. Raises UsageError where it is in use, or cannot be made."""
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+")  # noqa: SIM115
@@ -75,11 +71,11 @@ def _sync(file):
 
 
 class Records:
-    """The files of one run: `plans` has what plan.json says of a board."""
+    """The files of one run: `plans` has what plan.json tells of a board."""
 
-    def __init__(self, experiment, run, results=None):
-        """Read how each point ended, from the folder `results`. Raises UsageError."""
-        self._experiment, self._run, self._results = experiment, run, results or RESULTS
+    def __init__(self, experiment, run):
+        """Read how each point ended. Raises UsageError."""
+        self._experiment, self._run = experiment, run
         self.plans, self._files, self._written = {}, {}, set()
         self._pool = ThreadPoolExecutor(64)  # the disk commits what waits together
         self._states, self._values = {}, {}
@@ -93,18 +89,18 @@ class Records:
         """Return the files that there are, one for each board."""
         name = f"{self._experiment.name}.jsonl"
         folder = f"{self._run}/{self._experiment.found.name}"
-        return sorted(self._results.glob(f"*/{folder}/{name}"))
+        return sorted(RESULTS.glob(f"*/{folder}/{name}"))
 
     def optuna(self):
         """Return the file of Optuna's storage for this run."""
-        return self._results / EXPERIMENTS / f"{self._run}.optuna"
+        return RESULTS / EXPERIMENTS / f"{self._run}.optuna"
 
     def add(self, board, result):
         """Write the records of a point's engine.Result. They are on the disk after sync().
 
         Raises UsageError where they cannot be written.
         """
-        folder = self._results / board / self._run
+        folder = RESULTS / board / self._run
         path = folder / self._experiment.found.name / f"{self._experiment.name}.jsonl"
         for item in result.records:
             item.params["point"]["board"] = board

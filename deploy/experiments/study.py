@@ -20,6 +20,7 @@ class Study:
             np.random.default_rng(experiment.seed).shuffle(order[1:])
         self._order = map(int, order)
         self._learner = self.shown = None
+        self._numbers, self._again = {}, []  # of the points that have not ended; those due again
         if experiment.search == "learn":
             from deploy.experiments.learn import Learner  # Optuna takes half a second to import
 
@@ -35,29 +36,39 @@ class Study:
         self.total = max(min(count, experiment.budget or count), self.done)
         self._asked = self.done
 
-    def next(self):
-        """Return (number, Point) of the next candidate, or None: the budget is used up."""
-        if self._asked >= self.total:
-            return None
-        return self._take(self._learner.next() if self._learner else self._following())
+    def next(self, board=None):
+        """Return the Point of the next candidate, or None: the budget is used up."""
+        if not self._again and self._asked < self.total:
+            self._take(self._learner.next() if self._learner else self._following())
+        return self._again.pop() if self._again else None
+
+    def end(self, board, point, ended, values):
+        """Take the values of a point that has ended, or None; one that has not is due again."""
+        if ended:
+            self.tell(self._numbers.pop(point), values)
+        else:
+            self._again.append(point)
 
     def claim(self, keys):
-        """Return the (number, Point) of candidates that wait with their results on a board.
+        """Let the candidates that wait with their results on a board be the next.
 
-        None where nothing is learned: such a search comes to them by itself.
+        Where nothing is learned, the search comes to them by itself.
         """
-        if not self._learner:
-            return []
-        points = ((n, self.space.point(self.space.candidates[n])) for n in self._open.nonzero()[0])
-        return [self._take(number) for number, point in points if point.key in keys]
+        for number in self._open.nonzero()[0] if self._learner and keys else ():
+            if self._point(number).key in keys:
+                self._take(number)
 
     def _following(self):
         return next(number for number in self._order if self._open[number])
 
+    def _point(self, number):
+        return self.space.point(self.space.candidates[number])
+
     def _take(self, number):
         self._asked += 1
         self._open[number] = False
-        return number, self.space.point(self.space.candidates[number])
+        self._again.append(point := self._point(number))
+        self._numbers[point] = number
 
     def tell(self, number, values):
         """End a candidate with the values of the objectives, or None where it did not pass."""

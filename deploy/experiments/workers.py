@@ -1,9 +1,9 @@
-"""Dask's workers: one for each board, as long as that can be reached."""
+"""Dask's workers: one for each board."""
 
 import logging
 import sys
 import tempfile
-import threading
+from asyncio import gather
 from collections import deque
 from contextlib import contextmanager
 
@@ -12,11 +12,10 @@ from distributed import Client, LocalCluster, Security, Worker, get_worker
 from distributed.utils import sync
 
 from common.errors import SampleError, UsageError
-from deploy.experiments.member import Lost, Member
+from deploy.errors import BoardError
+from deploy.experiments.member import Member
 from deploy.fleet import name_lines
 
-RETRY = 2.0  # seconds until a board that is away is tried again
-IN_USE = "the board is in use"
 _CLOSING = 30  # seconds
 _MOST_STORED = 200  # the last points: of those before, the boards know
 _SECURE = "tls://"
@@ -65,14 +64,15 @@ def connect(scheduler=None):
 
 
 class BoardWorker(Worker):
-    """A Worker for a Member. It has no HTTP server: Dask's own would listen beyond loopback."""
+    """A Worker for a Member, also while its board is away. It has no HTTP server: Dask's own would
+    listen beyond loopback."""
 
     def __init__(self, client, member, **more):
         super().__init__(
             client.scheduler.address, nthreads=1, name=member.board.name, memory_limit=0,
             security=client.security, **more,
         )
-        self.member, self.lost, self.gone = member, None, threading.Event()
+        self.member, self.away = member, None
         seldom = ("find-missing", "heartbeat") if client.cluster else ("find-missing",)
         for name in seldom:
             self.periodic_callbacks[name].callback_time = _SELDOM
@@ -81,92 +81,45 @@ class BoardWorker(Worker):
         """Start none."""
 
 
-class Attendant:
-    """Keeps a worker for a board, in a thread: a board that returns gets a new one.
-
-    `decided` tells whether the board was reached, or refused for another reason than that it is
-    in use: what the last host left there may still be running. `why` says why it is away, and
-    `refused` what is wrong with the options.
-    """
-
-    def __init__(self, board, client):
-        self.board, self.decided, self.why, self.refused = board, False, None, None
-        self._client, self._member = client, Member(board)
-        self._worker, self._stop = None, threading.Event()
-        self._thread = threading.Thread(target=self._attend, daemon=True)
-        self._thread.start()
-
-    def _attend(self):
-        with tempfile.TemporaryDirectory() as folder:
-            while not self._stop.is_set():
-                try:
-                    self._member.connect()
-                except (SampleError, OSError) as error:
-                    self._note(str(error))
-                else:
-                    self._serve(folder)
-                self._stop.wait(RETRY)
-
-    def _serve(self, folder):
-        self.why = None
-        self._worker = sync(self._client.loop, BoardWorker, self._client, self._member,
-                            local_directory=folder)
-        self.decided = True
-        if self._stop.is_set():
-            self._worker.gone.set()
-        self._worker.gone.wait()
-        lost = self._worker.lost
-        self.refused = lost if isinstance(lost, UsageError) else None
-        self._note(str(lost or "stopped"))
-        if lost and not isinstance(lost, Lost):  # it cannot run the sample, and never will
-            self._stop.set()
-        sync(self._client.loop, self._worker.close, executor_wait=False, timeout=_CLOSING)
-
-    def _note(self, why):
-        # The only board of a sweep: that ends with the same words.
-        last = self.refused and self._client.cluster and not self.board.prefix
-        if why != self.why and not self._stop.is_set() and not last:
-            self.board.say(f"away: {why}")
-        self.why = why
-        self.decided = self.decided or IN_USE not in why
-
-    def stop(self, stored):
-        """End the worker, and the program on the board; `stored` as in Member.forget()."""
-        self._stop.set()
-        self._member.forget(stored)
-        if self._worker:
-            self._worker.gone.set()
-
-    def wait(self):
-        """Wait for what stop() began."""
-        self._thread.join(_CLOSING)
-
-
 @contextmanager
 def attended(boards, scheduler=None):
-    """Give a Client as connect() does, an Attendant for each Board, and a list for keys of points.
+    """Give a Client as connect() does, with a worker for each Board, and a list for keys of points.
 
-    At the end the workers end, and the boards forget the points of that list.
+    At the end the boards forget the points of that list.
     """
     name_lines(boards)
-    stored = deque(maxlen=_MOST_STORED)
-    with connect(scheduler) as client:
-        attendants = [Attendant(board, client) for board in boards]
+    stored, members = deque(maxlen=_MOST_STORED), [Member(board) for board in boards]
+    with tempfile.TemporaryDirectory() as folder, connect(scheduler) as client:
+        started = sync(client.loop, _start, client, members, folder)
         try:
-            yield client, attendants, stored
+            yield client, stored
         finally:
-            for each in attendants:
-                each.stop(stored)
-            for each in attendants:
-                each.wait()
+            for member in members:
+                member.forget(stored)
+            sync(client.loop, _close, started)
+
+
+async def _start(client, members, folder):
+    return [await BoardWorker(client, each, local_directory=folder) for each in members]
+
+
+async def _close(started):
+    # A thread that still waits for its board is not waited for.
+    await gather(*(each.close(executor_wait=False, timeout=_CLOSING) for each in started))
 
 
 def call(method, *arguments):
-    """Call a method of a worker's Member, by name. The worker ends where that loses its board."""
+    """Call a method of a worker's Member, by name. Says why its board is away, once."""
     worker = get_worker()
     try:
-        return getattr(worker.member, method)(*arguments)
-    except SampleError as error:
-        worker.lost = worker.lost or error
-        worker.gone.set()
-        raise
+        result = getattr(worker.member, method)(*arguments)
+    except (SampleError, OSError) as error:
+        board, away = worker.member.board, str(error)
+        # With the options that the only board refuses the sweep ends, in the same words.
+        if away != worker.away and (board.prefix or not isinstance(error, UsageError)):
+            board.say(f"away: {away}")
+        worker.away = away
+        # Without a cause: Dask follows each to its own, and Board.start() makes one its own cause.
+        raise (error if isinstance(error, SampleError) else BoardError(away)) from None
+    worker.away = None
+    return result

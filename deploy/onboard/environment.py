@@ -16,6 +16,7 @@ from deploy.onboard.folder import new_in, place, unpack, write_json
 from deploy.onboard.wire import Refused
 
 RECORD = "environment.json"
+VENDORS = "/etc/OpenCL/vendors"
 # Those of boards.toml come before ours. The last two are for PoCL, which links its kernels.
 SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "PATH")
 # Where Debian's packages have libraries. /etc/alternatives leads to the last two from the first.
@@ -60,25 +61,29 @@ def of_case(folder, extra):
     return variables(folder, dict(own, **extra))
 
 
-def switch(folder, env):
-    """Let later runs use these variables, and delete the packages that no run uses then."""
+def make(folder, payload, kind, drivers):
+    """Let later runs use the packages in a tar.gz, and the libraries `drivers`.
+
+    The `kind` of the packages is "wheels", unpacked, or "debs", or None: there are none.
+    """
+    old = provisioned(folder)
+    if not kind:
+        switch(folder, old, drivers)
+        return
+    with new_in(place(folder, "envs")) as made:
+        unpack(payload, made)
+        env = {name: old[name] for name in old if name not in SEARCHED}
+        env.update({"PYTHONPATH": made} if kind == "wheels" else unpack_debs(folder, made))
+        switch(folder, env, drivers)
+
+
+def switch(folder, env, drivers):
+    """Let later runs use these variables, and the libraries `drivers`."""
+    if drivers or os.path.isdir(place(folder, "vendors")):
+        env = dict(env, OCL_ICD_VENDORS=write_vendors(folder, drivers))
+    os.sync()
     write_json(place(folder, RECORD + ".new"), {"base": sys.executable, "env": env})
     os.replace(place(folder, RECORD + ".new"), place(folder, RECORD))
-    envs = place(folder, "envs")
-    for name in os.listdir(envs) if os.path.isdir(envs) else []:
-        if not (env.get("PYTHONPATH", "") + "/").startswith(os.path.join(envs, name) + "/"):
-            shutil.rmtree(os.path.join(envs, name), ignore_errors=True)
-
-
-def make(folder, payload):
-    """Unpack a tar.gz of packages into a new folder; return its path."""
-    target = place(folder, "envs", new_in(place(folder, "envs")))
-    try:
-        unpack(payload, target)
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)  # a full disk needs the room
-        raise
-    return target
 
 
 def unpack_debs(folder, made):
@@ -87,7 +92,6 @@ def unpack_debs(folder, made):
         command = ["dpkg-deb", "--extract", deb, made]
         done = subprocess.run(command, stderr=subprocess.PIPE, universal_newlines=True)
         if done.returncode != 0:
-            shutil.rmtree(made, ignore_errors=True)
             raise Refused("dpkg-deb: %s" % (done.stderr.strip().splitlines() or ["it failed"])[-1])
         os.remove(deb)
     for old in glob.glob(place(folder, "vendors", "packaged-*.icd")):
@@ -113,13 +117,13 @@ def unpack_debs(folder, made):
     return {name: os.pathsep.join(filter(None, paths[name])) for name in paths}
 
 
-def write_vendors(folder, system, libraries):
-    """Write ICD files for the libraries, beside those of the system's folder; return the folder.
+def write_vendors(folder, libraries):
+    """Write ICD files for the libraries, beside those of the system; return their folder.
 
     If there is but one file in it, return that: many 32-bit programs, such as the loader of Debian
     11, cannot read the folders of some file systems.
     """
-    target = place(folder, "vendors")
+    target, system = place(folder, "vendors"), os.environ.get("OCL_ICD_VENDORS", VENDORS)
     os.makedirs(target, exist_ok=True)
     for name in os.listdir(system) if os.path.isdir(system) else []:
         if not os.path.lexists(os.path.join(target, name)):

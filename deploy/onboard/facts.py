@@ -8,6 +8,7 @@ import ctypes
 import getpass
 import glob
 import grp
+import json
 import os
 import platform
 import pwd
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from deploy.onboard.environment import provisioned, variables
+from deploy.onboard.environment import VENDORS, provisioned, variables
 from deploy.onboard.folder import MARKER, place, waiting
 
 PROBE_LIMIT = 15  # seconds for one probe
@@ -26,15 +27,13 @@ MARK = "@@"  # before an answer: drivers print, too
 
 IMPORT = "import %s as m; print('@@' + (getattr(m, 'VERSION_TEXT', None) or m.__version__))"
 
-SURVEY = "import runpy; runpy.run_path(%r)"
+SURVEY = "import survey"
 SURVEY_LIMIT = 400  # seconds: a driver that hangs takes 20 of them, or what its env allows
-VENDORS = "/etc/OpenCL/vendors"
 
+UNKNOWN = {"all": "unknown"}  # governors, where they cannot be looked for
 NODES = ("/dev/mali*", "/dev/dri/renderD*", "/dev/nvidia[0-9]*")
-GOVERNORS = (
-    ("cpu", "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"),
-    ("gpu", "/sys/class/devfreq/*.gpu*/governor"), ("gpu", "/sys/class/devfreq/*mali*/governor"),
-)
+MACHINE = ("import json; from common.machine import identity, sysfs; "
+           "print('@@' + json.dumps([sysfs.governors(), identity.gpu_drivers()]))")
 
 
 def ask(code, env, limit=None):
@@ -83,7 +82,7 @@ def icd_files(env):
     return {"vendors": vendors, "files": found}
 
 
-def device_nodes():
+def device_nodes(drivers):
     found = []
     for pattern in NODES:
         for path in sorted(glob.glob(pattern)):
@@ -94,19 +93,9 @@ def device_nodes():
                 "owner": name_of(pwd.getpwuid, about.st_uid),
                 "group": name_of(grp.getgrgid, about.st_gid),
                 "usable": os.access(path, os.R_OK | os.W_OK),
-                "driver": kernel_driver(os.path.basename(path)),
+                "driver": drivers.get(os.path.basename(path)),
             })
     return found
-
-
-def kernel_driver(node, tree="/sys"):
-    """Return the kernel's driver of a device file, with its version if it tells, or None."""
-    for path in glob.glob("%s/class/*/%s/device/driver" % (tree, node)):
-        module = os.path.join(path, "module")  # what is part of the kernel has none
-        name = os.path.basename(os.path.realpath(module if os.path.exists(module) else path))
-        version = read("%s/module/%s/version" % (tree, name))
-        return " ".join(filter(None, [name, version]))
-    return None
 
 
 def name_of(look_up, number):
@@ -114,20 +103,6 @@ def name_of(look_up, number):
         return look_up(number)[0]
     except KeyError:
         return str(number)
-
-
-def read(path):
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-def governors():
-    paths = [(kind, path) for kind, pattern in GOVERNORS for path in sorted(glob.glob(pattern))]
-    found = {kind + " " + path.split("/")[-2]: read(path) for kind, path in paths}
-    return {name: governor for name, governor in found.items() if governor}
 
 
 def folder_facts(folder):
@@ -155,7 +130,10 @@ def user():
 
 
 def survey(modules, scratch, env):
-    """Look at the drivers as the samples do: with their modules, in a folder of our own."""
+    """Look at the drivers and the machine as the samples do: with their modules, in a folder.
+
+    Return what ask() does of the drivers, the governors, and the kernel's drivers of device files.
+    """
     try:
         for path, text in modules.items():
             target = os.path.join(scratch, path)
@@ -163,10 +141,12 @@ def survey(modules, scratch, env):
             with open(target, "w", encoding="utf-8") as file:
                 file.write(text)
     except OSError:
-        return {"ok": False, "text": "the folder for temporary files is full"}
+        return {"ok": False, "text": "the folder for temporary files is full"}, UNKNOWN, {}
     path = os.pathsep.join(filter(None, [scratch, env.get("PYTHONPATH")]))
-    code = SURVEY % os.path.join(scratch, "survey.py")
-    return ask(code, dict(env, PYTHONPATH=path), SURVEY_LIMIT)
+    env = dict(env, PYTHONPATH=path)
+    devices, machine = ask(SURVEY, env, SURVEY_LIMIT), ask(MACHINE, env)
+    governors, drivers = json.loads(machine["text"]) if machine["ok"] else (UNKNOWN, {})
+    return devices, governors, drivers
 
 
 def collect(request):
@@ -179,6 +159,7 @@ def collect(request):
         scratch = "/proc/nowhere"  # the disk is full or read-only: that is a finding, not an end
     env.update(PYTHONDONTWRITEBYTECODE="1", POCL_CACHE_DIR=scratch, XDG_CACHE_HOME=scratch)
     try:
+        devices, governors, drivers = survey(request["modules"], scratch, env)
         return {
             "user": user(),
             "python": {"path": sys.executable, "version": platform.python_version()},
@@ -187,10 +168,10 @@ def collect(request):
             "bits": 8 * ctypes.sizeof(ctypes.c_void_p),
             "clock": time.time(),
             "packages": {name: ask(IMPORT % name, env) for name in ("numpy", "pyopencl", "PIL")},
-            "devices": survey(request["modules"], scratch, env),
+            "devices": devices,
             "icd": icd_files(env),
-            "nodes": device_nodes(),
-            "governors": governors(),
+            "nodes": device_nodes(drivers),
+            "governors": governors,
             "folder": folder_facts(folder),
         }
     finally:

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import tarfile
 import zlib
 
@@ -86,10 +87,23 @@ def write_json(path, value):
         os.fsync(file.fileno())
 
 
+@contextlib.contextmanager
 def new_in(path):
-    """Return a name for one more entry of a folder, whose names are numbers; the folder is made."""
+    """Give a new folder in `path`, whose names are numbers: at the end the only one.
+
+    It goes, and the others stay, where the block fails.
+    """
     os.makedirs(path, exist_ok=True)
-    return str(1 + max([int(name) for name in os.listdir(path) if name.isdigit()] or [0]))
+    others = os.listdir(path)
+    made = os.path.join(path, str(1 + max([int(name) for name in others if name.isdigit()] or [0])))
+    os.mkdir(made)
+    try:
+        yield made
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)  # a full disk needs the room
+        raise
+    for name in others:
+        shutil.rmtree(os.path.join(path, name), ignore_errors=True)
 
 
 def unpack(payload, target, wanted=None):

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import tempfile
 
 from deploy.onboard import limits
@@ -38,7 +37,7 @@ def points(wire, request):
         os.makedirs(kept, exist_ok=True)
         for key in sorted(os.listdir(kept)):
             hand_over(wire, kept, key)
-        wire.emit("ready", python=sys.executable, env=added(folder, request["env"]))
+        wire.emit("ready", env=added(folder, request["env"]))
         while not wire.lost:
             line = wire.line(BEAT)
             if line == b"stop":

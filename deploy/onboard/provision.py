@@ -1,5 +1,6 @@
 """Report the facts that `fab provision` needs for its plan, and execute the plan."""
 
+import contextlib
 import glob
 import hashlib
 import io
@@ -13,7 +14,7 @@ import time
 
 from deploy.onboard import environment, facts, limits
 from deploy.onboard.cases import end_group, follow
-from deploy.onboard.folder import claimed, place
+from deploy.onboard.folder import claimed
 from deploy.onboard.wire import Refused
 
 SIMULATION_LIMIT = 40
@@ -72,9 +73,10 @@ def release():
     if not shutil.which("dpkg-query"):
         return None
     about = dict.fromkeys(("ID", "VERSION_CODENAME"), "")
-    for line in (facts.read("/etc/os-release") or "").splitlines():
-        name, _, value = line.partition("=")
-        about[name] = value.strip("'\"")
+    with contextlib.suppress(OSError), open("/etc/os-release") as file:
+        for line in file:
+            name, _, value = line.strip().partition("=")
+            about[name] = value.strip("'\"")
     architecture = subprocess.check_output(["dpkg", "--print-architecture"]).decode().strip()
     return [about["ID"], about["VERSION_CODENAME"], architecture]
 
@@ -169,25 +171,11 @@ def as_root(wire, command):
 
 
 def make(wire, request):
-    """Make an environment of the packages that come, write ICD files, and record both.
-
-    request["packages"] is what comes: "wheels", unpacked, or "debs".
-    """
+    """Make an environment of the packages that come, and write ICD files."""
     folder = request["folder"]
     with claimed(folder, request["holder"]):
         payload = io.BytesIO(wire.take(request["bytes"]))
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
-        env = environment.provisioned(folder)
-        if request["packages"]:
-            made = environment.make(folder, payload)
-            env = {name: env[name] for name in env if name not in environment.SEARCHED}
-            env["PYTHONPATH"] = made
-        if request["packages"] == "debs":
-            env.update(environment.unpack_debs(folder, made))
-        if request["drivers"] or os.path.isdir(place(folder, "vendors")):
-            system = os.environ.get("OCL_ICD_VENDORS", facts.VENDORS)
-            env["OCL_ICD_VENDORS"] = environment.write_vendors(folder, system, request["drivers"])
-        os.sync()
-        environment.switch(folder, env)
+        environment.make(folder, payload, request["packages"], request["drivers"])
     wire.emit("done")

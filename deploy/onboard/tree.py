@@ -36,10 +36,7 @@ def hashes(tree):
 
 def replace_tree(wire, folder, current, manifest, wanted):
     """Unpack beside the deployed tree, check every file, then switch."""
-    trees = place(folder, "trees")
-    number = new_in(trees)
-    incoming = os.path.join(trees, number)
-    try:
+    with new_in(place(folder, "trees")) as incoming:
         for path in manifest:
             os.makedirs(os.path.dirname(os.path.join(incoming, path)), exist_ok=True)
         if wanted:
@@ -48,18 +45,12 @@ def replace_tree(wire, folder, current, manifest, wanted):
             shutil.copy2(os.path.join(current, path), os.path.join(incoming, path))
         if hashes(incoming) != manifest:
             raise Refused("the copy does not match its checksums: deploy again")
-    except BaseException:
-        shutil.rmtree(incoming, ignore_errors=True)  # a full disk needs the room
-        raise
-    os.sync()  # power that fails after the switch must not leave empty files behind it
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(place(folder, "next"))
-    os.symlink(os.path.join("trees", number), place(folder, "next"))
-    os.replace(place(folder, "next"), place(folder, "current"))
-    os.sync()
-    for name in os.listdir(trees):
-        if name != number:
-            shutil.rmtree(os.path.join(trees, name), ignore_errors=True)
+        os.sync()  # power that fails after the switch must not leave empty files behind it
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place(folder, "next"))
+        os.symlink(os.path.relpath(incoming, place(folder)), place(folder, "next"))
+        os.replace(place(folder, "next"), place(folder, "current"))
+        os.sync()
 
 
 def clean(wire, request):

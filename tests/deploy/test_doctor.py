@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from deploy import doctor
-from deploy.onboard.facts import kernel_driver
 
 MALI = {"name": "Mali", "type": "gpu", "driver": "3.0"}
 MALI0 = {"path": "/dev/mali0", "mode": "crw-rw----", "owner": "root", "group": "video"}
@@ -151,23 +150,6 @@ def test_what_is_known_of_a_driver(platform, device, known):
     assert all(part in text for part, text in zip(known, found))
     assert any(f"{device} (gpu), driver 26.1.6" in finding.text for finding in findings)
     assert any(finding.text.endswith("mali_kbase r32p1") for finding in findings)
-
-
-def test_the_kernels_driver_of_a_device_file(tmp_path):
-    for kind, node in (("drm", "renderD128"), ("misc", "mali0")):
-        (tmp_path / "class" / kind / node / "device").mkdir(parents=True)
-    built_in = tmp_path / "drivers" / "panthor"
-    loaded = tmp_path / "drivers" / "mali"
-    module = tmp_path / "module" / "mali_kbase"
-    for folder in (built_in, loaded, module):
-        folder.mkdir(parents=True)
-    (loaded / "module").symlink_to(module)
-    (module / "version").write_text("r32p1-01eac0 (UK version 11.35)\n")
-    (tmp_path / "class/drm/renderD128/device/driver").symlink_to(built_in)
-    (tmp_path / "class/misc/mali0/device/driver").symlink_to(loaded)
-    assert kernel_driver("renderD128", tmp_path) == "panthor"
-    assert kernel_driver("mali0", tmp_path) == "mali_kbase r32p1-01eac0 (UK version 11.35)"
-    assert kernel_driver("nvidia0", tmp_path) is None
 
 
 def test_no_icd_file_matters_only_where_no_driver_is_found():

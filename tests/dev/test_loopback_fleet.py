@@ -175,9 +175,9 @@ class Member:
         about = record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
         return self.board.name, {}, about, {}
 
-    def run(self, asked):
+    def run(self, key, sample, *_):
         time.sleep(POINT)
-        done = record.Record(asked.sample, "none", "passed", device=DEVICE, metrics={"gflops": 1.0})
+        done = record.Record(sample, "none", "passed", device=DEVICE, metrics={"gflops": 1.0})
         return Outcome(0, [done], None, POINT)
 
 
@@ -186,7 +186,8 @@ async def _begin(client, members):
         await workers.BoardWorker(client, member)
 
 
-def test_a_crowd_of_simulated_boards_is_busy(tmp_path):
+def test_a_crowd_of_simulated_boards_is_busy(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
     boards, points = (1000, 50_000) if WHOLE else (5, 20)
     silent = SimpleNamespace(**dict.fromkeys(("line", "point", "refresh"), lambda *_: None))
     found = manifest.Manifest("crowd", tmp_path, "", (), (), {}, manifest.Tools(), ())
@@ -194,9 +195,9 @@ def test_a_crowd_of_simulated_boards_is_busy(tmp_path):
     experiment = Experiment("crowd", found, axes=axes, objectives=("gflops",))
     with workers.connect() as client:
         sync(client.loop, _begin, client, [Member(f"board{n}") for n in range(boards)])
-        runs = records.Runs(tmp_path / "runs", tmp_path)
+        runs = records.Runs(tmp_path / "runs")
         began, used = time.monotonic(), time.process_time()
-        Sweep(experiment, client, [], deque(maxlen=200), runs, silent, 60).carry_out()
+        Sweep(experiment, client, deque(maxlen=200), runs, silent, 60).carry_out()
         spent, used = time.monotonic() - began, time.process_time() - used
     busy = points * POINT / spent / boards
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

@@ -69,6 +69,7 @@ def test_a_pc(tmp_path):
     found = identity.board(tmp_path)
     assert (found["model"], found["cpu"]) == ("A Vendor A Product", "A CPU")
     assert found["gpu_driver"] == "panfrost"
+    assert identity.gpu_drivers(tmp_path) == {"renderD128": "panfrost"}
     assert len(found["specimen"]) == 16
     put(tmp_path, "etc/machine-id", "e" * 32)
     identity.board.cache_clear()

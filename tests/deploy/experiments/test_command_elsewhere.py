@@ -10,6 +10,7 @@ import pytest
 from distributed import Security
 from stub_board import Bench
 
+from common.errors import UsageError
 from deploy.experiments import command, file
 from tests.conftest import ROOT
 
@@ -49,6 +50,10 @@ def test_the_points_run_where_the_boards_are(tmp_path, monkeypatch, capsys, sche
     gateway = threading.Thread(target=command.work, args=([bench.board()], scheduler, stop))
     gateway.start()
     try:
+        # The options of one user, which a board refuses, do not take it from the others.
+        (tmp_path / "x.toml").write_text('sample = "stub"\noptions = ["--do", "refuse"]\n')
+        with pytest.raises(UsageError, match="stub: "):
+            command.sweep([], file.read(str(tmp_path / "x.toml")), scheduler)
         (tmp_path / "x.toml").write_text(AXES)
         assert command.sweep([], file.read(str(tmp_path / "x.toml")), scheduler) == 0
         assert len(bench.came()) == len(bench.runs()) == 3

@@ -7,7 +7,7 @@ from stub_board import Bench
 
 from common.errors import UsageError
 from deploy.errors import BoardError
-from deploy.experiments.member import Asked, Lost, Member
+from deploy.experiments.member import Lost, Member
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def key(name):
 
 
 def asked(name, *args, limit_s=60, stored=()):
-    return Asked(key(name), "stub", args, limit_s, [key(each) for each in stored])
+    return key(name), "stub", args, limit_s, [key(each) for each in stored]
 
 
 def connected(bench):
@@ -46,13 +46,13 @@ def kept(bench):
 def test_what_the_last_host_did_not_store_waits_for_the_next(bench):
     first = connected(bench)
     assert first.left == {}
-    assert first.run(asked("a1")).records[0].metrics == {"gflops": 40.0}
-    first.run(asked("b2", "--do", "wrong"))
+    assert first.run(*asked("a1")).records[0].metrics == {"gflops": 40.0}
+    first.run(*asked("b2", "--do", "wrong"))
     first.forget([])
     second = again(bench)
     assert set(second.left) == {key("a1"), key("b2")}
     assert second.left[key("b2")].status == 1
-    second.run(asked("c3", stored=["a1"]))
+    second.run(*asked("c3", stored=["a1"]))
     assert kept(bench) == [key("b2"), key("c3")]
     second.forget([key("b2"), key("c3")])
     assert again(bench).left == {}
@@ -64,7 +64,7 @@ def test_a_point_that_the_user_stops_leaves_nothing(bench):
     member.session.send(b'{"stored": []}\n')
     member.board.stop()
     with pytest.raises(Lost):  # the program there has ended
-        member.run(asked("a1"))
+        member.run(*asked("a1"))
     assert kept(bench) == []
 
 
@@ -79,11 +79,11 @@ def test_a_lost_board_runs_nothing_until_it_is_connected_again(bench):
     member = connected(bench)
     member.session.process.kill()
     with pytest.raises(Lost, match="status -9"):
-        member.run(asked("a1"))
+        member.run(*asked("a1"))
     with pytest.raises(BoardError, match="cannot be reached"):
-        member.run(asked("a1"))
+        member.run(*asked("a1"))
     member.connect()
-    assert member.run(asked("a1")).status == 0
+    assert member.run(*asked("a1")).status == 0
 
 
 def test_a_board_in_use_says_so(bench):
@@ -122,14 +122,14 @@ def test_files_that_a_sample_writes_come_back(bench, tmp_path):
 
 def test_how_a_point_ended(bench):
     member = connected(bench)
-    late = member.run(asked("a1", "--do", "hang", limit_s=1))
+    late = member.run(*asked("a1", "--do", "hang", limit_s=1))
     assert (late.status, late.reason) == (None, "killed: it did not end within 1 s")
-    crash = member.run(asked("a2", "--do", "crash"))
+    crash = member.run(*asked("a2", "--do", "crash"))
     assert (crash.status, crash.reason) == (-11, "killed by SIGSEGV: last words ?[1m")
-    silent = member.run(asked("a3", "--do", "silent"))
+    silent = member.run(*asked("a3", "--do", "silent"))
     assert silent.reason == "ended with status 3 and left no record"
     board, plan, described, left = member.join("stub", (), 60)
-    assert (board, plan["folder"], left) == ("board", member.board.settings.folder, {})
+    assert (board, plan["env"], left) == ("board", {}, {})
     assert described.params["kernels"][0]["name"] == "01_k"
     with pytest.raises(UsageError, match="ended with status 2 and left no record"):
         member.join("none", (), 60)

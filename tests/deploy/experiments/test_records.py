@@ -125,7 +125,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, capsys, when):
     device = os.open("/dev/full", os.O_WRONLY)
     asked = file.read(str(bench.root / "experiment.toml"))
     monkeypatch.setattr(records.Records, "paths", lambda self: [])
-    kept = records.Records(asked, "run", bench.results)
+    kept = records.Records(asked, "run")
     result = engine.Result(engine.State("passed", 1.0, None), [item], None)
     with pytest.raises(UsageError, match=f"cannot write {full}: No space left on device"):
         [kept.add("board", result), kept.sync()]

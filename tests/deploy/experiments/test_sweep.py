@@ -9,7 +9,7 @@ from stub_board import Bench
 
 from common.errors import UsageError
 from deploy.errors import BoardError
-from deploy.experiments.member import Asked, Member
+from deploy.experiments.member import Member
 from deploy.experiments.records import Runs
 from tools import points
 
@@ -40,7 +40,7 @@ def test_every_point_of_the_axes_runs_once_and_has_a_record(bench):
     (path,) = bench.results.glob("board/*/stub/*.jsonl")
     assert f"records: {path}\n" in out
     plan = json.loads(next(bench.results.glob("board/*/plan.json")).read_text())
-    assert plan["folder"] == bench.board().settings.folder
+    assert (plan["env"], plan["ssh_file"]) == ({}, None)
     bench.run(text=AXES)
     assert len(bench.runs()) == len(bench.came()) == 4
 
@@ -129,11 +129,15 @@ def test_a_point_has_its_time_limit(bench):
     assert re.search(r"killed: it did not end within 1 s", out)
 
 
-def test_a_board_that_is_away_costs_nothing(bench):
-    away = bench.board("away", python="/no/python")
+@pytest.mark.parametrize(("python", "why"), [
+    ("/no/python", "cannot start /no/python: No such file or directory"),
+    ("/bin/false", "the program there ended with status 1: it says nothing"),
+])
+def test_a_board_that_is_away_costs_nothing(bench, python, why):
+    away = bench.board("away", python=python)
     status, out = bench.run(bench.board(), away, text=AXES)
     assert status == 0
-    assert "away  | away: cannot start /no/python: No such file or directory" in out
+    assert f"away  | away: {why}" in out
 
 
 def test_without_any_board(bench):
@@ -159,7 +163,7 @@ def test_what_a_board_ran_for_a_host_that_was_killed_is_not_run_again(bench, sea
     left = Member(bench.board())
     left.connect()
     key = points.point(points.identity("stub", item), options).key
-    left.run(Asked(key, "stub", options, 60, []))
+    left.run(key, "stub", options, 60, [])
     left.forget([])
     bench.run(text=text)
     assert len(set(keys(bench.came()))) == len(bench.came()) == len(bench.runs()) == 4
