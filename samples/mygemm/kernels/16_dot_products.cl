@@ -142,6 +142,14 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
     B += j;
 
+    /* A work-item that has rows to itself takes what is left of them as part of the last WIDTH
+     * elements: those that it has read before count as 0. */
+    const int overlap = LANES == 1 && whole < end && end - begin > WIDTH;
+    REAL last_of_b[WIDTH];
+    for (int n = 0; n < WIDTH; n++)
+        last_of_b[n] = overlap && end - WIDTH + n >= whole ? B[(end - WIDTH + n) * (size_t)ldb] : 0;
+    const VEC b_end = VLOAD(0, last_of_b);
+
     for (int top = i0; top < i1; top += TEAMS * ROWS) {
         const int i = top + team * ROWS; /* the first row of this team, which may have none */
         __global const REAL *rows[ROWS]; /* rows beyond the end repeat the last one */
@@ -160,12 +168,24 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
             for (int r = 0; r < ROWS; r++)
                 sums[r] = fma(LOAD_A(rows[r] + k), b, sums[r]);
         }
-        for (int k = whole + lane; k < end; k += LANES)
+        if (overlap) {
+#pragma unroll
             for (int r = 0; r < ROWS; r++)
-                rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
+                sums[r] = fma(VLOAD(0, rows[r] + end - WIDTH), b_end, sums[r]);
+        } else
+            for (int k = whole + lane; k < end; k += LANES)
+                for (int r = 0; r < ROWS; r++)
+                    rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             rest[r] += total(sums[r]);
+        if (overlap) /* a NaN may be 0 times an Inf that was read before */
+            for (int r = 0; r < ROWS; r++)
+                if (isnan(rest[r])) {
+                    rest[r] = 0;
+                    for (int k = begin; k < end; k++)
+                        rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
+                }
 
         ADD_LANES(rest, LANES);
         if (lane == 0)

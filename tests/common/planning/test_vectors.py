@@ -92,11 +92,12 @@ def test_a_large_matrix_is_read_in_more_rows_and_longer_runs():
     assert sums("1x4000x4096", 8) == (4, 2000)
 
 
-def test_a_cpu_reads_eight_rows_side_by_side_where_they_are_short_and_whole_or_long():
+def test_a_cpu_reads_eight_rows_side_by_side_where_they_are_short_or_long():
     device = SimpleNamespace(
         type=cl.device_type.CPU, native_vector_width_float=16, max_compute_units=2)
     found = {}
     for K in (7, 16, 32, 48, 50, 256, 512, 1000, 4096):
         problem = Problem(parse_size(f"1000x1x{K}"), np.dtype(np.float32), K, 1, 1, 1)
-        found[K] = vectors.start_dots({}, problem, None, device)["ROWS"]
-    assert [K for K, rows in found.items() if rows == 8] == [32, 48, 256, 4096]
+        found[K] = vectors.start_dots({}, problem, None, device)
+    assert [K for K, each in found.items() if each["ROWS"] == 4] == [512, 1000]
+    assert [each["WIDTH"] for each in found.values()] == [4, 16, 16, 16, 8, 16, 16, 16, 16]

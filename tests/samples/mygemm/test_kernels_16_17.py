@@ -72,7 +72,9 @@ SIZES = [(1, 1, 1), (1, 1, 300), (2, 3, 5), (70, 1, 33), (1, 70, 33), (5, 1, 64)
          (9, 10, 21), (1, 300, 1), (300, 1, 1), (67, 1, 129), (1, 131, 67)]
 # As on a GPU, and what only a given parameter makes.
 CHOICES = [
-    *((16, each) for each in ({}, {"LANES": 16, "WIDTH": 4}, {"LANES": 64, "WIDTH": 1, "ROWS": 3},
+    *((16, each) for each in ({}, {"LANES": 1, "WIDTH": 4, "ROWS": 3},
+                              {"LANES": 1, "WIDTH": 2, "ROWS": 8, "SPLITS": 2},
+                              {"LANES": 16, "WIDTH": 4}, {"LANES": 64, "WIDTH": 1, "ROWS": 3},
                               {"LANES": 2, "WIDTH": 16, "ROWS": 1},
                               {"LANES": 32, "WIDTH": 1, "ROWS": 1, "SPLITS": 3},
                               {"LANES": 1, "WIDTH": 4, "ROWS": 4, "TEAMS": 2, "SPLITS": 33},
@@ -115,6 +117,7 @@ def test_more_columns_than_a_block_and_more_rows_than_a_group(run):
 
 MUTANTS = {
     "16 leaves out the end of K": (16, "k = whole + lane", "k = K + lane"),
+    "16 counts elements at the end twice": (16, "end - WIDTH + n >= whole", "n >= 0"),
     "16 takes b as if in a row": (16, "if (ldb == 1)", "if (ldb > 0)"),
     "16 stores beyond the share": (16, "min(ROWS, count)", "ROWS"),
     "16 loses a lane": (16, "lanes > 0; lanes /= 2) {", "lanes > 1; lanes /= 2) {"),
@@ -152,11 +155,26 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
-    given = {"LANES": 4, "WIDTH": 4, "SPLITS": 1 if "beyond" in mutant else 2}
+    lanes = 1 if "end twice" in mutant else 4
+    given = {"LANES": lanes, "WIDTH": 4, "SPLITS": 1 if "beyond" in mutant else 2}
     more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}
     given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
     assert run(number, sizes, beta=beta, folder=kernels, **given)
+
+
+def test_inf_in_elements_that_are_read_twice_stays_inf(sample, queue):
+    size = gemm.Size(9, 1, 22)  # the last 4 of a row begin at 18, the last whole vector at 16
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, 1, 1)
+    kernel, limits = sample.special.DOT_PRODUCTS, device.limits(queue.device)
+    built = plans.build_kernel(queue, limits, kernel, {"LANES": 1, "WIDTH": 4}, problem)
+    A, B = np.ones((9, 22), np.float32), np.ones((22, 1), np.float32)
+    A[2, 18], A[3, 21], A[4, 19], A[5, 18:20] = np.inf, -np.inf, np.nan, (np.inf, -np.inf)
+    stream = Stream(queue, problem)
+    stream.write(A, B, np.float32(0))
+    sample.run.enqueuer(built, 1, 0, stream)()[-1].wait()
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(stream.C.read(), A @ B, equal_nan=True)
 
 
 @pytest.mark.parametrize("number", [16, 17])
