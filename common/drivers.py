@@ -149,7 +149,9 @@ def _read(file):
     """Return the verdict in a file, or None if there is none or it is too old."""
     verdict = object_in(file).get("problem")
     if verdict and isinstance(verdict, str):
-        age = time.time() - file.stat().st_mtime
+        age = -1.0  # the file may be gone since
+        with contextlib.suppress(OSError):
+            age = time.time() - file.stat().st_mtime
         return verdict if 0 <= age <= _BAD_FOR else None  # the clock of a board may go backwards
     return "" if verdict == "" else None
 
@@ -159,7 +161,10 @@ def machine():
     """Return what a cached verdict depends on: libraries, board, Linux kernel, variables."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
-    return {"libraries": libraries, "times": times, "board": identity.board(),
+    board = identity.board()
+    for varies in ("memory_bytes", "gpu_firmware"):  # with each boot, or who reads it
+        board.pop(varies, None)
+    return {"libraries": libraries, "times": times, "board": board,
             "kernel": platform.release(), "settings": state.settings(os.environ)}
 
 

@@ -206,14 +206,15 @@ def common_files(root=None):
 def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
 
-    It is that of all code in its folder and in common/, each file with its path. `also` are files
-    from elsewhere, such as kernels that the command line names. Boards give the same digest.
+    It is that of the code in its folder, in kernels/ and in common/, each file with its path.
+    `also` are files from elsewhere, such as kernels that the command line names. Boards give the
+    same digest.
     """
     root = root or ROOT
     folder = Path(root, "samples", name)
-    # What a search stores must not make the search start anew.
-    own = [path for path in folder.rglob("*") if path.suffix in _CODE
-           and path.name != "expected.json" and path.parent.name != "tuned"]
+    # What users leave in the folder, or a search stores, must not make a sweep start anew.
+    own = [path for pattern in ("*.py", "*.cl", "kernels/*") for path in folder.glob(pattern)
+           if path.suffix in _CODE]
     files = {path.relative_to(root).as_posix(): path
              for path in (*common_files(root), *own, folder / "run.py")}
     files.update((Path(path).name, Path(path)) for path in also)

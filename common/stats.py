@@ -31,8 +31,10 @@ def spread(values):
         return None
     order = sorted(values)
     tenths = quantiles(order, n=10, method="inclusive") if len(order) > 1 else order
-    mean = sum(order) / len(order)
-    return Spread(len(order), median(order), mean, order[0], order[-1], tenths[0], tenths[-1])
+    mean, middle = sum(order) / len(order), median(order)
+    # Of equal values a tenth may be rounded to the other side of the median.
+    low, high = min(middle, tenths[0]), max(middle, tenths[-1])
+    return Spread(len(order), middle, mean, order[0], order[-1], low, high)
 
 
 def rate(values, times):
@@ -47,7 +49,7 @@ def rate(values, times):
         return spread(values)
     middle = median(values)
     at = (times.mean, times.most, times.least, times.high, times.low)
-    return Spread(times.count, middle, *(middle * times.median / time for time in at))
+    return Spread(times.count, middle, *(middle * (times.median / time) for time in at))
 
 
 def noise(new, old):

@@ -32,11 +32,11 @@ def end_at_once(line, numbers=NUMBERS):
         signal.signal(number, end)
 
 
-def stop_in_order(line):
+def stop_in_order(line, closed=True):
     """Let a signal raise Stopped, and then Ctrl-C end the process at once, with this line.
 
-    `timeout` sends SIGTERM twice: the second must not end the cleaning up. A terminal that is
-    closed counts as SIGTERM.
+    `timeout` sends SIGTERM twice: the second must not end the cleaning up. If `closed`, a terminal
+    that is closed counts as SIGTERM; else it ends the process.
     """
 
     def stop(number, _):
@@ -46,5 +46,5 @@ def stop_in_order(line):
 
     for number in NUMBERS:
         signal.signal(number, stop)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+    if closed and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

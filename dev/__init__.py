@@ -1,1 +1,1 @@
-"""For developers of this suite only: emulated boards, pictures."""
+"""For developers of this suite only: emulated boards and pictures."""

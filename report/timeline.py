@@ -29,15 +29,14 @@ _STAGES = {"queued, ms": SERIES[1], "wait, ms": SERIES[3], "run, ms": SERIES[2]}
 
 
 def timelines(phases):
-    """Return a Plot for each board: the newest run with the most cases, if something was timed.
+    """Return a Plot for each board: the newest run with the most cases.
 
     `phases` are the Reader's, by Source.
     """
     runs = grouped(phases, lambda source: source.run)
     best = {run.board: run for run in sorted(runs, key=lambda run: (len(runs[run]), run.name))}
     newest = sorted(best.values(), key=lambda run: run.name, reverse=True)[:MOST_TIMELINES]
-    plots = (_timeline(run, _cases(runs[run], phases)) for run in newest)
-    return list(filter(None, plots))
+    return [_timeline(run, cases) for run in newest if (cases := _cases(runs[run], phases))]
 
 
 def _cases(sources, phases):
@@ -79,31 +78,37 @@ def _seconds_between(epoch, iso):
 
 def _timeline(run, cases):
     """Return the Plot of the cases of a run: a bar for each, and what its launches consist of."""
-    wall = max((case["starts at, s"] + case["wall, s"] for case in cases), default=0)
+    wall = max(case["starts at, s"] + case["wall, s"] for case in cases)
     launches = sum(case[_LAUNCHES] for case in cases)
-    if not launches:
-        return None  # --build-only enqueues nothing
+    stages = _STAGES if launches else {}  # --build-only enqueues nothing
 
     def paint():
-        figure, (left, right) = draw.canvas(
-            width=8.4, height=1.3 + 0.24 * len(cases), columns=2, sharey=True, width_ratios=(3, 1))
+        figure, grid = draw.canvas(
+            width=8.4, height=1.3 + 0.24 * len(cases), columns=2 if stages else 1, sharey=True,
+            width_ratios=(3, 1) if stages else None, squeeze=False,
+        )
+        left, right = grid[0, 0], grid[0, -1]
         for at, case in enumerate(cases):
             _bar(left, at, case["starts at, s"], case, _PHASES)
-            total = sum(map(case.get, _STAGES)) or 1
-            _bar(right, at, 0, {name: 100 * case[name] / total for name in _STAGES}, _STAGES)
+            if stages:
+                total = sum(map(case.get, stages)) or 1
+                _bar(right, at, 0, {name: 100 * case[name] / total for name in stages}, stages)
         draw.rows(left, [case["case"] for case in cases])
         left.set(xlabel="seconds of wall time")
-        right.grid(axis="y", visible=False)
-        right.set(xlabel="% of the launches", xlim=(0, 100))
+        if stages:
+            right.grid(axis="y", visible=False)
+            right.set(xlabel="% of the launches", xlim=(0, 100))
         patches = [Patch(color=colour, label=name.rpartition(",")[0])
-                   for name, colour in (_PHASES | _STAGES).items()]
+                   for name, colour in (_PHASES | stages).items()]
         figure.legend(handles=patches, loc="outside lower center", ncols=6, columnspacing=1.2,
                       handlelength=1)
         return figure
 
-    note = (f"{wall:.1f} s of wall time, of which {1 - launches / wall:.1%} was set-up. The timed "
-            f"launches took {launches:.3g} s. Right: the time of the launches, by the device's "
-            "events.")
+    note = f"{wall:.1f} s of wall time"
+    note += (
+        f", of which {1 - launches / wall:.1%} was set-up. The timed launches took "
+        f"{launches:.3g} s. Right: the time of the launches, by the device's events."
+    ) if stages else "; nothing was timed."
     return Plot(f"Timeline of {run.board}/{run.name}", note, cases, paint, wide=True)
 
 

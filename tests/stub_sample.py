@@ -30,7 +30,7 @@ def main(argv):
     given = dict(zip(argv[::2], argv[1::2])) if "--describe" not in argv else {}
     path = argv[argv.index("--json") + 1]
     if "--describe" in argv:
-        if "refuse" in argv:
+        if "refuse-all" in argv:
             return 2
         kernels = [{"name": "01_k", "options": ["--kernel", "1"], "space": SPACE},
                    {"name": "plain", "options": ["--kernel", "2"], "space": None}]

@@ -12,8 +12,8 @@ DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kerne
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements that are worth waking another core for
-_SHORT, _ROW = 2**8, 2**12  # elements of a row: between them a core reads 4 rows side by side, not 8
-_VECTORS = 4  # of a row: if it has fewer, half as long ones leave less at its end
+_SHORT, _ROW = 2**8, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
+_VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a B that is much larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
@@ -106,7 +106,8 @@ def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
         K, native = problem.size.K, cores(problem, device)[1]
-        width = native // 2 if K % native and K < _VECTORS * native else native
+        few = K // native < _VECTORS and K % native > 0
+        width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
         return {**DOTS, "WIDTH": width, "ROWS": 4 if _SHORT < K < _ROW else 8, "LANES": 1}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS

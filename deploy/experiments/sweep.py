@@ -27,6 +27,7 @@ TICK = 0.2  # seconds between two drawings of the progress
 IN_USE = "the board is in use"
 _NO_POWER = "no power sensor was readable, or the runs were too short for it"
 _NO_METRIC = "the sample's records have no such metric"
+_FIRST = 5.0  # seconds for others to join where the first boards refuse the options
 _MOST_LOST = 3  # boards that one point may cost
 
 
@@ -77,7 +78,7 @@ class Sweep:
         self._came, self._open, self._told = SimpleQueue(), {}, []
         # By the address of a worker: the Kind of its board, or why that is away, or None until one
         # of them is known; and when to try again one that is away.
-        self._known, self._again = {}, {}
+        self._known, self._again, self._asked = {}, {}, {}
         self._start = self._last = time.monotonic()
         self._next_look = 0.0
 
@@ -113,7 +114,10 @@ class Sweep:
         return bool(self.kinds) and not self._joining() and ended
 
     def _joining(self):
-        return any(each is None for each in self._known.values())
+        """Tell whether a board is about to join: one that takes very long is not waited for."""
+        late = time.monotonic() - self.experiment.limit - limits.CASE_MARGIN
+        return any(each is None and self._asked.get(address, late + 1) > late
+                   for address, each in self._known.items())
 
     def _held(self):
         """Tell whether a board may still bring what the last host had it run."""
@@ -125,10 +129,11 @@ class Sweep:
         if self._held() or any(isinstance(each, Kind) for each in self._known.values()):
             self._last = time.monotonic()
             return
-        away = list(self._known.values())
-        if away and all(isinstance(error, UsageError) for error in away):
-            raise away[0]
-        if time.monotonic() - self._last > (self._wait if self.kinds or self._elsewhere else 0):
+        away, wait = list(self._known.values()), self._wait if self.kinds or self._elsewhere else 0
+        refused = bool(away) and all(isinstance(error, UsageError) for error in away)
+        if time.monotonic() - self._last > (min(wait, _FIRST) if refused else wait):
+            if refused:
+                raise away[0]
             raise BoardError("no board is left; repeat the command to continue")
 
     def _look(self):
@@ -151,6 +156,7 @@ class Sweep:
         for address, when in list(self._again.items()):
             if when < time.monotonic():
                 self._again.pop(address)
+                self._asked[address] = time.monotonic()
                 what = self.experiment
                 self._submit(partial(self._joined, address), address, "join", what.found.name,
                              what.options, what.limit)

@@ -73,6 +73,8 @@ class BoardWorker(Worker):
             security=client.security, **more,
         )
         self.member, self.away = member, None
+        # If the only board refuses the options, the sweep ends in the same words.
+        self.alone = bool(client.cluster) and not member.board.prefix
         seldom = ("find-missing", "heartbeat") if client.cluster else ("find-missing",)
         for name in seldom:
             self.periodic_callbacks[name].callback_time = _SELDOM
@@ -95,6 +97,7 @@ def attended(boards, scheduler=None):
             yield client, stored
         finally:
             for member in members:
+                member.board.stopping = True  # one that still joins goes no further
                 member.forget(stored)
             sync(client.loop, _close, started)
 
@@ -109,17 +112,17 @@ async def _close(started):
 
 
 def call(method, *arguments):
-    """Call a method of a worker's Member, by name. Says why its board is away, once."""
+    """Call a method of a worker's Member, by name. Say why its board is away, but not twice."""
     worker = get_worker()
     try:
         result = getattr(worker.member, method)(*arguments)
     except (SampleError, OSError) as error:
         board, away = worker.member.board, str(error)
-        # With the options that the only board refuses the sweep ends, in the same words.
-        if away != worker.away and (board.prefix or not isinstance(error, UsageError)):
+        silent = board.stopping or (worker.alone and isinstance(error, UsageError))
+        if away != worker.away and not silent:
             board.say(f"away: {away}")
         worker.away = away
-        # Without a cause: Dask follows each to its own, and Board.start() makes one its own cause.
+        # Without a cause: Dask follows causes, and would follow one that is its own for ever.
         raise (error if isinstance(error, SampleError) else BoardError(away)) from None
     worker.away = None
     return result

@@ -21,7 +21,7 @@ from common.outputs import digest
 
 EPS = 0.1  # the tolerance of the original: any error up to it is a match
 # Each right kernel, what makes it wrong, and what must divide n for the wrong one to be right. The
-# original unrolled its kernels in chunks of two vectors.
+# original's unrolled kernels took k in chunks of two vectors: -DDK=2.
 PAIRS = (
     ("SGEMM_NT_4x1_barrier", "-DNO_TAIL", 128),
     ("DGEMM_NT_2x1_barrier", "-DNO_TAIL", 64),

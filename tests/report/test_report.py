@@ -380,9 +380,11 @@ def test_a_timeline_divides_the_wall_time(tmp_path):
     assert len(plot.draw().axes) == 2
 
 
-def test_a_run_in_which_nothing_was_timed_has_no_timeline(tmp_path):
+def test_a_timeline_without_launches_says_nothing_of_them(tmp_path):
     make_run(tmp_path, item(status="built", times=(), reason=None))
-    assert timeline.timelines(collect(tmp_path).phases) == []
+    (plot,) = timeline.timelines(collect(tmp_path).phases)
+    assert plot.note.endswith("nothing was timed.")
+    assert len(plot.draw().axes) == 1
 
 
 @pytest.mark.parametrize("outcome", ["{", "[]", '{"seconds": 0, "started": 1}', '{"seconds": "x"}'])

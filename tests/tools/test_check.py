@@ -168,6 +168,7 @@ def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
     assert done.stderr == "tools: error: sgemm: Oclgrind is not installed: apt install oclgrind\n"
 
 
+@needs_oclgrind
 def test_the_exit_status_says_what_came_of_the_points(tmp_path, monkeypatch, capsys):
     stub = Stub(tmp_path, monkeypatch, capsys)
     for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed"),

@@ -36,7 +36,10 @@
 #define NUMBER EXPAND(REAL, 2)
 #else
 #define NUMBER REAL
-#define times(a, b) (a) * (b)
+#define times(a, b) ((a) * (b))
+#endif
+#if defined(HALF) && defined(COMPLEX)
+#error "HALF and COMPLEX exclude each other"
 #endif
 #ifdef HALF
 #define STORED half

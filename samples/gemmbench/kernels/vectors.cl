@@ -32,9 +32,9 @@
  *          result does not need it. It keeps them together, so that a vector of B that one of them
  *          has loaded is still in the cache for the others. The number of chunks depends on K
  *          alone, so all work-items reach the same barriers.
- * NO_TAIL  wrong on purpose: the mistake of the kernels whose validation failed in the GEMMbench
- *          paper. The last chunk of DK vectors does not stop at K. It continues beyond the row:
- *          into the next row of A and of B, and after the last row into other memory.
+ * NO_TAIL  with DK: wrong on purpose, the mistake of the kernels whose validation failed in the GEMMbench
+ *          paper. The last chunk of DK vectors does not stop at K. It continues beyond the row
+ *          of A into the next one, and after the last row into other memory; so it does in B.
  *
  *              row i of A      |<------- K ------->|<- the next row ->
  *              chunks          |<------ whole chunks ------->|      K = 96: 32 products too many

@@ -21,8 +21,8 @@
  *
  * The cost it removes: local memory, from 2 * TS * TS to about 2 * TS * TSDK elements. It adds
  * the transposition, M * K reads and writes, and a danger: if rows of the tile of A were TSDK = 16
- * elements long, the writes of a column would all go to one or two banks of local memory, one after
- * the other. PAD = 2 more elements per row spread them over more banks: see 06. */
+ * elements long, the writes of a column would all go to 2 of 32 banks of local memory, one after the
+ * other. PAD = 2 more elements per row spread them over more banks: see 06. */
 
 #ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float

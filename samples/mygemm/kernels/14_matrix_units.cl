@@ -296,7 +296,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     target to = {C, ldc, alpha, beta};
 #if SPLITS > 1
     if (tile >= whole)
-        to = part_of(parts, part, i0, j0);
+        to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif
     const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll

@@ -1,5 +1,5 @@
-/* Parts of float32 numbers for 15_warpgroups.cl; compiled between store.cl and that file. Big and
- * small parts of 16 bits, as in 14, in the order in which warpgroups read them.
+/* Parts of float32 numbers for 15_warpgroups.cl; compiled after store.cl, before
+ * 15_direct.cl and that file. Big and small parts of 16 bits, as in 14, in the order in which warpgroups read them.
  *
  *   work    | panels of A | panels of B | e of each row of A | scale of each column of B and KC |
  *   panel   | k = 0 .. 31 of all lines | k = 32 .. 63 of all lines | ...       slabs

@@ -200,7 +200,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
         target to = {C, ldc, alpha, beta};
 #if SPLITS > 1
         if (it.part >= 0)
-            to = part_of(parts, it.part, it.i0, it.j0);
+            to = part_of(parts + it.part * (size_t)(TSM * TSN), TSN, it.i0, it.j0);
 #endif
         const int at_once = it.j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll

@@ -22,6 +22,8 @@
  * be a power of two. WIDTH_A may be WIDTH where WIDTH divides lda. M, N and K may be any number from
  * 1 up. It is compiled after vector.cl and last.cl, which tells a work-group whether it is the last.
  *
+ * With LANES 1 the last vector of a row may begin earlier, and counts as 0 what was read before.
+ *
  * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
  * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
  *

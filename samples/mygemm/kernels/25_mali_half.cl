@@ -16,7 +16,7 @@
  * UNROLL must be at least 2, and divide CHAIN. The images are CL_RGBA, CL_UNSIGNED_INT32, and at
  * least ceil(K / UNROLL) * UNROLL / 2 pixels high; `a_image` is at least ceil(M / 4) pixels wide,
  * `b_image` ceil(N / 4). NDRanges: pack_a and pack_b (the pixels of their image), and gemm as in
- * mali.cl, before which REAL is half and SUM float.
+ * mali.cl. Build options must define REAL as half and SUM as float.
  *
  * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
  * instruction. But a sum in half precision has 11 bits and is at most 65504. So only CHAIN products

@@ -18,12 +18,12 @@
 #define SUM REAL /* type of sums */
 #endif
 #ifndef M0
-#define M0 4 /* rows of C for each work-item */
+#define M0 4 /* rows of C for each work-item; 4 in 25 */
 #endif
 #ifndef N0
-#define N0 4 /* columns of C for each work-item */
+#define N0 4 /* columns of C for each work-item; 4 in 25 and 26 */
 #endif
-#ifndef UNROLL /* the defaults; build options must define all of these, or none */
+#ifndef UNROLL /* the defaults; build options must define these three, or none */
 #define UNROLL 4 /* steps between two tests for the end: each of one k, in 26 of four */
 #define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
 #define ROWS 4 /* and along a column */

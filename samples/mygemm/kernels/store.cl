@@ -53,10 +53,11 @@ typedef struct {
     float alpha, beta;
 } target;
 
-/* The target of a tile that is shared: a part, as in 13. The tile begins at (i0, j0). */
-target part_of(__global float *parts, const int part, const int i0, const int j0)
+/* The target of a tile that is shared: a part, as in 13, with rows of `ld` elements. The tile begins at
+ * (i0, j0). */
+target part_of(__global float *part, const int ld, const int i0, const int j0)
 {
-    const target it = {parts + ((long)part * TSM - i0) * TSN - j0, TSN, 1, 0};
+    const target it = {part - i0 * (long)ld - j0, ld, 1, 0};
     return it;
 }
 

@@ -51,7 +51,7 @@ def test_the_points_run_where_the_boards_are(tmp_path, monkeypatch, capsys, sche
     gateway.start()
     try:
         # The options of one user, which a board refuses, do not take it from the others.
-        (tmp_path / "x.toml").write_text('sample = "stub"\noptions = ["--do", "refuse"]\n')
+        (tmp_path / "x.toml").write_text('sample = "stub"\noptions = ["--do", "refuse-all"]\n')
         with pytest.raises(UsageError, match="stub: "):
             command.sweep([], file.read(str(tmp_path / "x.toml")), scheduler)
         (tmp_path / "x.toml").write_text(AXES)
