@@ -27,7 +27,8 @@ def listening():
 
 
 async def begin(client):
-    return await workers.BoardWorker(client, SimpleNamespace(board=SimpleNamespace(name="x")))
+    board = SimpleNamespace(name="x", prefix="")
+    return await workers.BoardWorker(client, SimpleNamespace(board=board))
 
 
 def test_points_leave_nothing_in_memory():
