@@ -62,9 +62,13 @@ def asked(name, words):
     """
     if wrong := manifest.more_than_choice(name, words, own=True):
         options = manifest.choosing(name)
-        with_value = options["values"] | options["seconds"]
-        why = f"it is none of the [options] in samples/{name}/sample.toml"
-        if not wrong.startswith("-") or wrong.partition("=")[0] in with_value:
+        option, _, value = wrong.partition("=")
+        takes_value = option in options["values"] | options["seconds"]
+        if takes_value and not value:
+            raise UsageError(f"{name}: {wrong!r} needs a number or a name as its value")
+        why = (f"there is no such option, or no board may run it: see [options] in "
+               f"samples/{name}/sample.toml")
+        if takes_value or not wrong.startswith("-"):
             why = "give a number or a name as value"
         raise UsageError(f"{name}: {wrong!r} cannot be run on a board: {why}")
     timeout = max(case.timeout for case in manifest.read(name).cases)

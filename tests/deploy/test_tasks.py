@@ -78,7 +78,7 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
     [
         (("run", "hello", "--", "--json", "x"), "hello: '--json' cannot be run on a board"),
         (("run", "hello", "--", "--case", "/x"), "hello: '/x' cannot be run on a board: give a "),
-        (("run", "hello", "--", "--case", "--number", "3"), "'--case' cannot be run on a board: "),
+        (("run", "hello", "--", "--case", "--number", "3"), "'--case' needs a number or a name"),
         (("sweep", "hello", "--kernel", "6,7"), "--kernel takes one kernel, such as "),
         (("sweep", "hello", "--kernel", ""), "--kernel takes one kernel, such as "),
         (("run", "none", "--", "--case", "x"), "no sample 'none'"),

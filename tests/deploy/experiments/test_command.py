@@ -46,7 +46,7 @@ def test_what_a_driver_made_on_a_board_is_counted_here(fab, project):
         (("check", "none"), "no sample 'none'"),
         (("check", "sgemm", "--", "--keep", "x"), "sgemm: '--keep' cannot be run on a board"),
         (("inspect", "sgemm", "--", "--kernel", "dot4", "/x"), "'/x' cannot be run on a board"),
-        (("run", "sgemm", "--", "--nosuch"), "'--nosuch' cannot be run on a board: it is none "),
+        (("run", "sgemm", "--", "--nosuch"), "'--nosuch' cannot be run on a board: there is no s"),
         (("run", "sgemm", "--", "--size=/x"), "'--size=/x' cannot be run on a board: give a num"),
         (("check", "sgemm", "--define", "2X"), "'2X' is not NAME or NAME=VALUE"),
         (("inspect", "sgemm", "--limit", "x"), "--limit"),
