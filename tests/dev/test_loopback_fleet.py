@@ -169,7 +169,7 @@ class Member:
     """A board of a crowd: its points only take time."""
 
     def __init__(self, name):
-        self.board = SimpleNamespace(name=name)
+        self.board = SimpleNamespace(name=name, prefix="")
 
     def join(self, *_):
         about = record.Record("crowd", "describe", "passed", device=DEVICE, code="1")
