@@ -53,28 +53,25 @@
 /* A call that is not inlined keeps the sums of a work-item in memory. */
 #define INLINE __attribute__((always_inline))
 
+/* Return four elements that are `step` apart; 0 for all but the first `left` ones. */
+INLINE VEC four(__global const REAL *from, const size_t step, const int left)
+{
+    return (VEC)(left > 0 ? from[0] : 0, left > 1 ? from[step] : 0,
+                 left > 2 ? from[2 * step] : 0, left > 3 ? from[3 * step] : 0);
+}
+
 /* Return four neighbours of column k of A, from row i on; 0 for those that do not exist. */
 INLINE VEC of_column(__global const REAL *A, const int lda, const int M, const int K, const int i,
                      const int k)
 {
-    REAL rows[4];
-    for (int r = 0; r < 4; r++) {
-        const int at = i + r;
-        rows[r] = at < M && k < K ? A[at * (size_t)lda + k] : 0;
-    }
-    return (VEC)(rows[0], rows[1], rows[2], rows[3]);
+    return four(A + i * (size_t)lda + k, lda, k < K ? M - i : 0);
 }
 
 /* Return four neighbours of row k of B, from column j on; 0 for those that do not exist. */
 INLINE VEC of_row(__global const REAL *B, const int ldb, const int N, const int K, const int j,
                   const int k)
 {
-    REAL columns[4];
-    for (int c = 0; c < 4; c++) {
-        const int at = j + c;
-        columns[c] = at < N && k < K ? B[k * (size_t)ldb + at] : 0;
-    }
-    return (VEC)(columns[0], columns[1], columns[2], columns[3]);
+    return four(B + k * (size_t)ldb + j, 1, k < K ? N - j : 0);
 }
 
 /* Write alpha * sum + beta * c to the elements of a row of C, of which `left` exist from here on. Where

@@ -123,8 +123,8 @@ def test_int8_is_exact(run):
 
 MUTANTS = {
     "21 mixes up k": (21, "ELEMENT(a[m], k) * b", "ELEMENT(a[m], 0) * b"),
-    "22 leaves rubbish behind A": (22, "at < M && k < K ? A", "at < M ? A"),
-    "22 leaves rubbish behind B": (22, "at < N && k < K ? B", "at < N ? B"),
+    "22 leaves rubbish behind A": (22, "k < K ? M - i : 0", "M - i"),
+    "22 leaves rubbish behind B": (22, "k < K ? N - j : 0", "N - j"),
     "22 does not fill up k": (22, "if (k >= depth ||", "if (k >= K ||"),
     "22 stores beyond the row": (22, "if (left > 1)", "if (left > 0)"),
     "22 stores beyond C": (22, "if (i + m < M)", "if (i + m <= M)"),
