@@ -6,7 +6,6 @@ with its proxy. apt checks signatures, with this machine's keys, and digests.
 """
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from common.text import printable
 from deploy import ship
+from deploy.apt import own_archive, own_settings
 from deploy.errors import BoardError
 
 KEYRINGS = Path("/usr/share/keyrings")
@@ -138,29 +138,3 @@ def _apt(root, *command):
     env = {**os.environ, "APT_CONFIG": str(root / "apt.conf"), "LC_ALL": "C"}
     return subprocess.run(["apt-get", "--quiet", *command], env=env, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, errors="replace", check=False)
-
-
-def own_archive(distribution):
-    """Return the suites that this machine has of that distribution, if it is its own.
-
-    (what the suite's name adds to the release's, such as -security; component; address) of each.
-    """
-    own = platform.freedesktop_os_release()
-    codename = own.get("VERSION_CODENAME")
-    if own["ID"] != distribution or not codename:
-        return []
-    lines = _output("apt-get", "indextargets", "--no-release-info", "--format",
-                    "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages").splitlines()
-    suites = {tuple(line.split()) for line in lines if line.startswith(codename)}
-    return sorted((suite.removeprefix(codename), *more) for suite, *more in suites)
-
-
-def own_settings():
-    """Return this machine's own way to an archive, a proxy above all, as lines for an apt.conf."""
-    lines = _output("apt-config", "dump", "Acquire").splitlines()
-    kept = [line for line in lines if '""' not in line and "IndexTargets" not in line]
-    return "\n".join(kept) + "\n"
-
-
-def _output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UsageError
-from deploy.debs import own_archive, own_settings
+from deploy.apt import own_archive, own_settings
 
 SUITES = {  # the last one is preferred
     "11": ("bullseye",), "12": ("bookworm",), "13": ("trixie", "trixie-backports"),

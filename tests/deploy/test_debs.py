@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy import debs, provision, wheels
+from deploy import apt, debs, provision, wheels
 from deploy.boards import Settings
 from deploy.errors import BoardError
 from deploy.fleet import Board
@@ -54,7 +54,7 @@ def host(tmp_path, monkeypatch):
     """A machine with Debian 12 and stand-ins for apt's programs; call it to make them."""
     monkeypatch.setattr(debs, "KEYRINGS", tmp_path)
     own = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
-    monkeypatch.setattr(debs.platform, "freedesktop_os_release", lambda: own)
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: own)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "debian-archive-keyring.gpg").touch()
     (tmp_path / "targets").write_text(OF_THIS_MACHINE)

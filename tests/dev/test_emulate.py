@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UsageError
 from common.profiles import PROFILES
-from deploy import boards, debs, samples
+from deploy import apt, boards, samples
 from deploy.errors import BoardError
 from dev.emulate import root
 from dev.emulate.__main__ import main
@@ -59,7 +59,7 @@ def tools(tmp_path, monkeypatch):
 def builder(tools, tmp_path, monkeypatch):
     """A machine with all tools, whose mmdebstrap notes how it was called, and then does `act`."""
     monkeypatch.setattr(root, "KEYRING", tmp_path)
-    monkeypatch.setattr(debs.platform, "freedesktop_os_release", lambda: DEBIAN)
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: DEBIAN)
     for name in (ARM64.qemu, "fakechroot", "fakeroot", "ssh-keygen"):
         tools(name)
     tools("apt-get", FAKE_APT)
@@ -122,7 +122,7 @@ def test_a_mali_is_of_debian_13_with_a_newer_mesa_in_one_file_system_for_all(bui
 
 
 def test_another_distribution_takes_debians_own_archive(builder, monkeypatch):
-    monkeypatch.setattr(debs.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    monkeypatch.setattr(apt.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
     log = builder()
     root.build(ARM64, print)
     assert "mirror.invalid" not in log.read_text()
@@ -254,3 +254,10 @@ def test_fab_says_that_a_board_does_not_run(fab):
 def test_a_board_that_there_is_not(do):
     with pytest.raises(UsageError, match=r"invalid choice: 'mali-g53' \(choose from 'arm64', "):
         main([do, "mali-g53"])
+
+
+def test_a_board_is_made_without_any_package():
+    """-S hides what is installed, as on a machine with Python alone."""
+    command = [sys.executable, "-S", "-c", "import dev.emulate.__main__"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -66,12 +66,12 @@ __kernel GROUP void gemm(ARGUMENTS)
     __global const VEC *b = work + UP(M, M0) / 4 * (size_t)depth +
                             get_group_id(0) * (size_t)depth * (PANEL / 4) + get_local_id(0);
 
-    VEC sums[M0][PIECES_N];
+    VEC sums[M0 * PIECES_N];
 #pragma unroll
     for (int m = 0; m < M0; m++)
 #pragma unroll
         for (int n = 0; n < PIECES_N; n++)
-            sums[m][n] = 0;
+            sums[m * PIECES_N + n] = 0;
 
     for (int k0 = 0; k0 < K; k0 += UNROLL) {
 #pragma unroll
@@ -82,14 +82,14 @@ __kernel GROUP void gemm(ARGUMENTS)
 #pragma unroll
                 for (int n = 0; n < PIECES_N; n++) {
                     const VEC columns = b[(k * PIECES_N + n) * LANES];
-                    sums[4 * m][n] += rows.s0 * columns;
-                    sums[4 * m + 1][n] += rows.s1 * columns;
-                    sums[4 * m + 2][n] += rows.s2 * columns;
-                    sums[4 * m + 3][n] += rows.s3 * columns;
+                    sums[4 * m * PIECES_N + n] += rows.s0 * columns;
+                    sums[(4 * m + 1) * PIECES_N + n] += rows.s1 * columns;
+                    sums[(4 * m + 2) * PIECES_N + n] += rows.s2 * columns;
+                    sums[(4 * m + 3) * PIECES_N + n] += rows.s3 * columns;
                 }
             }
         a += UNROLL * PIECES_M;
         b += UNROLL * (PANEL / 4);
     }
-    update(C, ldc, sums[0], M, N, i, j, alpha, beta);
+    update(C, ldc, sums, M, N, i, j, alpha, beta);
 }

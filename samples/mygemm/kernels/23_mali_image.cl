@@ -54,12 +54,12 @@ __kernel GROUP void gemm(ARGUMENTS(__read_only))
         return;
     __global const VEC *a = work + get_global_id(1) * (size_t)UP(K, UNROLL) * PIECES_M;
 
-    VEC sums[M0][PIECES_N];
+    VEC sums[M0 * PIECES_N];
 #pragma unroll
     for (int m = 0; m < M0; m++)
 #pragma unroll
         for (int n = 0; n < PIECES_N; n++)
-            sums[m][n] = 0;
+            sums[m * PIECES_N + n] = 0;
 
     for (int k0 = 0; k0 < K; k0 += UNROLL) {
 #pragma unroll
@@ -70,13 +70,13 @@ __kernel GROUP void gemm(ARGUMENTS(__read_only))
 #pragma unroll
                 for (int m = 0; m < PIECES_M; m++) {
                     const VEC rows = a[k * PIECES_M + m];
-                    sums[4 * m][n] += rows.s0 * columns;
-                    sums[4 * m + 1][n] += rows.s1 * columns;
-                    sums[4 * m + 2][n] += rows.s2 * columns;
-                    sums[4 * m + 3][n] += rows.s3 * columns;
+                    sums[4 * m * PIECES_N + n] += rows.s0 * columns;
+                    sums[(4 * m + 1) * PIECES_N + n] += rows.s1 * columns;
+                    sums[(4 * m + 2) * PIECES_N + n] += rows.s2 * columns;
+                    sums[(4 * m + 3) * PIECES_N + n] += rows.s3 * columns;
                 }
             }
         a += UNROLL * PIECES_M;
     }
-    update(C, ldc, sums[0], M, N, i, 4 * x, alpha, beta);
+    update(C, ldc, sums, M, N, i, 4 * x, alpha, beta);
 }

@@ -50,12 +50,12 @@ __kernel GROUP void gemm(ARGUMENTS(__read_only))
     if (i >= M || x >= UP(N, 4) / 4)
         return;
 
-    VEC sums[M0][PIECES_N];
+    VEC sums[M0 * PIECES_N];
 #pragma unroll
     for (int m = 0; m < M0; m++)
 #pragma unroll
         for (int n = 0; n < PIECES_N; n++)
-            sums[m][n] = 0;
+            sums[m * PIECES_N + n] = 0;
 
     for (int k0 = 0; k0 < K; k0 += UNROLL) {
 #pragma unroll
@@ -69,13 +69,13 @@ __kernel GROUP void gemm(ARGUMENTS(__read_only))
                 const VEC columns = read_imagef(b_image, (int2)(x + n * LANES, k0 + k));
 #pragma unroll
                 for (int m = 0; m < PIECES_M; m++) {
-                    sums[4 * m][n] += rows[m].s0 * columns;
-                    sums[4 * m + 1][n] += rows[m].s1 * columns;
-                    sums[4 * m + 2][n] += rows[m].s2 * columns;
-                    sums[4 * m + 3][n] += rows[m].s3 * columns;
+                    sums[4 * m * PIECES_N + n] += rows[m].s0 * columns;
+                    sums[(4 * m + 1) * PIECES_N + n] += rows[m].s1 * columns;
+                    sums[(4 * m + 2) * PIECES_N + n] += rows[m].s2 * columns;
+                    sums[(4 * m + 3) * PIECES_N + n] += rows[m].s3 * columns;
                 }
             }
         }
     }
-    update(C, ldc, sums[0], M, N, i, 4 * x, alpha, beta);
+    update(C, ldc, sums, M, N, i, 4 * x, alpha, beta);
 }

@@ -89,7 +89,8 @@ void update_four(__global REAL *c, const VEC sum, const int left, const SUM alph
         c[3] = (REAL)(beta == 0 ? product.s3 : product.s3 + beta * c[3]);
 }
 
-/* The same for all sums of a work-item, row after row. The first element is (i, j). */
+/* The same for all sums of a work-item, row after row. The first element is (i, j). `sums` has one
+ * dimension: Mesa keeps an array of two in memory where a function gets it. */
 INLINE void update(__global REAL *C, const int ldc, const VEC *sums, const int M, const int N,
                    const int i, const int j, const SUM alpha, const SUM beta)
 {
