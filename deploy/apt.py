@@ -1,4 +1,7 @@
-"""How this machine's apt is set up: its archive, and its way there. Standard library only, as dev.emulate is."""
+"""How this machine's apt is set up: its archive, and its way there.
+
+Standard library only, as dev.emulate is.
+"""
 
 import platform
 import subprocess
