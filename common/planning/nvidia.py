@@ -80,8 +80,7 @@ def units_start(given, problem, limits, device):
 def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
-    width = _widths(problem)["WIDTH_A"]
-    return {**tiles.split(problem.size, params, device.max_compute_units), "WIDTH_A": width}, ()
+    return {**tiles.split(problem.size, params, device.max_compute_units), **_widths(problem)}, ()
 
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
@@ -142,10 +141,9 @@ def warpgroups_start(given, problem, limits, device):
 def warpgroups_more(problem, params, limits, device):
     """Return how parts are made. Raises Unsupported for other devices than Hopper's."""
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
-    width = _widths(problem)["WIDTH_A"]
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
-    return {**_rows(params), "WIDTH_A": width,
+    return {**_rows(params), **_widths(problem),
             "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
 
 

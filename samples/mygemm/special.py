@@ -134,7 +134,7 @@ MATRIX_UNITS = define(
         *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ],
     local_size=(_ITEMS,),
-    local_bytes="STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 16 * (TSM + TSN)",  # 8: do lines fit?
+    local_bytes="STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 8 * (TSM + TSN)",  # 8: do lines fit?
     values={"PART_BITS": (16, 32), "TSM": (16, 32, 64, 128), "TSN": (16, 32, 64, 128, 256),
             **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
             "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},

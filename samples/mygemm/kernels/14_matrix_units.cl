@@ -26,7 +26,7 @@
  * them on their way into local memory, and scales each slab by its own powers of 2. A line is then
  * split once for each tile that needs it, not once in all. But one launch is enough, and no parts are
  * written to global memory: this is faster if A, B or C is small, or C has few tiles. Sums over
- * slabs are not scaled, so they overflow where those of any float32 kernel do.
+ * slabs are not scaled, so they overflow where those of any float32 kernel do. Lines fit up to 2^76.
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
@@ -70,23 +70,49 @@
 
 #if DIRECT
 #define OF_WORK
-/* The strips of a tile that a warp splits, first those of A. The last slab, which may not be whole,
- * comes first. */
+/* What a warp splits: strips of A, then strips of B, WIDE at a time. A lane then has WIDE adjacent
+ * columns, and one access reads all of them from a row of B. Column c of strip s lies at c ^ s % WIDE,
+ * so that lanes do not write to the same bank. The last slab, which may not be whole, comes first. */
 #define WARPS (ITEMS / 32)
-#define STRIPS ((TSM + TSN) / 8 / WARPS)
-#define OF_A(s) ((s)*WARPS < TSM / 8)
-#define STEP(s) (OF_A(s) ? 1 : (size_t)ldb)
+#define STRIPS_A (TSM / 8 / WARPS)
+#define STRIPS_B (TSN / 8 / WARPS)
+#define STRIPS (STRIPS_A + STRIPS_B)
+#define WIDE (WIDTH_N < 4 ? 1 : STRIPS_B % 4 == 0 ? 4 : STRIPS_B % 2 == 0 ? 2 : 1)
+#define ROW(s) (((s)*WARPS + warp) * 8 + lane % 8)
+#define COLUMN(s) ((((s) / WIDE * WARPS + warp) * 8 + lane % 8) * WIDE + (s) % WIDE)
+#define PLACE_OF(column) ((column) / 8 * STRIP + ((column) % 8 ^ (column) / 8 % WIDE))
 #define SLAB_AT(n) ((n) == 0 ? end - 1 : begin + (n)-1)
-/* A line is scaled back by two powers of 2: one might be beyond the range of float32. */
-#define OF_ROW(m) scales[now][warp_m + (m)*8 + lane / 4]
-#define OF_COLUMNS(n) vload4(0, (__local float *)&scales[now][TSM + warp_n + (n)*8 + lane % 4 * 2])
-#define BOTH(r0, r1, c0, c1) ((float4)(r0, r0, r1, r1) * (float4)(c0, c1, c0, c1))
-#define TIMES_SCALES(m, n)                                                                  \
-    *BOTH(OF_ROW(2 * m).s0, OF_ROW(2 * m + 1).s0, OF_COLUMNS(n).s0, OF_COLUMNS(n).s2)       \
-    *BOTH(OF_ROW(2 * m).s1, OF_ROW(2 * m + 1).s1, OF_COLUMNS(n).s1, OF_COLUMNS(n).s3)
+#define LOAD(k, left)                                                           \
+    {                                                                           \
+        _Pragma("unroll") for (int s = 0; s < STRIPS_A; s++)                    \
+            load(x[s], from[s] + (k), 1, left, WIDTH_A == 4);                   \
+        _Pragma("unroll") for (int s = STRIPS_A; s < STRIPS; s += WIDE)         \
+            load_columns(x + s, from[s] + (k) * (size_t)ldb, ldb, left);        \
+    }
+#define TIMES_SCALES(m) *(float4)(of_row[2 * (m)] * of_columns, of_row[2 * (m) + 1] * of_columns)
+
+#if WIDE == 4
+typedef float4 columns;
+#elif WIDE == 2
+typedef float2 columns;
+#else
+typedef float columns;
+#endif
+/* Load a chunk of each of WIDE columns; 0 for all but the first `left` elements. */
+void load_columns(float4 x[WIDE][CHUNK / 4], __global const float *from, const size_t ldb,
+                  const int left)
+{
+#pragma unroll
+    for (int k = 0; k < CHUNK; k++) {
+        const columns row = left > k ? *(__global const columns *)(from + k * ldb) : 0;
+#pragma unroll
+        for (int c = 0; c < WIDE; c++)
+            ((float *)x[c])[k] = ((const float *)&row)[c];
+    }
+}
 #else
 #define OF_WORK , __global uint4 *restrict work
-#define TIMES_SCALES(m, n)
+#define TIMES_SCALES(m)
 #endif
 
 /* Compute a lane's elements of a tile by float32 multiplications, from row i and column j on.
@@ -154,16 +180,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #if DIRECT
     /* Strips of A, then of B, that this warp splits; the lane has a line of each, and a chunk. What
      * does not exist is replaced by the last line. What comes of it is not stored. */
-    __local float2 scales[2][TSM + TSN];
+    __local float scales[2][TSM + TSN] __attribute__((aligned(8)));
     __local int unfit[2]; /* for each stage, the last slab in which a line does not fit */
     __global const float *from[STRIPS];
     float4 x[STRIPS][CHUNK / 4];
     const int slabs = end - begin, my_k = lane / 8 * CHUNK;
 #pragma unroll
     for (int s = 0; s < STRIPS; s++) {
-        const int line = (OF_A(s) ? i0 : j0 - TSM) + (s * WARPS + warp) * 8 + lane % 8;
-        from[s] = OF_A(s) ? A + min(line, M - 1) * (size_t)lda + my_k
-                          : B + min(line, N - 1) + my_k * (size_t)ldb;
+        from[s] = s < STRIPS_A ? A + min(i0 + ROW(s), M - 1) * (size_t)lda + my_k
+                               : B + min(j0 + COLUMN(s - STRIPS_A), N - WIDE) + my_k * (size_t)ldb;
     }
     if (item < 2)
         unfit[item] = -1;
@@ -202,21 +227,21 @@ void gemm(const int M, const int N, const int K, const float alpha,
     /* The rows whose addresses this lane gives to ldmatrix. A: two strips of one chunk, two of the
      * next. B: two chunks of the big part, two of the small one. */
     const int row_a = warp_m * 8 + lane / 8 % 2 * STRIP + lane / 16 * 8 + lane % 8;
-    const int row_b = (TSM + warp_n) * 8 + lane / 16 * PART + lane % 16;
+    const int row_b = (TSM + warp_n) * 8 + lane / 16 * PART + lane / 8 % 2 * 8;
+#if DIRECT
+#define COLUMN_OF(n) (lane % 8 ^ (warp_n / 8 + (n)) % WIDE)
+#else
+#define COLUMN_OF(n) (lane % 8)
+#endif
     int now = DIRECT, next = STAGES - 1 - DIRECT;
     for (int slab = -DIRECT; slab < slabs; slab++) {
         const int ahead = slab + STAGES - 1;
 #if DIRECT
         const int k = SLAB_AT(ahead) * SLAB;
-        if (ahead == 0 && slabs > 0) {
-#pragma unroll
-            for (int s = 0; s < STRIPS; s++)
-                load(x[s], from[s] + k * STEP(s), STEP(s), K - k - my_k, OF_A(s) && WIDTH_A == 4);
-        } else if (ahead < slabs) {
-#pragma unroll
-            for (int s = 0; s < STRIPS; s++)
-                load(x[s], from[s] + k * STEP(s), STEP(s), CHUNK, OF_A(s) && WIDTH_A == 4);
-        }
+        if (ahead == 0 && slabs > 0)
+            LOAD(k, K - k - my_k)
+        else if (ahead < slabs)
+            LOAD(k, CHUNK)
 #else
         WAIT;
         /* All copies of this slab are complete, and all have used the stage that is filled next. */
@@ -241,10 +266,21 @@ void gemm(const int M, const int N, const int K, const float alpha,
                 big[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16);
                 small[m % 2][m / 2] = ldmatrix(from_a + m / 2 * 2 * STRIP + m % 2 * 16 + PART);
             }
+#if DIRECT
+            __local const float *scale = scales[now];
+            float of_row[2 * PIECES_M];
+#pragma unroll
+            for (int m = 0; m < 2 * PIECES_M; m++)
+                of_row[m] = scale[warp_m + m * 8 + lane / 4];
+            scale += TSM + warp_n + lane % 4 * 2;
+#endif
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
-                const uint4 b0 = ldmatrix(from_b + n * STRIP);
-                const uint4 b1 = ldmatrix(from_b + n * STRIP + 16);
+#if DIRECT
+                const float2 of_columns = *(__local const float2 *)(scale + n * 8);
+#endif
+                const uint4 b0 = ldmatrix(from_b + n * STRIP + COLUMN_OF(n));
+                const uint4 b1 = ldmatrix(from_b + n * STRIP + COLUMN_OF(n) + 16);
 #pragma unroll
                 for (int m = 0; m < PIECES_M; m++) {
                     float4 high = mma(big[0][m], b0.lo, 0), low = mma(small[0][m], b0.lo, 0);
@@ -252,7 +288,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
                     low = mma(big[0][m], b0.hi, low);
                     low = mma(small[1][m], b1.lo, low);
                     low = mma(big[1][m], b1.hi, low);
-                    sums[m][n] += (high + low * (1 / SMALL_SCALE)) TIMES_SCALES(m, n);
+                    sums[m][n] += (high + low * (1 / SMALL_SCALE)) TIMES_SCALES(m);
                 }
             }
         }
@@ -264,13 +300,14 @@ void gemm(const int M, const int N, const int K, const float alpha,
                 uint2 range = widened(0, x[s]);
                 range = max(range, shuffle_xor(range, 8)); /* the other chunks of the line */
                 range = max(range, shuffle_xor(range, 16));
-                const int2 e = exponent_of(range, K);
-                const int strip = s * WARPS + warp, half_e = e.s0 >> 1;
+                const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
                 const uint8 both = parts_of(x[s], as_float((127 - e.s0) << 23));
-                stages[next * STAGE + strip * STRIP + lane] = both.lo;
-                stages[next * STAGE + strip * STRIP + lane + PART] = both.hi;
-                scales[next][strip * 8 + lane % 8] =
-                    as_float2(((int2)(half_e, e.s0 - half_e) + 127) << 23);
+                const int row = ROW(s), column = COLUMN(s - STRIPS_A), of_a = s < STRIPS_A;
+                const int place = of_a ? row / 8 * STRIP + row % 8 : TSM * 8 + PLACE_OF(column);
+                __local uint4 *to = stages + next * STAGE + place + lane / 8 * 8;
+                to[0] = both.lo;
+                to[PART] = both.hi;
+                scales[next][of_a ? row : TSM + column] = as_float((127 + e.s0) << 23);
                 fits &= e.s1;
             }
             if (!fits)

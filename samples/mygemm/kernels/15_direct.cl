@@ -31,35 +31,39 @@
 
 #if DIRECT
 #define STRIPS (TSN / 8 / 4) /* of 8 columns of B, which a warp splits */
+#define WIDE (WIDTH_N < 4 ? 1 : STRIPS) /* columns of B that a work-item loads at once */
+#if WIDE == 1
+typedef float columns;
+#else
+typedef float2 columns;
+#endif
 
-/* Return `count` elements of a line, 2 or 4, which are `step` apart, and 0 for all but the first `left`.
- * All loads are in flight at once, since none is under a branch: elements that exist are loaded in
- * place of those that do not. */
-float2 load_2(__global const float *from, const size_t step, const int left)
-{
-    const long last = min(left - 1, 1); /* it may be negative */
-    const float2 x = (float2)(from[min(0L, last) * step], from[min(1L, last) * step]);
-    return (int2)(0, 1) < left ? x : 0;
-}
+/* Elements that do not exist, all but the first `left` ones, are 0. Existing ones are loaded in their
+ * place: so no load is under a branch, and all of them are in flight at once. */
 float4 load_4(__global const float *from, const int left)
 {
-    if (WIDTH_A < 4)
-        return (float4)(load_2(from, 1, left), load_2(from + 2, 1, left - 2));
-    const float4 x = *(__global const float4 *)(from + min(0, left - 4));
-    return (int4)(0, 1, 2, 3) < left ? x : 0;
+    const int4 k = (int4)(0, 1, 2, 3), at = WIDTH_A < 4 ? min(k, left - 1) : k + min(0, left - 4);
+    const float4 x = WIDTH_A < 4 ? (float4)(from[at.s0], from[at.s1], from[at.s2], from[at.s3])
+                                 : *(__global const float4 *)(from + at.s0);
+    return k < left ? x : 0;
 }
 
-/* Load the elements that a work-item splits: of a row of A, and of a column of B. */
+/* Load the elements that a work-item splits: of a row of A, and of WIDE columns of B. */
 void load_row(float4 *x, __global const float *from, const int left)
 {
     x[0] = load_4(from, left);
     x[1] = load_4(from + 16, left - 16);
 }
-void load_column(float4 *x, __global const float *from, const size_t ldb, const int left)
+void load_columns(float4 x[WIDE][2], __global const float *from, const size_t ldb, const int left)
 {
-    x[0] = (float4)(load_2(from, ldb, left), load_2(from + 4 * ldb, ldb, left - 4));
-    x[1] = (float4)(load_2(from + 8 * ldb, ldb, left - 8),
-                    load_2(from + 12 * ldb, ldb, left - 12));
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const int k = e / 2 * 4 + e % 2;
+        const columns row = *(__global const columns *)(from + min(k, left - 1) * (long)ldb);
+#pragma unroll
+        for (int c = 0; c < WIDE; c++)
+            ((float *)x[c])[e] = k < left ? ((const float *)&row)[c] : 0;
+    }
 }
 
 __kernel __attribute__((reqd_work_group_size(128 * SLICES, 1, 1)))
@@ -95,28 +99,31 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
     const int i = i0 + warp * 16 + lane / 4, j = j0 + lane % 4 * 2;
 
-    /* What this work-item splits: of a slab, 8 k's of the two rows of A of which it has sums, and of a
-     * column of B in each strip. Lines that do not exist are replaced by the last one; what comes of
-     * them is not stored. Slabs are taken from the last one, which may not be whole, to the first
-     * one. Those before `begin` are not used. */
+    /* What this work-item splits: of a slab, 8 k's of the two rows of A of which it has sums, and of
+     * as many columns of B as there are strips. Lines that do not exist are replaced by the last ones;
+     * what comes of them is not stored. Slabs are taken from the last one, which may not be whole, to
+     * the first one. Those before `begin` are not used. Where a work-item has two adjacent columns,
+     * half of the lanes take another chunk, so that no two of eight write to the same bank. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
-#define LOAD(k, left_a, left_b)                                                  \
-    {                                                                            \
-        _Pragma("unroll") for (int s = 0; s < 2; s++)                            \
-            load_row(of_a[s], rows[s] + (k), left_a);                            \
-        _Pragma("unroll") for (int s = 0; s < STRIPS; s++)                       \
-            load_column(of_b[s], columns[s] + (k) * (size_t)ldb, ldb, left_b);   \
+#define COLUMN(s) (((s) / WIDE * 4 + warp) * 8 * WIDE + lane % 8 * WIDE + (s) % WIDE)
+#define LOAD(k, left_a, left_b)                                                     \
+    {                                                                               \
+        _Pragma("unroll") for (int s = 0; s < 2; s++)                               \
+            load_row(of_a[s], rows[s] + (k), left_a);                               \
+        _Pragma("unroll") for (int s = 0; s < STRIPS; s += WIDE)                    \
+            load_columns(of_b + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
     }
-    const int count = (end - begin + SLICES - 1) / SLICES, chunk = lane / 8;
-    const int place = chunk ^ lane % 8, k_a = lane % 4 * 4, k_b = chunk / 2 * 16 + chunk % 2 * 2;
-    __global const float *rows[2], *columns[STRIPS];
+    const int count = (end - begin + SLICES - 1) / SLICES;
+    const int chunk = lane / 8 ^ (WIDE > 1 ? lane % 8 / 4 : 0);
+    const int k_a = lane % 4 * 4, k_b = chunk / 2 * 16 + chunk % 2 * 2;
+    __global const float *rows[2], *columns_of[STRIPS];
     float4 of_a[2][2], of_b[STRIPS][2];
 #pragma unroll
     for (int s = 0; s < 2; s++)
         rows[s] = A + min(i + 8 * s, M - 1) * (size_t)lda + k_a;
 #pragma unroll
     for (int s = 0; s < STRIPS; s++)
-        columns[s] = B + min(j0 + (s * 4 + warp) * 8 + lane % 8, N - 1) + k_b * (size_t)ldb;
+        columns_of[s] = B + min(j0 + COLUMN(s), N - WIDE) + k_b * (size_t)ldb;
     if (count > 0) {
         const int k = FIRST_K(0);
         LOAD(k, K - k - k_a, K - k - k_b)
@@ -153,7 +160,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
             range.hi |= shuffle_xor(range.hi, 16);
             const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
             const uint8 both = parts_of(of_b[s], as_float((127 + TOP - e.s1) << 23));
-            const int column = (s * 4 + warp) * 8 + lane % 8;
+            const int column = COLUMN(s), place = chunk ^ column % 8;
             __local uint4 *to = ring + (stage * TSN + column) * LINE;
             to[place] = both.lo;
             to[place ^ 4] = both.hi;

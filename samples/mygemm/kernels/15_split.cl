@@ -42,8 +42,6 @@
 #define LOWEST_A (TOP - 127) /* exponents of lines: 2^127 is the largest power of 2 */
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
-#define LOWEST_DIRECT (-48) /* there a scale is the product of one for the row and for the column */
-#define HIGHEST_DIRECT 76
 #define LOST(n) (((n) + 1) * KC * 3 / 128 - (n)*KC * 3 / 128) /* see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */

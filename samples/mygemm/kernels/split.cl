@@ -67,12 +67,12 @@ uint2 widened(uint2 range, const float4 *x)
 
 /* Return the e for which a line of that range is scaled by 2^-e, and whether it fits. The exponent
  * of Inf and NaN is 128. Exponents below -126 count as the smallest. */
-int2 exponent_of(const uint2 range, const int K)
+int2 exponent_of(const uint2 range, const int K, const int lowest, const int highest)
 {
     const int most = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
-    const int largest = max((int)(range.s0 >> 23) - 127, LOWEST);
+    const int largest = max((int)(range.s0 >> 23) - 127, lowest);
     const int smallest = range.s1 == 0 ? largest : (int)(-range.s1 >> 23) - 127;
-    const int fits = largest < 128 && largest - (smallest == -127 ? -149 : smallest) <= most;
+    const int fits = largest <= highest && largest - (smallest == -127 ? -149 : smallest) <= most;
     return (int2)(largest - TOP, fits);
 }
 
@@ -133,7 +133,7 @@ void split(const int M, const int N, const int K, const float alpha,
     barrier(CLK_LOCAL_MEM_FENCE); /* the range of the line, which the first 8 found */
     range = ranges[item % 8];
 
-    const int2 e = exponent_of(range, K);
+    const int2 e = exponent_of(range, K, LOWEST, 127);
     if (item < 8)
         (of_a ? at.e_a : at.e_b)[line] = e.s1 ? e.s0 : UNFIT;
     const float scale = as_float((127 - e.s0) << 23);

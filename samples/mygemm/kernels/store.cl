@@ -4,6 +4,8 @@
 #define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
 #define SMALL_SCALE 2048.0f
 #define UNFIT 1000 /* in place of an exponent */
+#define LOWEST_DIRECT (-48) /* exponents of lines that gemm() splits: it multiplies sums by 2^-124 */
+#define HIGHEST_DIRECT 76   /* .. 2^124, the product of two scales, which stays in range */
 #if PART_BITS == 16
 #define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
 #else

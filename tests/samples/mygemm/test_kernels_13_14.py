@@ -19,6 +19,8 @@ FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2, "DIRECT": 0}
 ONCE = {**TILE, "DIRECT": 1}
+WIDE = {**ONCE, "TSN": 64, "WARP_N": 32}  # a lane loads 4 columns of B at once, here, and 2 here:
+WIDE_2 = {**WIDE, "TSN": 32, "WARP_N": 16}
 
 
 CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
@@ -250,12 +252,22 @@ def test_14_where_numbers_are_largest(multiply):
     np.testing.assert_allclose(got[~beyond], exact[~beyond], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("bits", exhaustive_but([16], [16, 32]))
+@pytest.mark.parametrize("tile", [WIDE, WIDE_2], ids=["4", "2"])
+def test_14_loads_columns_together(multiply, tile, bits):
+    for *size, gap in ((18, 140, 70, 4), (3, 4, 9, 0), (17, 36, 65, 0), (18, 33, 70, 3)):
+        A, B, C = matrices(*size)
+        B[-1] *= 1e-12  # this slab has exponents of its own
+        B[:, 2] *= 1e12
+        assert not wrong(multiply(14, A, B, C, gap=gap, PART_BITS=bits, **tile), A, B, C), size
+
+
 MUTANTS_14 = {
     "makes one product only": ("low = mma(small[1][m], b1.lo, low);", ""),
     "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
     "forgets to scale back": ("scaled(v, e_a[m] + e_b[n])", "scaled(v, e_a[m])"),
     "takes any line": ("RANGE 26", "RANGE 90"),
-    "does not see Inf": ("largest < 128 && ", ""),
+    "does not see Inf": ("largest <= highest && ", ""),
     "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
     "stores beyond C": ("if (i + 8 * m < M)", ""),
     "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
@@ -265,22 +277,28 @@ MUTANTS_ONCE = {
     "forgets a chunk's range": ("range = max(range, shuffle_xor(range, 16));", ""),
     "takes any slab": ("unfit[next] = ahead;", ";"),
     "leaves out the rest": ("n) == 0 ? end - 1 :", "n) == 0 ? begin :"),
-    "mixes up scales": ("OF_COLUMNS(n).s0, OF_COLUMNS(n).s2", "OF_COLUMNS(n).s0, OF_COLUMNS(n).s1"),
+    "mixes up scales": ("of_row[2 * (m) + 1] *", "of_row[2 * (m)] *"),
 }
+MUTANTS_WIDE = {"mixes up columns": ("^ (column) / 8 % WIDE", "^ (column) / 8 % 2")}
 _BROKEN = [(None, TILE), (None, ONCE), ("stores beyond C", TILE), ("mixes up scales", ONCE)]
-_ALL_BROKEN = [(name, tile) for tile, mutants in ((TILE, MUTANTS_14), (ONCE, MUTANTS_ONCE))
+_ALL_BROKEN = [(name, tile) for tile, mutants in
+               ((TILE, MUTANTS_14), (ONCE, MUTANTS_ONCE), (WIDE, MUTANTS_WIDE))
                for name in (None, *mutants)]
 
 
 @pytest.mark.parametrize("broken", exhaustive_but(_BROKEN, _ALL_BROKEN), ids=str)
 def test_a_kernel_14_broken_on_purpose_fails(multiply, broken):
     mutant, tile = broken
-    A, B, C = matrices(37, 19, 70)
+    N, gap = (60, 0) if tile is WIDE else (19, 3)
+    A, B, C = matrices(37, N, 70)
+    A[9] *= 1e-3
     A[20, ::2] *= 1e-12  # beyond the range of a line
-    B[::2, 17], B[1::2, 17] = 1e12, 1e-12
+    if tile is not WIDE:  # all its columns are in one tile, whose slabs would not fit
+        B[::2, 17], B[1::2, 17] = 1e12, 1e-12
     A[34], A[34, 3] = 0, np.inf
     try:
-        got = multiply(14, A, B, C, change=(MUTANTS_14 | MUTANTS_ONCE).get(mutant), **tile)
+        got = multiply(14, A, B, C, gap=gap,
+                       change=(MUTANTS_14 | MUTANTS_ONCE | MUTANTS_WIDE).get(mutant), **tile)
     except AssertionError:
         assert "stores" in str(mutant)
         return

@@ -75,20 +75,21 @@ def multiply(sample, queue, tmp_path, programs):
 
 
 DIRECT = {"DIRECT": 1, "SLICES": 2, "TSN": 32}
+WIDE = {**DIRECT, "TSN": 64}  # a work-item loads 2 columns of B at once
 FORMS = {"split": {"KC": 64, "TSN": 128}, "direct": DIRECT}
 both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
 @pytest.mark.parametrize(
     "form", exhaustive_but(
-        [FORMS["split"], DIRECT],
+        [FORMS["split"], DIRECT, WIDE],
         [*({"KC": n, "TSN": 128} for n in (32, 64, 128, 256)), {"KC": 64, "TSN": 64}, DIRECT,
-         {**DIRECT, "SLICES": 4, "TSN": 64}],
+         WIDE, {**WIDE, "SLICES": 4}],
     )
 )
 def test_it_is_right_at_every_size(multiply, form):
     for *size, gap in ((1, 1, 7, 0), (33, 17, 40, 3), (1, 140, 40, 0), (130, 2, 300, 0),
-                       (129, 130, 40, 2)):
+                       (129, 130, 40, 2), (30, 68, 70, 4)):
         inputs = matrices(*size)
         assert not wrong(multiply(*inputs, gap=gap, **form), *inputs), size
 
