@@ -12,10 +12,11 @@ DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kerne
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements that are worth waking another core for
-_SHORT, _ROW = 2**8, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
+_SHORT, _ROW = 48, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
+_ALONE = 2**10  # elements at most of a row that a core reads alone, where A is large
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
-_LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a B that is much larger than the L2s
+_LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
 _FEW, _MANY = 2**11, 2**14  # columns of C
@@ -105,11 +106,14 @@ def about(problem, device):
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
-        K, native = problem.size.K, cores(problem, device)[1]
+        (M, _, K), native = problem.size, cores(problem, device)[1]
         few = K // native < _VECTORS and K % native > 0
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
-        return {**DOTS, "WIDTH": width, "ROWS": 4 if _SHORT < K < _ROW else 8, "LANES": 1}
+        # Of a large A one row after the other is one run of addresses.
+        alone = K <= _ALONE and M * K * problem.dtype.itemsize >= _LARGE
+        ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
+        return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
 
@@ -118,13 +122,14 @@ def start_sums(given, problem, limits, device):
     if type_of(device) == "cpu":
         (_, N, K), itemsize = problem.size, problem.dtype.itemsize
         at_work, width = cores(problem, device)
-        # Rows that are whole pages apart evict each other from the L1, and vectors narrower than a
-        # cache line return to it: fewer rows are better there.
+        # A vector that is narrower than a cache line returns to it: few rows are better there, and
+        # not too many that are whole pages apart, since they evict each other from the L1.
         large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
-        large = large and problem.ldb * itemsize % _PAGE > 0
+        apart = problem.ldb * itemsize % _PAGE == 0
         # Rows that are left over are read one by one.
-        UNROLL = min(range(min(8, K), 16), key=lambda rows: K % rows) if large else 4
-        NC = columns(N, at_work, width, 2 * _IN_L1 if large else _IN_L1)
+        rows = range(min(6, K), 8) if apart else range(min(8, K), 16)
+        UNROLL = min(rows, key=lambda count: K % count) if large else 4
+        NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)
         return {**SUMS, "WIDTH": width, "UNROLL": UNROLL, "LANES": 1, "SLICES": 1, "NC": NC}
     return sums(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else SUMS
 
