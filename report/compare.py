@@ -13,7 +13,6 @@ from common.errors import UsageError
 from common.manifest import as_asked
 from common.record import GOOD, LIBRARY, STATUSES
 from common.stats import FEWEST, LEAST, grouped, noise
-from report import gemm
 from report.points import NO_KERNEL
 
 # Params of a kernel's code, of a library, and of how a process ended.
@@ -132,9 +131,9 @@ def _paired(points, baseline):
         known, found = grouped(old, key), []
         for point in new:
             of = key(point)
-            if of and known.get(of) and (ours[of] == theirs[of] == 1 or not by_options):
+            if known.get(of) and (ours[of] == theirs[of] == 1 or not by_options):
                 found.append((point, known[of].pop()))  # of several the newest
-        if level == 3:  # by options alone only what broke off before its size was known
+        if level == 3:  # without the size only what broke off before it was known
             found = [pair for pair in found if not all(p.params.get("size") for p in pair)]
         pairs += found
         used = {id(point) for pair in found for point in pair}
@@ -143,12 +142,10 @@ def _paired(points, baseline):
 
 
 def _keys(point, board):
-    """Return the keys by which points belong together, the most exact first; one may be None."""
+    """Return the keys by which points belong together, the most exact first."""
     same = board, *_case(point), _chosen(point.params)
     asked = board, *_case(point), *map(str, as_asked(point.argv[1:]))
-    size = point.params.get("size")
-    of_size = (*asked, str(size), gemm.precision(point.params)) if size else None
-    return (*same, point.device_name), same, of_size, asked
+    return (*same, point.device_name), same, (*asked, str(point.params.get("size"))), asked
 
 
 def _case(point):

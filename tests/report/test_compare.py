@@ -112,6 +112,8 @@ RAN = {"global": [64, 64], "local": [8, 8], "alpha": "1", "beta": "2", "guard_pa
     ("old", "new"),
     [
         (MYGEMM | BUILT, MYGEMM),
+        # Of a kernel that crashed the driver only the size is recorded.
+        (MYGEMM | BUILT | {"precision": "double"}, {"size": MYGEMM["size"]}),
         (BENCH | RAN | {"point": POINT}, BENCH | {"point": POINT | {"kernel_sha256": "b"}}),
         # An exploration knows no more of a point that crashed, and how it ended.
         (BENCH | RAN | {"point": POINT, "exit_status": 0},
