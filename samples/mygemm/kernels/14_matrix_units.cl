@@ -22,16 +22,20 @@
  *           |      ...      |          |      ...     |            | small, chunk 3 |  of ldmatrix
  *           +---------------+          +--------------+            +----------------+
  *
+ * A chunk is what 16 bytes of a part hold: 8 elements of a line. A slab is 4 chunks of k of all lines, a
+ * strip 8 lines of a slab. (With PART_BITS 32 a chunk has 4 elements, and a slab 16 k's.)
+ *
  * With DIRECT there is no split() and no `work`. Each work-group loads slabs of A and B itself, splits
  * them on their way into local memory, and scales each slab by its own powers of 2. A line is then
  * split once for each tile that needs it, not once in all. But one launch is enough, and no parts are
  * written to global memory: this is faster if A, B or C is small, or C has few tiles. Sums over
- * slabs are not scaled, so they overflow where those of any float32 kernel do. Lines fit up to 2^76.
+ * slabs are not scaled, so they overflow where those of any float32 kernel do. The product of two scales
+ * must be a float32 as well, so lines fit only if their elements are from 2^-74 / K to 2^77, or 0.
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
  * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
- * work-items 8 * TSM and 8 * TSN.
+ * work-items 4 * TSM and 4 * TSN.
  *
  * The idea: the matrix units compute three products faster than other units compute one.
  *
@@ -41,16 +45,16 @@
  * error is at most a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line
  * with smaller elements other than 0, or with Inf or NaN, does not fit; none fits if K < 8. Its tiles
  * are computed by float32 multiplications. With PART_BITS 32 parts are tf32, which has 11 bits and the
- * exponent of float32: lines fit down to 2^-100, but the unit takes twice as long.
+ * exponent of float32: lines fit down to 2^-65, but the unit takes twice as long.
  *
  * The cost it removes: multiplications. The unit only needs its operands: cp.async copies panels
  * asynchronously, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
- * Needs: NVIDIA's compiler, compute capability 8.0 or more, and before it nvidia.cl: cp.async,
- * ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a part in memory. After that
- * store.cl, and split.cl: parts, where they lie, split(), and STAGES, slabs in local memory: one is
- * multiplied, the others are under way; 2 with DIRECT. */
+ * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after three files.
+ * nvidia.cl has cp.async, ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a
+ * part in memory. store.cl and split.cl have the parts, where they lie, split(), and STAGES, slabs in
+ * local memory: one is multiplied, the others are under way; 2 with DIRECT. */
 
 #ifndef WARP_M /* the defaults; build options must define all of these, or none */
 #define WARP_M 32 /* rows of C for a warp */
@@ -62,17 +66,19 @@
 #define PIECES_M (WARP_M / 16) /* pieces of 16 x 8 elements of C, of which each lane holds 4 */
 #define PIECES_N (WARP_N / 8)
 #if SPLITS == 1 && WARP_N > 32
-#define LAST(slab) K /* otherwise NVIDIA's compiler runs out of registers and spills */
+#define LAST(slab) K /* the same, since a tile has all slabs; with min() NVIDIA's compiler spills */
 #else
 #define LAST(slab) min((slab)*SLAB, K)
 #endif
 #define STAGE ((TSM + TSN) * 8) /* uint4 of a slab of a tile */
 
 #if DIRECT
-#define OF_WORK
+#define WORK_ARGUMENT
 /* What a warp splits: strips of A, then strips of B, WIDE at a time. A lane then has WIDE adjacent
- * columns, and one access reads all of them from a row of B. Column c of strip s lies at c ^ s % WIDE,
- * so that lanes do not write to the same bank. The last slab, which may not be whole, comes first. */
+ * columns, and one access reads all of them from a row of B. Column c of strip s is at place
+ * c ^ (s % WIDE) of the strip, so that lanes do not write to the same bank. SLAB_AT: the last slab,
+ * which may not be whole, comes first, then the others in ascending order. LOAD loads a chunk of k's
+ * from k on, of which `left` exist, of each line that the lane splits. */
 #define WARPS (ITEMS / 32)
 #define STRIPS_A (TSM / 8 / WARPS)
 #define STRIPS_B (TSN / 8 / WARPS)
@@ -89,7 +95,7 @@
         _Pragma("unroll") for (int s = STRIPS_A; s < STRIPS; s += WIDE)         \
             load_columns(x + s, from[s] + (k) * (size_t)ldb, ldb, left);        \
     }
-#define TIMES_SCALES(m) *(float4)(of_row[2 * (m)] * of_columns, of_row[2 * (m) + 1] * of_columns)
+#define SCALED(v, m) ((v) * (float4)(of_row[2 * (m)] * of_columns, of_row[2 * (m) + 1] * of_columns))
 
 #if WIDE == 4
 typedef float4 columns;
@@ -111,8 +117,8 @@ void load_columns(float4 x[WIDE][CHUNK / 4], __global const float *from, const s
     }
 }
 #else
-#define OF_WORK , __global uint4 *restrict work
-#define TIMES_SCALES(m)
+#define WORK_ARGUMENT , __global uint4 *restrict work
+#define SCALED(v, m) (v) /* at the end, by the scale of the whole line */
 #endif
 
 /* Compute a lane's elements of a tile by float32 multiplications, from row i and column j on.
@@ -144,11 +150,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
           __global const float *restrict B, const int ldb, const float beta,
-          __global float *restrict C, const int ldc OF_WORK OF_PARTS)
+          __global float *restrict C, const int ldc WORK_ARGUMENT PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
-    EMULATED
+    EMULATED /* nothing, except in tests: see nvidia.cl */
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 
     /* The tile of C, and the slabs of it that are this work-group's. */
@@ -178,8 +184,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
         sums[e / PIECES_N][e % PIECES_N] = 0;
 
 #if DIRECT
-    /* Strips of A, then of B, that this warp splits; the lane has a line of each, and a chunk. What
-     * does not exist is replaced by the last line. What comes of it is not stored. */
+    /* Strips of A, then of B, that this warp splits: the lane has a chunk of one line of each. Lines
+     * that do not exist are replaced by the last ones; what comes of them is not stored. */
     __local float scales[2][TSM + TSN] __attribute__((aligned(8)));
     __local int unfit[2]; /* for each stage, the last slab in which a line does not fit */
     __global const float *from[STRIPS];
@@ -233,6 +239,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #else
 #define COLUMN_OF(n) (lane % 8)
 #endif
+    /* With DIRECT one more round, slab -1, only fills the first stage. */
     int now = DIRECT, next = STAGES - 1 - DIRECT;
     for (int slab = -DIRECT; slab < slabs; slab++) {
         const int ahead = slab + STAGES - 1;
@@ -288,7 +295,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
                     low = mma(big[0][m], b0.hi, low);
                     low = mma(small[1][m], b1.lo, low);
                     low = mma(big[1][m], b1.hi, low);
-                    sums[m][n] += (high + low * (1 / SMALL_SCALE)) TIMES_SCALES(m);
+                    sums[m][n] += SCALED(high + low * (1 / SMALL_SCALE), m);
                 }
             }
         }

@@ -38,8 +38,9 @@ typedef float columns;
 typedef float2 columns;
 #endif
 
-/* Elements that do not exist, all but the first `left` ones, are 0. Existing ones are loaded in their
- * place: so no load is under a branch, and all of them are in flight at once. */
+/* Load 4 elements of a row of A. All but the first `left` ones do not exist, and are 0: existing ones
+ * are loaded in their place, so no load is under a branch, and all of them are in flight at once. With
+ * WIDTH_A 4, 4 divides K and so `left`: all four exist, or none does, and the last four are loaded. */
 float4 load_4(__global const float *from, const int left)
 {
     const int4 k = (int4)(0, 1, 2, 3), at = WIDTH_A < 4 ? min(k, left - 1) : k + min(0, left - 4);
@@ -70,13 +71,13 @@ __kernel __attribute__((reqd_work_group_size(128 * SLICES, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
           __global const float *restrict B, const int ldb, const float beta,
-          __global float *restrict C, const int ldc OF_PARTS)
+          __global float *restrict C, const int ldc PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 ring[2 * SLICES * TSN * LINE] __attribute__((aligned(1024))); /* 2 for each slice */
-    __local float scales[2 * SLICES][TSN];
+    __local float scales[2 * SLICES][TSN] __attribute__((aligned(8)));
     __local int unfit[2 * SLICES]; /* for each, the last n for which a line does not fit */
-    EMULATED
+    EMULATED /* nothing, except in tests: see nvidia.cl */
     const int item = get_local_id(0) % 128, slice = get_local_id(0) / 128;
     const int lane = item % 32, warp = item / 32;
 
@@ -101,9 +102,11 @@ void gemm(const int M, const int N, const int K, const float alpha,
 
     /* What this work-item splits: of a slab, 8 k's of the two rows of A of which it has sums, and of
      * as many columns of B as there are strips. Lines that do not exist are replaced by the last ones;
-     * what comes of them is not stored. Slabs are taken from the last one, which may not be whole, to
-     * the first one. Those before `begin` are not used. Where a work-item has two adjacent columns,
-     * half of the lanes take another chunk, so that no two of eight write to the same bank. */
+     * what comes of them is not stored. Where a work-item has two adjacent columns, half of the lanes
+     * take another chunk, so that no two of eight write to the same bank. FIRST_K: slabs are taken
+     * in descending order, since the last one may not be whole, and only the first load tests that.
+     * A slice that has none left loads slab `begin`, and does not use it. LOAD loads all of that, of
+     * the slab that begins at k; `left_a` and `left_b` elements of a line are left from there. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
 #define COLUMN(s) (((s) / WIDE * 4 + warp) * 8 * WIDE + lane % 8 * WIDE + (s) % WIDE)
 #define LOAD(k, left_a, left_b)                                                     \

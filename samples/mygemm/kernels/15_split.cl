@@ -1,5 +1,5 @@
-/* Parts of float32 numbers for 15_warpgroups.cl; compiled after store.cl, before
- * 15_direct.cl and that file. Big and small parts of 16 bits, as in 14, in the order in which warpgroups read them.
+/* Parts of float32 numbers for 15_warpgroups.cl; compiled after store.cl, before 15_direct.cl and that
+ * file. Big and small parts of 16 bits, as in 14, in the order in which warpgroups read them.
  *
  *   work    | panels of A | panels of B | e of each row of A | scale of each column of B and KC |
  *   panel   | k = 0 .. 31 of all lines | k = 32 .. 63 of all lines | ...       slabs
@@ -15,7 +15,8 @@
  *
  * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
  * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B
- * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 it is 0 or 1, or 1 or 2, in turn.
+ * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have the same: whole
+ * units of 2^-23 are shared out, and every fourth n begins anew.
  * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
  * their sums are exact. */
 
@@ -30,6 +31,8 @@
 #define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
+#define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
+#define WIDTH_N 1 /* and along a row of B: 4 where 4 divides N, ldb and ldc, else 1 */
 #endif
 
 #define SLAB 32                          /* depth of a slab */
@@ -42,7 +45,7 @@
 #define LOWEST_A (TOP - 127) /* exponents of lines: 2^127 is the largest power of 2 */
 #define LOWEST_B (-66)       /* sums are multiplied by 2^-80 .. 2^81, and stay in range */
 #define HIGHEST_B 95
-#define LOST(n) (((n) + 1) * KC * 3 / 128 - (n)*KC * 3 / 128) /* see above */
+#define LOST(n) (((n) % 4 + 1) * KC * 3 / 128 - (n) % 4 * KC * 3 / 128) /* see above */
 
 /* Where the parts of a problem lie: panels, exponents, scales. */
 typedef struct {
@@ -113,7 +116,7 @@ int2 exponent_of(const uint4 range, const int K, const int lowest, const int hig
     const uint smallest = (0 - range.s1) / 2;
     const int least = smallest >> 23 ? (int)(smallest >> 23) - 127 : -149;
     const int most = max((int)(range.s0 >> 23) - 127, lowest);
-    const int span = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
+    const int span = K < 8 ? -1 : SPAN(K);
     return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
 }
 
@@ -146,7 +149,7 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict A, const int lda,
            __global const float *restrict B, const int ldb, const float beta,
-           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+           __global float *restrict C, const int ldc, __global uint4 *restrict work PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
     __local uint4 ranges[256];

@@ -97,7 +97,7 @@ __kernel __attribute__((reqd_work_group_size(384, 1, 1)))
 void gemm(const int M, const int N, const int K, const float alpha,
           __global const float *restrict A, const int lda,
           __global const float *restrict B, const int ldb, const float beta,
-          __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+          __global float *restrict C, const int ldc, __global uint4 *restrict work PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
 #if SPLITS > 1

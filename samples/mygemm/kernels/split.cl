@@ -1,6 +1,6 @@
 /* For 14_matrix_units.cl: functions that split a float32 into two parts; and split(), which splits A
- * and B in a launch before gemm(). That file, compiled after this one, describes the parts and their
- * order. */
+ * and B in a launch before gemm(). That file, compiled after this one, describes the parts, their order,
+ * and what a line, a chunk, a slab and a strip are. */
 
 #ifndef TSM /* the defaults; build options must define all of these, or none */
 #define TSM 64 /* rows of a tile of C */
@@ -11,6 +11,8 @@
 #define PARTS 1 /* of a line, each with an exponent: SPLITS where all tiles are shared, or 1 */
 #define KEPT 1 /* chunks of a line that a work-item of split() keeps in registers */
 #define SPLIT_ITEMS 256 /* of a work-group of split() */
+#define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
+#define WIDTH_N 1 /* and along a row of B: 4 where 4 divides N, ldb and ldc, else 1 */
 #endif
 
 #define CHUNK (128 / PART_BITS) /* elements of a part in 16 bytes */
@@ -65,11 +67,12 @@ uint2 widened(uint2 range, const float4 *x)
     return range;
 }
 
-/* Return the e for which a line of that range is scaled by 2^-e, and whether it fits. The exponent
- * of Inf and NaN is 128. Exponents below -126 count as the smallest. */
+/* Return the e for which a line of that range is scaled by 2^-e, and whether it fits. The largest
+ * element's exponent must be at most `highest`, and counts as `lowest` if it is less. The exponent of
+ * Inf and NaN is 128. Exponents below -126 count as the smallest. */
 int2 exponent_of(const uint2 range, const int K, const int lowest, const int highest)
 {
-    const int most = K < 8 ? -1 : RANGE + 31 - (int)clz((uint)K);
+    const int most = K < 8 ? -1 : SPAN(K);
     const int largest = max((int)(range.s0 >> 23) - 127, lowest);
     const int smallest = range.s1 == 0 ? largest : (int)(-range.s1 >> 23) - 127;
     const int fits = largest <= highest && largest - (smallest == -127 ? -149 : smallest) <= most;
@@ -88,7 +91,7 @@ __kernel __attribute__((reqd_work_group_size(SPLIT_ITEMS, 1, 1)))
 void split(const int M, const int N, const int K, const float alpha,
            __global const float *restrict A, const int lda,
            __global const float *restrict B, const int ldb, const float beta,
-           __global float *restrict C, const int ldc, __global uint4 *restrict work OF_PARTS)
+           __global float *restrict C, const int ldc, __global uint4 *restrict work PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(work);
     __local uint2 ranges[SPLIT_ITEMS];

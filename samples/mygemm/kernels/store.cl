@@ -6,15 +6,17 @@
 #define UNFIT 1000 /* in place of an exponent */
 #define LOWEST_DIRECT (-48) /* exponents of lines that gemm() splits: it multiplies sums by 2^-124 */
 #define HIGHEST_DIRECT 76   /* .. 2^124, the product of two scales, which stays in range */
+/* How many exponents a line that fits may span. A float16 keeps that many. The exponents of tf32 are
+ * those of float32; but the smallest product must be 2^-102 at least, so that no bit of it is lost. */
 #if PART_BITS == 16
-#define RANGE 26 /* from the largest exponent of a line that fits to the smallest, for K = 1 */
+#define SPAN(K) (26 + 31 - (int)clz((uint)(K))) /* the bound of the error grows with K */
 #else
-#define RANGE 100
+#define SPAN(K) 65
 #endif
 #if SPLITS > 1
-#define OF_PARTS , __global float *restrict parts /* as in 13, for add.cl */
+#define PARTS_ARGUMENT , __global float *restrict parts /* as in 13, for add.cl */
 #else
-#define OF_PARTS
+#define PARTS_ARGUMENT
 #endif
 
 /* Return 4 elements of a line, which are `step` apart; 0 for all but the first `left` ones. */

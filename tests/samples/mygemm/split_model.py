@@ -16,7 +16,7 @@ import numpy as np
 
 TOP = 14  # as in 14_matrix_units.cl: exponent of the largest element of a scaled line
 SMALL_SCALE = np.float32(2048)
-RANGE = {16: 26, 32: 100}  # by PART_BITS: exponents that a line may span, for K = 1
+SPAN = {16: 26, 32: 65}  # by PART_BITS: exponents that a line may span; of float16 for K = 1
 _LOWEST, _SMALLEST, _LARGEST = TOP - 127, -149, 127  # exponents
 _FEW = 8  # below this K no line fits
 
@@ -42,7 +42,7 @@ def split(lines, bits=16):
     there = finite & (lines != 0)
     least = np.where(there, exponents, _LARGEST).min(axis=1)
     most = np.maximum(np.where(there, exponents, _LOWEST).max(axis=1), _LOWEST)
-    span = -1 if K < _FEW else RANGE[bits] + int(np.log2(K))
+    span = -1 if K < _FEW else SPAN[bits] + (int(np.log2(K)) if bits == 16 else 0)
     fits = finite.all(axis=1) & ((most - least <= span) | ~there.any(axis=1))
     with np.errstate(invalid="ignore"):
         scaled = np.ldexp(lines, (TOP - most)[:, None])

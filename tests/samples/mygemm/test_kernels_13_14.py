@@ -252,12 +252,38 @@ def test_14_where_numbers_are_largest(multiply):
     np.testing.assert_allclose(got[~beyond], exact[~beyond], rtol=1e-3, atol=1e-4)
 
 
+def scales_out_of_range(multiply, what):
+    """Tell whether a kernel is right where the product of two scales is out of range, that of the
+    line's elements not; first as it is, then without its limit of the `largest` or `smallest`."""
+    A, B, C = matrices(18, 19, 40)
+    if what == "smallest":
+        A[2], B[:, 2], limit = 2.0**-60, 2.0**-64, ("LOWEST_DIRECT (-48)", "LOWEST_DIRECT (-113)")
+    else:  # 2^85 meets 0 only
+        A[2], B[:, 2], limit = 0, 0, ("HIGHEST_DIRECT 76", "HIGHEST_DIRECT 127")
+        A[2, :2], B[1:3, 2] = (2.0**85, 2.0**60), (2.0**60, 2.0**85)
+    exact = A[2].astype(float) @ B[:, 2]  # the bound of gemm.check() has room for what underflows
+    found = (multiply(A, B, C, alpha=1, beta=0, change=change) for change in (None, limit))
+    return [bool(np.isclose(C[2, 2], exact, rtol=1e-5, atol=0)) for C in found]
+
+
+@pytest.mark.parametrize("what", ["largest", "smallest"])
+def test_14_where_scales_are_out_of_range(multiply, what):
+    assert scales_out_of_range(partial(multiply, 14, **ONCE), what) == [True, False]
+
+
+@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
+def test_14_loses_no_product_of_small_elements_in_tf32(multiply, tile):
+    A, B, C = np.zeros((1, 8), FLOAT), np.zeros((8, 1), FLOAT), np.zeros((1, 1), FLOAT)
+    A[0, :2], B[1:3, 0] = (2.0**60, 2.0**-30), (2.0**-30, 2.0**60)
+    assert multiply(14, A, B, C, PART_BITS=32, **tile)[0, 0] == 1.5 * 2.0**-60
+
+
 @pytest.mark.parametrize("bits", exhaustive_but([16], [16, 32]))
 @pytest.mark.parametrize("tile", [WIDE, WIDE_2], ids=["4", "2"])
 def test_14_loads_columns_together(multiply, tile, bits):
     for *size, gap in ((18, 140, 70, 4), (3, 4, 9, 0), (17, 36, 65, 0), (18, 33, 70, 3)):
         A, B, C = matrices(*size)
-        B[-1] *= 1e-12  # this slab has exponents of its own
+        B[(size[2] - 1) * bits // 512 * 512 // bits:] *= 1e-12  # the last slab
         B[:, 2] *= 1e12
         assert not wrong(multiply(14, A, B, C, gap=gap, PART_BITS=bits, **tile), A, B, C), size
 
@@ -266,7 +292,7 @@ MUTANTS_14 = {
     "makes one product only": ("low = mma(small[1][m], b1.lo, low);", ""),
     "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
     "forgets to scale back": ("scaled(v, e_a[m] + e_b[n])", "scaled(v, e_a[m])"),
-    "takes any line": ("RANGE 26", "RANGE 90"),
+    "takes any line": ("SPAN(K) (26", "SPAN(K) (90"),
     "does not see Inf": ("largest <= highest && ", ""),
     "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
     "stores beyond C": ("if (i + 8 * m < M)", ""),

@@ -13,7 +13,7 @@ from common.planning import nvidia, plans, steps
 from common.planning.stream import Stream
 from common.program import build
 from tests.conftest import ROOT, exhaustive_but, sample_module
-from tests.samples.mygemm.test_kernels_13_14 import CAPABLE, matrices, wrong
+from tests.samples.mygemm.test_kernels_13_14 import CAPABLE, matrices, scales_out_of_range, wrong
 
 HERE = ROOT / "tests/samples/mygemm"
 KERNELS = ROOT / "samples/mygemm/kernels"
@@ -131,7 +131,7 @@ MUTANTS = {  # of the form that splits first, and of the direct one
     "makes one product only": ("MULTIPLY(low, a + 4, b, 1);", ""),
     "mixes up chunks": ("MULTIPLY(high, a + 2, b + 2, 1)", "MULTIPLY(high, a + 2, b, 1)"),
     "forgets a scale": ("* (s % 2 ? both.s1 : both.s0)", "* both.s0"),
-    "takes any line": ("#define RANGE 26", "#define RANGE 90"),
+    "takes any line": ("SPAN(K) (26", "SPAN(K) (90"),
     "does not see what does not fit": (
         "fits &= (as_uint(sums[s]) & 0x7f800000) != 0x7f800000;",
         "",
@@ -145,7 +145,7 @@ DIRECT_MUTANTS = {
     "makes one product only": ("MULTIPLY_ROWS(low, OF_A(s4, s5), b, 1);", ""),
     "mixes up the order of k": ("chunk / 2 * 16 + chunk % 2 * 2", "chunk * 8"),
     "forgets a scale": ("* scale_a[s / 2 % 2])", "* scale_a[0])"),
-    "takes any line": ("#define RANGE 26", "#define RANGE 200"),
+    "takes any line": ("SPAN(K) (26", "SPAN(K) (200"),
     "computes no slab that does not fit": ("unfit[stage] == n", "0"),
     "sees a chunk for a row": ("range.lo = max(range.lo, shuffle_xor(range.lo, 2));", ""),
     "sees a chunk for a column": ("range.lo = max(range.lo, shuffle_xor(range.lo, 16));", ""),
@@ -171,6 +171,17 @@ def test_a_kernel_broken_on_purpose_fails(multiply, broken):
     exact, bound = gemm.reference(1.5, A, B, -0.5, C)
     right = gemm.check(got, exact, bound / 20).reason is None
     assert right == (mutant is None)
+
+
+@pytest.mark.parametrize("what", ["largest", "smallest"])
+def test_where_scales_are_out_of_range(multiply, what):
+    assert scales_out_of_range(partial(multiply, **DIRECT), what) == [True, False]
+
+
+def test_columns_that_are_loaded_together_and_mixed_up_are_seen(multiply):
+    A, B, C = matrices(30, 68, 70)
+    change = "place = chunk ^ column % 8", "place = lane / 8 ^ column % 8"
+    assert wrong(multiply(A, B, C, gap=0, change=change, **WIDE), A, B, C)
 
 
 @both_forms

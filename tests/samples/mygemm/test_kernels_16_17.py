@@ -82,6 +82,8 @@ CHOICES = [
     *((17, each) for each in ({}, {"LANES": 8, "SLICES": 4, "WIDTH": 1, "NC": 8},
                               {"LANES": 4, "SLICES": 3, "WIDTH": 2, "NC": 32, "UNROLL": 2},
                               {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16},
+                              {"LANES": 1, "SLICES": 1, "WIDTH": 4, "NC": 16, "UNROLL": 7},
+                              {"LANES": 1, "SLICES": 1, "WIDTH": 4, "NC": 16, "UNROLL": 12},
                               {"LANES": 32, "SLICES": 8, "WIDTH": 1, "NC": 32, "SPLITS": 4},
                               {"LANES": 2, "SLICES": 1, "WIDTH": 4, "NC": 16, "SPLITS": 33},
                               {"LANES": 4, "SLICES": 2, "WIDTH": 2, "NC": 8, "SPLITS": 7})),

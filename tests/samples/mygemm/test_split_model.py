@@ -16,8 +16,8 @@ def test_the_host_splits_as_the_kernels_do():
     values = dict(re.findall(r"#define (TOP|SMALL_SCALE) ([\d.]+)", text))
     assert float(values["TOP"]) == split.TOP
     assert float(values["SMALL_SCALE"]) == split.SMALL_SCALE
-    ranges = [int(n) for n in re.findall(r"#define RANGE (\d+)", text)]
-    assert ranges == [split.RANGE[16], split.RANGE[32]]
+    spans = [int(n) for n in re.findall(r"#define SPAN\(K\) \(?(\d+)", text)]
+    assert spans == [split.SPAN[16], split.SPAN[32]]
 
 
 @pytest.mark.parametrize("bits", [16, 32])
@@ -45,6 +45,16 @@ def test_the_error_stays_below_that_of_float32(bits, spread):
         assert over_bound < 0.01
 
 
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("span", [20, 32, 33, 65, 66, 70, 90])
+def test_products_of_the_smallest_elements_are_not_lost(bits, span):
+    """The largest elements of both lines meet 0, so only the smallest ones make a product."""
+    A, B = (np.zeros((1, 64), np.float32) for _ in "AB")
+    A[0, :2], B[0, 1:3] = (2.0 ** (span // 2), 1.1 * 2.0 ** (span // 2 - span)), (1.7, 2.0**span)
+    B /= np.float32(2.0 ** (span // 2))
+    assert split.errors(A, B.T, bits)[1] < 0.3
+
+
 def test_less_than_three_products_would_not_do(monkeypatch):
     rng = np.random.default_rng(1)
     A, B = (rng.uniform(-1, 1, (64, 64)).astype(np.float32) for _ in range(2))
@@ -67,8 +77,8 @@ def test_what_fits_into_a_line():
 
     assert fits(0, -0.0, 2.0**-32)
     assert not fits(2.0**-33)  # 2^-26 / 64, and once more by half
-    assert fits(2.0**-106, bits=32)
-    assert not fits(2.0**-107, bits=32)
+    assert fits(2.0**-65, bits=32)
+    assert not fits(2.0**-66, bits=32)
     assert not fits(np.inf)
     assert not fits(np.nan)
     assert not split.split(np.ones((1, 7), np.float32)).fits[0]
