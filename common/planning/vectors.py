@@ -3,9 +3,12 @@
 What is here for a GPU was measured on an H200.
 """
 
+import math
+
 from common.constraints import VECTORS
 from common.device import type_of
 from common.gemm import REAL
+from common.machine.caches import all_bytes
 from common.planning import nvidia
 
 DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kernel 16, by default
@@ -13,7 +16,7 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 
 _WORTH = 2**18  # elements that are worth waking another core for
 _SHORT, _ROW = 48, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
-_ALONE = 2**10  # elements at most of a row that a core reads alone, where A is large
+_ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
@@ -110,8 +113,9 @@ def start_dots(given, problem, limits, device):
         few = K // native < _VECTORS and K % native > 0
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
-        # Of a large A one row after the other is one run of addresses.
-        alone = K <= _ALONE and M * K * problem.dtype.itemsize >= _LARGE
+        # Of an A that the caches do not hold one row after the other is one run of addresses.
+        held = all_bytes() or math.inf  # Linux may not tell
+        alone = K <= _ALONE and problem.batch * M * K * problem.dtype.itemsize > held
         ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS

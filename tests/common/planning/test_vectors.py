@@ -92,7 +92,7 @@ def test_a_large_matrix_is_read_in_more_rows_and_longer_runs():
     assert sums("1x4000x4096", 8) == (4, 2000)
 
 
-def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_large_matrix():
+def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_matrix_beyond_the_caches(monkeypatch):
     device = SimpleNamespace(
         type=cl.device_type.CPU, native_vector_width_float=16, max_compute_units=2)
 
@@ -100,8 +100,12 @@ def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_large_matrix():
         problem = Problem(parse_size(f"{M}x1x{K}"), np.dtype(np.float32), K, 1, 1, 1)
         return vectors.start_dots({}, problem, None, device)
 
+    monkeypatch.setattr(vectors, "all_bytes", lambda: 35 * 2**20)
     found = [dots(1000, K) for K in (7, 16, 32, 48, 50, 256, 512, 1000, 4096)]
     assert [each["ROWS"] for each in found] == [8, 8, 8, 8, 4, 4, 4, 4, 8]
     assert [each["WIDTH"] for each in found] == [4, 16, 16, 16, 8, 16, 16, 16, 16]
-    large = [dots(10**7 // K, K)["ROWS"] for K in (16, 100, 1000, 2000, 5000)]
-    assert large == [1, 1, 1, 4, 8]
+    usual = [8, 4, 4, 4, 8]
+    for caches, ROWS in ((35 * 2**20, [1, 1, 1, 4, 8]), (2**30, usual), (0, usual)):
+        monkeypatch.setattr(vectors, "all_bytes", lambda caches=caches: caches)
+        large = [dots(10**7 // K, K)["ROWS"] for K in (16, 100, 1000, 2000, 5000)]
+        assert large == ROWS
