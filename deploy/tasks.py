@@ -95,10 +95,11 @@ def worker(c, scheduler, host=None):
     command.work(FLEET.select(host), scheduler, threading.Event())
 
 
-@task(help={**HOST, "record": "FILE:LINE", "trust": "use all options; for your own records"})
-def replay(c, record, host=None, trust=False):
+@task(help={**HOST, "record": "FILE:LINE", "limit": "seconds for the run",
+            "trust": "use all options; for your own records"})
+def replay(c, record, host=None, limit=None, trust=False):
     """Repeat the run of a record on the board, and compare; options after -- are added."""
-    argv = [record, *(["--trust"] if trust else []), "--", *FLEET.words]
+    argv = [record, *_limits(limit), *(["--trust"] if trust else []), "--", *FLEET.words]
     _end(command.replay(FLEET.select(host), argv))
 
 
@@ -124,9 +125,12 @@ def check(c, sample, define, host=None, limit=None):
 
 def _tool(host, module, sample, limit, own):
     samples.pick(samples.load(), sample)  # that there is
-    limits = ["--limit", limit] if limit else []
     _end(command.tool(FLEET.select(host), module, sample, FLEET.words,
-                      lambda board: [*limits, *own(board)]))
+                      lambda board: [*_limits(limit), *own(board)]))
+
+
+def _limits(limit):
+    return ["--limit", limit] if limit else []
 
 
 def _end(status):

@@ -8,8 +8,10 @@ Records of others are not trusted: only options that sample.toml lists as harmle
 with --trust. Two results agree if both pass and their medians differ by no more than both spreads
 (10th to 90th percentile) together, or by no more than 3 %.
 
+Of a run over several sizes, only the size of the record is run again.
+
 exit status: 0 they agree, or a failure passes now; 1 they differ; 77 inconclusive: another device,
-other code, or fewer than 3 times.
+other code, fewer than 3 times, or no end within the time limit.
 """
 
 import itertools
@@ -65,6 +67,9 @@ def main(argv, run=child.run):
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
     print(f"  now       {shown(found, new)}")
     verdict, status = judge(found, old, new)
+    if done.status is None and status == WRONG_RESULT and old.status in GOOD:
+        verdict = "inconclusive: its time may have been too short: give more with --limit"
+        status = UNSUPPORTED
     print(*map(printable, verdict.splitlines()), sep="\n")
     return status
 
@@ -75,12 +80,27 @@ def _options(old, trust):
     point = old.params.get("point")
     if isinstance(point, dict) and isinstance(point.get("options"), list):
         words = point["options"]  # where a run ended before it could say them
-    words = list(map(str, words))
+    words = _of_one(list(map(str, words)), old.params)
     if not trust and (odd := manifest.more_than_choice(old.sample, words)) is not None:
         what = "option" if odd.startswith("-") else "argument"
         raise UsageError(f"the record's {what} {odd} may name or write a file: give --trust if "
                          "the record is your own")
     return words
+
+
+def _of_one(words, params):
+    """Return the words, with the record's own value in place of a list, such as one of sizes."""
+    kept = []
+    for word in words:
+        option, joined, value = word.partition("=")
+        if not joined and kept:
+            option, value = kept[-1], word
+        own = params.get(option.removeprefix("--"))
+        if option[:2] == "--" and isinstance(own, str) and re.search("[,:@]", value):
+            word = f"{option}={own}"
+            kept = kept if joined else kept[:-1]
+        kept.append(word)
+    return kept
 
 
 def _without_device(words):

@@ -111,6 +111,25 @@ def test_a_crash_is_a_result(stub):
     assert "  now       error: killed by SIGSEGV: last words ?[1m\n" in out
 
 
+def test_a_run_that_takes_too_long_is_inconclusive(stub):
+    stub.point("--kernel", "1")
+    data = json.loads(stub.journal.read_text())
+    data["params"]["point"]["options"] += ["--do", "hang"]
+    stub.journal.write_text(json.dumps(data) + "\n")
+    status, out, _ = stub("replay", stub.journal, "--limit", 0.5)
+    assert (status, "\ninconclusive: its time may have been too short" in out) == (77, True)
+
+
+@pytest.mark.parametrize(("words", "kept"), [
+    (["--size", "64,128", "--kernel", "6,7"], ["--size=64x64x64", "--kernel", "6,7"]),
+    (["--size=256:1024:256", "-p", "intel"], ["--size=64x64x64", "-p", "intel"]),
+    (["--size", "64", "-n", "1,2", "--check-only"], ["--size", "64", "-n", "1,2", "--check-only"]),
+    (["a,b", "--size"], ["a,b", "--size"]),
+])
+def test_of_several_sizes_that_of_the_record_is_run(words, kept):
+    assert replay._of_one(words, {"size": "64x64x64", "n": 1}) == kept
+
+
 def test_other_code_is_not_judged(recorded_point, stub):
     recorded_point(code="another")
     status, out, _ = stub("replay", stub.journal)
