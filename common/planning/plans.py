@@ -227,7 +227,7 @@ def choose(kernel, given, problem, limits, device):
     A parameter that is 0 by default, and given as 0, is left open.
     """
     if problem.precision not in kernel.precisions:
-        raise Unsupported(f"this kernel is for --precision {', '.join(kernel.precisions)}")
+        raise Unsupported(f"{kernel.label} is for --precision {', '.join(kernel.precisions)}")
     if problem.batch > 1 and any(each.channel for each in kernel.passes):
         raise Unsupported(f"{kernel.label} does not support --batch: its images hold one product")
     given = {name: value for name, value in given.items() if value or kernel.space.defaults[name]}

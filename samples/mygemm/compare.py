@@ -275,7 +275,7 @@ def remarks(results, missing, peak, args):
                 f"{what} {milliseconds(median(times))}"
                 for what, times in zip(r.steps, zip(*r.contender.steps))
             ]
-            alone = ", alone" if r.launches.queues > 1 else ""
+            alone = ", one launch at a time" if r.launches.queues > 1 else ""
             lines.append(f"{r.name}{alone}: {', '.join(parts)}")
         if r.times and args.verbose:
             lines.append(f"{r.name}, each time: {' '.join(map(milliseconds, r.times.seconds()))}")

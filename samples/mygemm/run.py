@@ -100,13 +100,15 @@ def check(built, alpha, stream, expected):
 
 def enqueuer(built, alpha, beta, stream):
     """Return a function that enqueues C = alpha * A * B + beta * C, and returns its events."""
-    # If the kernel needs whole tiles, or A transposed, these are copies, which `before` makes.
+    # If the kernel needs whole tiles, or A transposed, these are copies: `before` makes them, and
+    # `after` copies C back.
     A, B, C, before, after = steps.copies(built, stream, beta)
 
     plan, real = built.plan, built.plan.problem.c_dtype.type
     M, N, K, lda, ldb, ldc = map(np.int32, (*plan.size, A.ld, B.ld, C.ld))
     arguments = M, N, K, real(alpha), A.device, lda, B.device, ldb, real(beta), C.device, ldc
-    # Some kernels from 12 on get further buffers, and are between passes and sums.
+    # Some kernels from 12 on have further buffers, and launches around gemm: passes split or pack A
+    # and B, sums add up parts of C. For kernel 6 both are empty.
     arguments, passes, sums = steps.around(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
     gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)

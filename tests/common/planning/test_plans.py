@@ -239,7 +239,7 @@ def test_where_matrix_units_are_not_supported(sample, run_sample, number):
     for more, reason in (
         ({"extensions": frozenset()}, "needs inline PTX of NVIDIA's compiler"),
         ({"compute_capability_major_nv": 7, "compute_capability_minor_nv": 5}, "device has 7.5"),
-        ({"dtype": DOUBLE}, "this kernel is for --precision single"),
+        ({"dtype": DOUBLE}, " is for --precision single"),
     ):
         with pytest.raises(Unsupported, match=reason):
             plan(sample, number, square(64), **more)

@@ -154,7 +154,7 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
 
 
 REFUSED = [
-    ("--kernel 25", Unsupported, "this kernel is for --precision half"),
+    ("--kernel 25", Unsupported, "25_mali_half is for --precision half"),
     ("--kernel 1 --precision int8", Unsupported, "is for --precision single, double, half"),
     ("--precision int8 --alpha 0.5", UsageError, "needs whole --alpha and --beta: --alpha 0.5"),
     ("--kernel 26 --precision int8 --size 1x1x131072", UsageError, "sums of at most 2147483647"),
