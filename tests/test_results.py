@@ -33,24 +33,26 @@ def records(path):
     return read(RESULTS / "reference" / path)
 
 
-def rates(sample):
+def rates(sample, machine="cpu"):
     """Return the rates in the records of a sample, by (driver, size, kernel)."""
     found = {}
-    for item in records(f"{sample}/cpu.jsonl"):
+    for item in records(f"{sample}/{machine}.jsonl"):
         size = re.search(r"[0-9]+", item.params.get("size") or item.params["image"])[0]
         found[driver(item), size, item.variant] = item.metrics[METRICS[sample]]
     return found
 
 
-@pytest.mark.parametrize("sample", METRICS)
-def test_a_table_has_the_figures_of_the_records(sample):
-    head, *rows = tables(sample)[0]
+@pytest.mark.parametrize(("sample", "number", "machine"), [
+    ("64_bit_integer", 0, "cpu"), ("64_bit_integer", 1, "zen5"), ("sgemm", 0, "cpu"),
+])
+def test_a_table_has_the_figures_of_the_records(sample, number, machine):
+    head, *rows = tables(sample)[number]
     shown = {}
     for name, *cells in rows:
         for column, cell in zip(head[1:], cells):
             name_of_driver, size = column.split()
             shown[name_of_driver, size.split("x")[0], name] = cell
-    assert shown == {key: f"{rate:.3g}" for key, rate in rates(sample).items()}
+    assert shown == {key: f"{rate:.3g}" for key, rate in rates(sample, machine).items()}
 
 
 def test_the_table_of_gemm_intel():
@@ -161,6 +163,22 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)
         assert found[choice]["cublas"] >= 0.96 * fastest, (text, choice)
+
+
+def test_kernels_14_and_15_are_more_exact_than_cublas():
+    errors = {}
+    for item in records("mygemm/h200-shapes.jsonl"):
+        found = item.check.get("error_over_bound")
+        errors.setdefault(item.params["size"], {})[item.variant] = found
+    for size, found in errors.items():
+        assert max(found["14_matrix_units"], found["15_warpgroups"]) < found["cublas"], size
+
+
+def test_mkl_on_a_zen_5():
+    ratios = [item.metrics["ratios"]["libmkl_rt"] for item in records("mygemm/zen5-before.jsonl")
+              if item.variant == "numpy" and "libmkl_rt" in item.metrics["ratios"]]
+    assert f"{min(ratios):.2f} to {max(ratios):.2f} times its rate" in (
+        RESULTS / "mygemm.md").read_text()
 
 
 def test_the_records_without_a_digest_of_their_code_are_named():
