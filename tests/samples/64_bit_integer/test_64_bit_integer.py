@@ -353,7 +353,7 @@ def test_every_kernel_has_the_same_arguments(queue):
 @pytest.mark.parametrize("white", [False, True], ids=["noise", "white"])
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 63, 64, 65, 1000, 600_013])
 @pytest.mark.parametrize(
-    "defines", [{}, {"CPU": 1}, {"GROUP_X": 16}, {"CPU": 1, "GROUP_X": 16}], ids=str
+    "defines", [{}, {"CPU": 1}, {"GROUP_X": 16}, {"CPU": 1, "AMD": 1, "GROUP_X": 16}], ids=str
 )
 def test_two_stages_with_any_access_pattern(queue, defines, count, white):
     """White pixels fill the 32-bit sums of a stretch as far as they may be filled."""

@@ -44,9 +44,19 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
 def test_products_of_four_bytes_are_for_nvidias_gpus(kind, numbers, extensions, defines):
     major, minor = numbers
     chip = SimpleNamespace(
-        type=getattr(cl.device_type, kind), extensions=extensions,
+        type=getattr(cl.device_type, kind), extensions=extensions, vendor="", name="",
         compute_capability_major_nv=major, compute_capability_minor_nv=minor,
     )
+    assert launch.instructions(chip) == defines
+
+
+@pytest.mark.parametrize(("vendor", "name", "defines"), [
+    ("AuthenticAMD", "pthread-znver4", {"CPU": 1, "AMD": 1}),
+    ("Intel(R) Corporation", "AMD EPYC 9R14", {"CPU": 1, "AMD": 1}),
+    ("GenuineIntel", "pthread-skylake-avx512-Intel(R) Xeon(R) Processor", {"CPU": 1}),
+])
+def test_cpus_of_amd_are_known_by_vendor_or_name(vendor, name, defines):
+    chip = SimpleNamespace(type=cl.device_type.CPU, vendor=vendor, name=name)
     assert launch.instructions(chip) == defines
 
 
