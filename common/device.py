@@ -189,6 +189,11 @@ def open_queue(device):
     return cl.CommandQueue(context, properties=profiling)
 
 
+def of_amd(device):
+    """Tell whether a CPU is AMD's. Intel's runtime tells it in the name only."""
+    return type_of(device) == "cpu" and "AMD" in device.vendor + device.name
+
+
 def type_of(device):
     """Return `gpu`, `cpu`, `acc` or `other`."""
     return next((name for name in ("gpu", "cpu", "acc") if device.type & TYPES[name]), "other")

@@ -16,6 +16,7 @@ _FEW_BLOCKS = 2  # times the local memory that B takes, from which on panels are
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
+_MOST, _TALL = 14, 2**8  # rows of one on a Xeon, where C has as many rows
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -24,17 +25,19 @@ _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of
 _WORTH = 2**21  # floating-point operations that are worth waking another core for
 
 
-def blocks(given, problem, native, memory, cpu):
+def blocks(given, problem, native, memory, cpu, amd=False):
     """Give WIDTH, MR, NR, KC, NC and GLOBAL by name, those `given` among them, the fastest first.
 
     `native` is the device's own vector width in elements of a common.gemm.Problem, `memory` the
     bytes of local memory. On a `cpu` panels take a part of the L2, in GLOBAL memory if a large B
     would need more local memory than there is. A tile has MR x NR sums, 2 vectors in a row, and
     leaves a few of the vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on
-    AArch64, else of 16. Where memory is little, panels (MR x KC of
-    A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
+    AArch64, else of 16. With AVX-512 an element of A needs no register, so 14 rows of a tall C
+    fit; that was faster on a Xeon, and not measured on CPUs of `amd`. Where memory is little,
+    panels (MR x KC of A, KC x NC of B) are less deep, so that B's still has many columns, and
+    narrower at last.
     """
-    itemsize, (_, N, K) = problem.dtype.itemsize, problem.size
+    itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
     wide = max(given.get("WIDTH", 0), native) * itemsize == 64
     outside = given.get("GLOBAL", 0)
     if cpu:
@@ -49,7 +52,8 @@ def blocks(given, problem, native, memory, cpu):
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = wide or platform.machine() in ("aarch64", "arm64")
-        MR, NR = _tile(problem.size, width, _MANY if many else _FEW)
+        most = _MOST if wide and M >= _TALL and not amd else _MANY if many else _FEW
+        MR, NR = _tile(problem.size, width, most)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:

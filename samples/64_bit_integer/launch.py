@@ -146,11 +146,11 @@ def built(queue, name, shape):
 def instructions(chosen):
     """Return the defines for what only some devices have.
 
-    AMD: of CPUs, those of AMD, which Intel's runtime tells only in the name. DP4A: from compute
-    capability 6.1 on, NVIDIA's GPUs add up four products of bytes at once.
+    AMD: it is a CPU of AMD. DP4A: from compute capability 6.1 on, NVIDIA's GPUs add up four
+    products of bytes at once.
     """
     if device.type_of(chosen) == "cpu":
-        return {"CPU": 1, **({"AMD": 1} if "AMD" in chosen.vendor + chosen.name else {})}
+        return {"CPU": 1, **({"AMD": 1} if device.of_amd(chosen) else {})}
     if _NVIDIA not in chosen.extensions.split():
         return {}
     version = chosen.compute_capability_major_nv, chosen.compute_capability_minor_nv

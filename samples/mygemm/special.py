@@ -12,7 +12,7 @@ from pathlib import Path
 from kernels import FIRST, UNROLLED, define
 
 from common import constraints, selection, subgroups
-from common.device import type_of
+from common.device import of_amd, type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
 from common.planning import blocking, nvidia, plans, tiles, vectors
@@ -72,7 +72,7 @@ def _packed_start(given, problem, limits, device):
     """Return the fastest parameters that are legal, those that are given among them."""
     known = constraints.facts(limits, problem.dtype.itemsize)
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    about = problem, native, limits.local_mem_size, type_of(device) == "cpu"
+    about = problem, native, limits.local_mem_size, type_of(device) == "cpu", of_amd(device)
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
     wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
@@ -86,7 +86,7 @@ PACKED = define(
     params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1},
     rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"],
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL)",
-    values={"MR": (4, 6, 8, 12), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
+    values={"MR": (4, 6, 8, 12, 14), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),

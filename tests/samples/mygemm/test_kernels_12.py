@@ -155,10 +155,10 @@ def test_refused(sample_modules, queue, args, message):
 class Cpu:
     """A device as a plan asks for it."""
 
-    type = cl.device_type.CPU
+    type, name = cl.device_type.CPU, ""
 
-    def __init__(self, vector_bytes, cores=2):
-        self.max_compute_units = cores
+    def __init__(self, vector_bytes, cores=2, vendor="AuthenticAMD"):
+        self.max_compute_units, self.vendor = cores, vendor
         self.native_vector_width_float = vector_bytes // 4
         self.native_vector_width_double = vector_bytes // 8
 
@@ -203,6 +203,12 @@ def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
     registers = 32 if vector == 64 or machine == "aarch64" else 16
     width, rows, columns = tile
     assert (rows + 1) * columns // width < registers
+
+
+def test_a_xeon_has_14_rows_of_a_tall_c(plan):
+    for M, vector, rows in ((256, 64, 14), (255, 64, 12), (2048, 32, 6)):
+        defines = plan(Size(M, 2048, 2048), Cpu(vector, vendor="GenuineIntel")).defines
+        assert (defines["MR"], defines["NR"]) == (rows, vector // 2)
 
 
 @pytest.mark.parametrize(("size", "tile"), [
