@@ -79,7 +79,7 @@ def test_the_table_of_gemmbench():
 
 # Each table of mygemm: files of records for PoCL and Intel's runtime, or of one device; the kernel,
 # or None where the row names it; the library of the ratios, or None for rates in TFLOPS.
-H200 = "h200-mygemm.jsonl"
+H200, XEON = "h200-mygemm.jsonl", ["pocl-mygemm.jsonl", "intel-mygemm.jsonl"]
 MYGEMM = [
     ([H200], None, None),
     (["mygemm/h200-tf32.jsonl"], "14_matrix_units", "cublas"),
@@ -87,10 +87,12 @@ MYGEMM = [
     (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
     (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
     (["mygemm/h200-batch.jsonl"], None, "cublas"),
-    (["pocl-mygemm.jsonl", "intel-mygemm.jsonl"], None, None),
-    (["pocl-mygemm.jsonl", "intel-mygemm.jsonl", "mygemm/one-queue.jsonl", "mygemm/mkl.jsonl"],
-     "12_packed", "numpy"),
-    (["mygemm/mkl.jsonl"], "12_packed", "libmkl_rt"),
+    (XEON, None, None),
+    ([*XEON, "mygemm/one-queue.jsonl"], "12_packed", "numpy"),
+    ([*XEON, "mygemm/one-queue.jsonl"], "12_packed", "libmkl_rt"),
+    (["mygemm/xeon.jsonl"], "12_packed", "numpy"),
+    (["mygemm/xeon.jsonl"], "17_row_sums", "numpy"),
+    (["mygemm/xeon.jsonl"], "16_dot_products", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "17_row_sums", "numpy"),
@@ -181,15 +183,11 @@ def test_mkl_on_a_zen_5():
         RESULTS / "mygemm.md").read_text()
 
 
-def test_the_records_without_a_digest_of_their_code_are_named():
-    folder = RESULTS / "reference"
-    lacking = {path.relative_to(folder).as_posix(): sum(item.code is None for item in read(path))
-               for path in folder.rglob("*.jsonl")}
-    readme = (folder / "README.md").read_text()
-    (text,) = re.findall(r"have no `code`: (.*?)\.\s+All others", readme, re.S)
-    named = re.findall(r"[\w/-]+\.jsonl", text)
-    assert sorted(named) == sorted(name for name, count in lacking.items() if count)
-    assert f"{lacking['mygemm/mkl.jsonl']} of the" in text
+def test_every_record_has_a_digest_of_its_code():
+    paths = list((RESULTS / "reference").rglob("*.jsonl"))
+    assert len(paths) > 15
+    for path in paths:
+        assert all(item.code for item in read(path)), path
 
 
 def test_the_key_figures_of_the_readmes():
@@ -201,7 +199,7 @@ def test_the_key_figures_of_the_readmes():
     assert said("sgemm", f"`tile4x4` is {times:.0f} times as fast")
     found = rates("64_bit_integer")
     for each in DRIVERS:
-        assert found[each, "4096", "two_stages"] > 400 * found[each, "4096", "long_vectors"]
+        assert found[each, "4096", "two_stages"] > 200 * found[each, "4096", "long_vectors"]
     found = {item.variant: item.metrics["gflops"] for item in records("gemmbench/zen5.jsonl")
              if driver(item) == "PoCL"}
     times = found["SGEMM_NT_4x2"] / found["SGEMM_NT_1x1"]
