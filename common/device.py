@@ -190,7 +190,7 @@ def open_queue(device):
 
 
 def of_amd(device):
-    """Tell whether a CPU is AMD's. Intel's runtime tells it in the name only."""
+    """Tell whether a CPU is AMD's. Intel's runtime gives its own vendor, but AMD in the name."""
     return type_of(device) == "cpu" and "AMD" in device.vendor + device.name
 
 

@@ -67,8 +67,8 @@ def main(argv, run=child.run):
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
     print(f"  now       {shown(found, new)}")
     verdict, status = judge(found, old, new)
-    if done.status is None and status == WRONG_RESULT and old.status in GOOD:
-        verdict = "inconclusive: its time may have been too short: give more with --limit"
+    if done.status is None and status == WRONG_RESULT:
+        verdict = "inconclusive: it did not end within the time limit: give more with --limit"
         status = UNSUPPORTED
     print(*map(printable, verdict.splitlines()), sep="\n")
     return status

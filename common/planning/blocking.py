@@ -16,7 +16,7 @@ _FEW_BLOCKS = 2  # times the local memory that B takes, from which on panels are
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
-_MOST, _TALL = 14, 2**8  # rows of one on a Xeon, where C has as many rows
+_MOST, _TALL = 14, 2**8  # rows of one with AVX-512, where C has at least so many; not on AMD's CPUs
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -39,6 +39,7 @@ def blocks(given, problem, native, memory, cpu, amd=False):
     """
     itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
     wide = max(given.get("WIDTH", 0), native) * itemsize == 64
+    avx512 = cpu and native * itemsize == 64
     outside = given.get("GLOBAL", 0)
     if cpu:
         panels = int(cache_bytes(2) * _PACKED)
@@ -52,7 +53,7 @@ def blocks(given, problem, native, memory, cpu, amd=False):
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = wide or platform.machine() in ("aarch64", "arm64")
-        most = _MOST if wide and M >= _TALL and not amd else _MANY if many else _FEW
+        most = _MOST if avx512 and M >= _TALL and not amd else _MANY if many else _FEW
         MR, NR = _tile(problem.size, width, most)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize

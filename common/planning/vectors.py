@@ -114,8 +114,8 @@ def start_dots(given, problem, limits, device):
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
         # Of an A that the caches do not hold one row after the other is one run of addresses.
-        held = all_bytes() or math.inf  # Linux may not tell
-        alone = K <= _ALONE and problem.batch * M * K * problem.dtype.itemsize > held
+        bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
+        alone = K <= _ALONE and bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
         ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS

@@ -117,7 +117,7 @@ def test_a_run_that_takes_too_long_is_inconclusive(stub):
     data["params"]["point"]["options"] += ["--do", "hang"]
     stub.journal.write_text(json.dumps(data) + "\n")
     status, out, _ = stub("replay", stub.journal, "--limit", 0.5)
-    assert (status, "\ninconclusive: its time may have been too short" in out) == (77, True)
+    assert (status, "\ninconclusive: it did not end within the time limit" in out) == (77, True)
 
 
 @pytest.mark.parametrize(("words", "kept"), [

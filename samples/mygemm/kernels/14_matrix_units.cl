@@ -42,7 +42,7 @@
  * The error: big and small keep 22 or 23 bits of 24. The unit truncates sums instead of rounding
  * them, and these errors add up over K: so it sums up two steps of 16, ordinary additions the rest.
  * An element below 2^-28 of the largest one of its line loses bits. This is accepted as long as the
- * error is at most a quarter of the bound of a float32 sum of K products: down to 2^-26 / K. A line
+ * error is at most half of the bound of a float32 sum of K products: down to 2^-26 / K. A line
  * with smaller elements other than 0, or with Inf or NaN, does not fit; none fits if K < 8. Its tiles
  * are computed by float32 multiplications. With PART_BITS 32 parts are tf32, which has 11 bits and the
  * exponent of float32: lines fit down to 2^-65, but the unit takes twice as long.

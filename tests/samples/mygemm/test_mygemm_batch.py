@@ -180,7 +180,8 @@ def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, 
 
 def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, monkeypatch):
     monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
-    cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8)
+    cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
+                          vendor="", name="")
     limits = device.limits(queue.device)
     for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1)):
         made = plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,

@@ -52,7 +52,7 @@ def test_products_of_the_smallest_elements_are_not_lost(bits, span):
     A, B = (np.zeros((1, 64), np.float32) for _ in "AB")
     A[0, :2], B[0, 1:3] = (2.0 ** (span // 2), 1.1 * 2.0 ** (span // 2 - span)), (1.7, 2.0**span)
     B /= np.float32(2.0 ** (span // 2))
-    assert split.errors(A, B.T, bits)[1] < 0.3
+    assert split.errors(A, B.T, bits)[1] < 0.5
 
 
 def test_less_than_three_products_would_not_do(monkeypatch):
