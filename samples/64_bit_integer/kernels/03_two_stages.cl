@@ -120,8 +120,10 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
 #if defined(CPU) && defined(__clang__)
 #define VECTOR_REGISTERS
 typedef ushort ushort32 __attribute__((ext_vector_type(32)));
-#define PREFETCH(vector, bytes, cache) \
-    __builtin_prefetch((const void *)((uintptr_t)(vector) + (bytes)), 0, cache)
+#define INTO_L1 3 /* __builtin_prefetch calls it locality */
+#define INTO_L2 2
+#define PREFETCH(vector, bytes, where) \
+    __builtin_prefetch((const void *)((uintptr_t)(vector) + (bytes)), 0, where)
 
 /* Return the squares of the 32 numbers, which are below 2^15, added in pairs: one instruction of x86.
  * PoCL knows it. Intel's runtime compiles for no CPU at first, so it does not. */
@@ -156,9 +158,9 @@ uint total(uint16 v)
  * w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in pairs
  * have no such halves, and `highs` stays 0.
  * While a core adds up, few loads are in flight, and its own prefetcher stops at the end of a page,
- * every 4096 bytes. So the second cache, which can wait for more lines than the first, is asked for
- * what follows two pages later, and the first cache for what is near. AMD is defined for that vendor's
- * CPUs: there the first cache alone is asked, which was faster on a Zen 5. */
+ * every 4096 bytes. So the L2 cache, which can wait for more lines than the L1, is asked for what
+ * follows two pages later, and the L1 for what is near. AMD is defined for that vendor's CPUs: there
+ * the L1 alone is asked, which was faster on a Zen 5. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
     uint16 sum = 0, words = 0, highs = 0;
@@ -168,10 +170,10 @@ uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 #pragma unroll 4
         for (; at < stop; at++) {
 #ifdef AMD
-            PREFETCH(vectors + at, 8192, 3); /* into the first cache */
+            PREFETCH(vectors + at, 8192, INTO_L1);
 #else
-            PREFETCH(vectors + at, 2048, 3);
-            PREFETCH(vectors + at, 8192, 2); /* into the second */
+            PREFETCH(vectors + at, 2048, INTO_L1);
+            PREFETCH(vectors + at, 8192, INTO_L2);
 #endif
             const ushort32 pixels = __builtin_astype(vectors[at], ushort32);
             const ushort32 even = pixels & (ushort)0xff, odd = pixels >> (ushort)8;

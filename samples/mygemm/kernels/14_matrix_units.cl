@@ -30,7 +30,8 @@
  * split once for each tile that needs it, not once in all. But one launch is enough, and no parts are
  * written to global memory: this is faster if A, B or C is small, or C has few tiles. Sums over
  * slabs are not scaled, so they overflow where those of any float32 kernel do. The product of two scales
- * must be a float32 as well, so lines fit only if their elements are from 2^-74 / K to 2^77, or 0.
+ * must be a float32 as well, so lines fit only if their elements are from 2^-74 / K to 2^77, or 0 (with
+ * PART_BITS 32 from 2^-113).
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x

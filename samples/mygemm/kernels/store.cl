@@ -6,10 +6,11 @@
 #define UNFIT 1000 /* in place of an exponent */
 #define LOWEST_DIRECT (-48) /* exponents of lines that gemm() splits: it multiplies sums by 2^-124 */
 #define HIGHEST_DIRECT 76   /* .. 2^124, the product of two scales, which stays in range */
-/* How many exponents a line that fits may span. A float16 keeps that many. The exponents of tf32 are
- * those of float32; but the smallest product must be 2^-102 at least, so that no bit of it is lost. */
+/* The most exponents that a line which fits may span. Two float16 hold 26 with an error that is small
+ * for K = 1, and log2 K more, since the bound of the error grows with K. The exponents of tf32 are those
+ * of float32, but the smallest product must be at least 2^-102, so that no bit of it is lost. */
 #if PART_BITS == 16
-#define SPAN(K) (26 + 31 - (int)clz((uint)(K))) /* the bound of the error grows with K */
+#define SPAN(K) (26 + 31 - (int)clz((uint)(K)))
 #else
 #define SPAN(K) 65
 #endif
