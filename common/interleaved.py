@@ -26,6 +26,7 @@ SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
+_TRIALS = 3  # samples in one queue, and in several, of which the best counts
 
 
 def finish(streams):
@@ -62,6 +63,20 @@ class Contender:
         if self._bare:
             bare = stream.bare()
             self._bare_entered.append((bare, self.launcher(bare)))
+
+    def narrow(self, in_flight):
+        """Let go of all streams but the first where launches take longer if they overlap.
+
+        Two launches that overlap may keep a core each, and the caches of a core then hold half of
+        what one launch on both cores would find there.
+        """
+        every, times = self._entered, ([], [])
+        for _ in range(_TRIALS):
+            for streams, taken in zip((every[:1], every), times):
+                self._entered = streams
+                taken.append(self.sample(in_flight)[-1])
+        of_one, of_all = map(min, times)
+        self._entered = every[:1] if of_one < of_all else every
 
     def rest(self):
         """Wait until the threads of a library are at rest; return whether there are any."""
@@ -158,9 +173,10 @@ class Launches(NamedTuple):
 def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, caches="warm"):
     """Time the contenders, from `stream` on; return (their Timings, their Launches) by their names.
 
-    Short ones are launched several times in a sample, `in_flight` times if that is given: on a CPU
-    in as many queues as it has cores, since a core that waits for another one falls asleep, else in
-    `queues` of them. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
+    Short ones are launched several times in a sample, `in_flight` times if that is given, in
+    `queues` of them. Without a number, those of each contender are in one queue, or on a CPU in as
+    many as it has cores if that is faster: in one queue a core that waits for another one falls
+    asleep. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
     With `caches` flushed each launch is timed alone.
     """
     flush = flusher(stream.queue, caches)
@@ -178,6 +194,9 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
+    for each in contenders:
+        if each.queues > 1 and not queues:
+            each.attempt(each.narrow, count)
     times = rounds(contenders, repeat, warmup, count, AWAKE if caches == "warm" else 0)
     launches = {each.name: Launches(count, max(each.queues, 1)) for each in contenders}
     for each in contenders:
@@ -249,13 +268,15 @@ def remarks(launches, libraries):
     if count > 1:
         lines.append(f"Each time is that of {count} launches back to back, divided by {count}.")
     if queues > 1:
-        named = [name for name, of in launches.items() if name in libraries and of.queues > 1]
-        lines.append(
-            f"Launches of {' and '.join(['kernels', *named])} overlap: they are in {queues} "
-            "command queues, each with a C of its own."
-        )
-        if named := [name for name, of in launches.items() if of.queues == 1]:
-            lines.append(f"Calls of {' and '.join(named)} run back to back.")
+        overlap = [name for name, of in launches.items() if of.queues > 1]
+        others = [name for name in launches if name not in overlap]
+        what = "Launches"
+        if {*others} <= {*libraries}:  # there may be many kernels
+            what, overlap = "Calls", ["kernels", *(name for name in overlap if name in libraries)]
+        lines.append(f"Launches of {' and '.join(overlap)} overlap: they are in {queues} command "
+                     "queues, each with a C of its own.")
+        if others:
+            lines.append(f"{what} of {' and '.join(others)} run back to back.")
     return lines
 
 

@@ -34,7 +34,8 @@ def add_options(parser):
     add("--in-flight", type=count(1, 10_000), metavar="N",
         help="launches per sample (default: several if they are short)")
     add("--queues", type=count(1, 64), metavar="N",
-        help="command queues for these launches (default: 1; on a CPU one per core, up to 8)")
+        help="command queues for these launches (default: 1; on a CPU 1 or one per core, up to 8, "
+             "whichever is faster)")
 
 
 class Comparison:

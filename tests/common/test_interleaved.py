@@ -225,7 +225,8 @@ def options(in_flight=20, queues=None):
         ({"most": 3}, options(), 3),
     ],
 )
-def test_how_many_queues(about, args, queues):
+def test_how_many_queues(monkeypatch, about, args, queues):
+    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
     stream, used = Stream(**about), []
     one = contender("a", lambda stream: None, lambda streams: used.append(len(streams)), streams=())
     times, batches = interleaved.measure([one], stream, **args)
@@ -234,7 +235,39 @@ def test_how_many_queues(about, args, queues):
     assert len(times["a"].host_s) == 1
 
 
-def test_what_is_not_in_queues_runs_back_to_back():
+@pytest.mark.parametrize(
+    ("slow", "asked", "queues"), [(1, None, 4), (4, None, 1), (4, 3, 3), (1, 1, 1)],
+)
+def test_launches_overlap_unless_that_is_slower(monkeypatch, slow, asked, queues):
+    clock = [0.0]
+
+    def pause(streams):
+        """Let time pass: with 4 queues `slow` times as much as with one."""
+        used = len(streams)
+        clock[0] += 1e-3 * (slow if used == 4 else 2 if used == 1 else 3)
+
+    monkeypatch.setattr(interleaved.time, "perf_counter", lambda: clock[0])
+    one = contender("a", lambda stream: None, pause, streams=())
+    _, batches = interleaved.measure([one], Stream(), **options(20, asked))
+    assert batches == {"a": (20, queues)}
+
+
+def test_kernels_that_do_not_overlap_are_named():
+    made = {"a": interleaved.Launches(20, 2), "b": interleaved.Launches(20, 1),
+            "numpy": interleaved.Launches(20, 1)}
+    assert interleaved.remarks(made, {"numpy"})[1:] == [
+        "Launches of a overlap: they are in 2 command queues, each with a C of its own.",
+        "Launches of b and numpy run back to back.",
+    ]
+    del made["b"]
+    assert interleaved.remarks(made, {"numpy"})[1:] == [
+        "Launches of kernels overlap: they are in 2 command queues, each with a C of its own.",
+        "Calls of numpy run back to back.",
+    ]
+
+
+def test_what_is_not_in_queues_runs_back_to_back(monkeypatch):
+    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
     contenders = [
         contender(name, lambda stream: None, streams=(), queued=name == "a") for name in "ab"
     ]
@@ -269,6 +302,7 @@ def test_a_sample_of_the_fastest_is_long_enough(monkeypatch):
 
 
 def test_launches_of_a_sample_that_is_not_asked_for_are_as_many_in_each_queue(monkeypatch):
+    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
     clock = [0.0]
     monkeypatch.setattr(interleaved.time, "perf_counter", lambda: clock[0])
 
@@ -293,7 +327,8 @@ def test_a_kernel_that_cannot_enter_the_first_stream_is_left_out():
     assert "no room" in str(broken.error)
 
 
-def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all():
+def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all(monkeypatch):
+    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
     made = []
 
     def launcher(stream):
