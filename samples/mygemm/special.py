@@ -185,7 +185,7 @@ _COUNT = "4 * (SPLITS > 1)"  # bytes: how many work-groups came before
 def _dots_groups(problem, params, device):
     shares = -(-problem.size.M // (params["ROWS"] * params["TEAMS"]))
     if type_of(device) == "cpu":
-        shares = min(shares, vectors.cores(problem, device)[0])
+        shares = max(1, min(shares, vectors.cores(problem, device)[0] // params["SPLITS"]))
     return problem.size.N * params["SPLITS"], shares
 
 

@@ -69,8 +69,9 @@ void load_a(__global const REAL *A, VEC a[UNROLL])
 #endif
 }
 
-/* Add UNROLL rows of B, each times its element of A, to the sums of `columns` columns from B on.
- * The rows are added to a sum one by one while it is in a register. */
+/* Add UNROLL rows of B, each times its element of A, to the sums of `columns` columns from B on. The
+ * rows are added up before they are added to the sum: it is loaded and stored once for all of them,
+ * and where C is narrow, only one addition has to wait for the rows before. */
 void add_rows(__global const REAL *A, __global const REAL *B, const int ldb, const int columns,
               VEC sums[VECTORS])
 {
@@ -78,11 +79,11 @@ void add_rows(__global const REAL *A, __global const REAL *B, const int ldb, con
     load_a(A, a);
     const int whole = whole_vectors(columns);
     for (int v = 0; v < whole; v++) {
-        VEC sum = sums[v];
+        VEC sum = a[0] * LOAD_B(B + v * STEP);
 #pragma unroll
-        for (int r = 0; r < UNROLL; r++)
+        for (int r = 1; r < UNROLL; r++)
             sum = fma(a[r], LOAD_B(B + r * (size_t)ldb + v * STEP), sum);
-        sums[v] = sum;
+        sums[v] += sum;
     }
     if (WIDTH > 1 && whole < VECTORS && whole * STEP < columns)
         for (int r = 0; r < UNROLL; r++)
@@ -157,10 +158,14 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
     for (int v = 0; v < VECTORS; v++)
         sums[v] = 0;
 
+    /* The last vector of a row may go on in the rows behind it, of which it needs so many: what it
+     * reads there comes into sums that nobody stores. */
+    const int filled = (columns + STEP - 1) / STEP * STEP, behind = (filled - columns + ldb - 1) / ldb;
+
     A += i * (size_t)lda;
     B += j;
     for (int k = begin + slice * UNROLL; k + UNROLL <= end; k += SLICES * UNROLL)
-        add_rows(A + k, B + k * (size_t)ldb, ldb, columns, sums);
+        add_rows(A + k, B + k * (size_t)ldb, ldb, k + UNROLL + behind <= K ? filled : columns, sums);
     for (int k = end / UNROLL * UNROLL + slice; k < end; k += SLICES) /* the rest of K */
         add_row(A[k], B + k * (size_t)ldb, columns, sums);
 

@@ -265,13 +265,33 @@ def test_the_best_for_a_vector(sample, queue, tmp_path, size, label):
     assert (kernel.label, given) == (label, {})
 
 
-def test_a_narrow_b_is_read_by_one_core(sample, queue):
-    """Cores that read pieces of the same short rows are slower than one that reads them whole."""
-    found = []
-    for size in (gemm.Size(1, 64, 100000), gemm.Size(1, 4096, 4096)):
-        problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
-        limits = device.limits(queue.device)
-        made = plans.plan(sample.special.ROW_SUMS, {}, problem, limits, queue.device)
-        found.append(made.global_size)
-    assert found[0] == (1, 1)
-    assert found[1][0] >= min(2, queue.device.max_compute_units)
+@pytest.mark.parametrize(("size", "at_work"), [
+    ("1x64x100000", "all"), ("1x64x100", 1), ("1x1x1000000", "all"), ("10x1x100000", "all"),
+    ("1000x1x1000", "all"), ("3x1x100", 1)])
+def test_cores_share_the_ks_of_a_small_c(sample, queue, size, at_work):
+    size = gemm.parse_size(size)
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+    kernel = sample.special.ROW_SUMS if size.M == 1 < size.N else sample.special.DOT_PRODUCTS
+    made = plans.plan(kernel, {}, problem, device.limits(queue.device), queue.device)
+    cores = min(queue.device.max_compute_units, 1 + size.K * max(size.M, size.N) // 2**18)
+    assert np.prod(made.global_size) == (cores if at_work == "all" else 1)
+    assert made.params["SPLITS"] == (cores if size.M < 1000 and at_work == "all" else 1)
+
+
+@pytest.mark.parametrize("size", ["1x3x64", "1x10x32", "1x17x32", "1x40x24"])
+@pytest.mark.parametrize("given", [(), ("--SPLITS", 2)])
+def test_a_vector_beyond_its_row_stays_in_the_matrix(run_sample, size, given):
+    done = run_sample("mygemm", "-p", "portable", "--kernel", 17, "--size", size, "--UNROLL", 8,
+                      *given, "--guards", "pages", "--check-only")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_vector_beyond_its_matrix_is_found(run_sample, project):
+    path = project / "samples/mygemm/kernels/17_row_sums.cl"
+    text = path.read_text()
+    assert "k + UNROLL + behind <= K" in text
+    path.write_text(text.replace("k + UNROLL + behind <= K", "k + UNROLL <= K"))
+    done = run_sample("mygemm", "-p", "portable", "--kernel", 17, "--size", "1x10x32",
+                      "--UNROLL", 8, "--guards", "pages", "--check-only", root=project)
+    assert "touched a guard page" in done.stderr
+    assert done.returncode == 1
