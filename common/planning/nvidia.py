@@ -42,7 +42,7 @@ def warps_start(given, problem, limits, device):
 
 def warps_more(problem, params, limits, device):
     """Return how wide loads may be, and how many work-items load side by side from a row of A."""
-    defines = _widths(problem)
+    defines = {**_widths(problem), "LAST_ADDS": tiles.last_adds(params)}
     if defines["WIDTH_A"] == 1:
         defines["ACROSS_A"] = _across(params, problem.size.K)
     return defines, ()
@@ -80,7 +80,8 @@ def units_start(given, problem, limits, device):
 def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
-    return {**tiles.split(problem.size, params, device.max_compute_units), **_widths(problem)}, ()
+    return {**tiles.split(problem.size, params, device.max_compute_units), **_widths(problem),
+            "LAST_ADDS": tiles.last_adds(params)}, ()
 
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
@@ -144,6 +145,7 @@ def warpgroups_more(problem, params, limits, device):
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
     return {**_rows(params), **_widths(problem),
+            "LAST_ADDS": tiles.last_adds({**_rows(params), **params}),
             "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
 
 

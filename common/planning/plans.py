@@ -41,7 +41,8 @@ class Kernel:
     Texts such as "TSN // WPTN" are expressions over its parameters: see common/constraints.py.
 
     With a parameter SPLITS, work-groups may share a tile: gemm() then gets a last buffer for parts,
-    which add.cl adds up. With `counters` it gets those as well, and adds up the parts itself.
+    which add.cl adds up. With `counters`, unless they are 0 bytes, it gets those as well, and adds
+    up the parts itself.
     """
 
     number: int
@@ -174,13 +175,14 @@ def plan(kernel, given, problem, limits, device):
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)
     used = constraints.local_bytes(kernel.space, params, known)
-    tiled = "SPLITS" in params and kernel.counters == "0"
+    tiled = "SPLITS" in params and "TSM" in known
     shared = tiles.shared(size, known, device.max_compute_units) if tiled else 0
     passes, room = _beside(kernel, known, local, problem.batch, shared, device)
     return Plan(
         kernel, problem, params, why=choice.why, defines={**real, **params, **defines},
         options=options, global_size=total, local_size=local, local_bytes=used, size=size,
-        align=_values(kernel.align, params), passes=passes, room=room, shared=shared,
+        align=_values(kernel.align, params), passes=passes, room=room,
+        shared=0 if known.get("LAST_ADDS") else shared,
         chain=constraints.evaluate(kernel.chain, known),
     )
 

@@ -1,19 +1,23 @@
 """Tiles of a GEMM on a GPU: which of several is the fastest, and how many work-groups share one.
 
 Work-groups run in rounds of as many as the device holds. A last round that is not full costs as
-much as a full one, unless its work-groups share tiles: each then takes a part of K, and another
-kernel adds up what they made. seconds() weighs this up; its numbers were fitted to times on an
-H200, and only ratios of them matter elsewhere.
+much as a full one, unless its work-groups share tiles: each then takes a part of K, and the last
+of them, or another kernel, adds up what they made. seconds() weighs this up; its numbers were
+fitted to times on an H200 and an H100, and only ratios of them matter elsewhere.
 """
 
 from typing import NamedTuple
 
 _AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
+_MOST_PARTS = 8  # of a tile, that the last of its work-groups adds up
 _LEAST = 128  # k's that are worth a work-group
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 4e-6  # seconds that a launch takes on the device
 _ENQUEUE = 7e-6  # and on the host, which works ahead
+_COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
+_ADDING = 7e10  # bytes of parts that it then reads in a second
+_PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # of the time of the units counts where memory or the host takes longer
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
@@ -42,30 +46,35 @@ WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 _ALIGNED = _tiles(
     WARP_NAMES,
     ((128, 128, 8, 16, 8, 1), 2, 0.94, 0),
-    ((64, 128, 16, 8, 8, 1), 3, 0.88, 0),
+    ((64, 128, 16, 8, 8, 1), 3, 0.9, 0),
+    ((64, 128, 8, 8, 8, 1), 3, 0.91, 50),
+    ((128, 64, 8, 8, 8, 1), 3, 0.91, 50),
     ((64, 128, 8, 8, 8, 3), 1, 0.71, 10),
     ((64, 64, 8, 8, 8, 1), 4, 0.72, 20),
-    ((64, 64, 8, 8, 8, 2), 3, 0.83, 50),
+    ((64, 64, 8, 8, 8, 2), 3, 0.82, 50),
     ((64, 64, 8, 8, 8, 4), 1, 0.69, 100),
-    ((64, 32, 8, 8, 8, 4), 3, 0.54, 20),
-    ((32, 64, 8, 4, 16, 4), 3, 0.73, 210),
-    ((32, 64, 8, 4, 8, 4), 2, 0.58, 10),
+    ((64, 32, 8, 8, 8, 4), 3, 0.54, 10),
+    ((32, 64, 8, 4, 16, 4), 3, 0.74, 200),
+    ((32, 64, 8, 4, 8, 4), 2, 0.59, 30),
     ((32, 32, 16, 4, 4, 4), 2, 0.52, 170),
-    ((32, 16, 16, 4, 4, 4), 6, 0.32, 0),
+    ((32, 16, 16, 4, 4, 4), 6, 0.36, 0),
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.82, 30),
+    ((128, 128, 8, 16, 8, 1), 2, 0.84, 30),
     ((128, 64, 8, 16, 8, 2), 2, 0.77, 40),
+    ((128, 64, 8, 8, 8, 1), 3, 0.77, 10),
+    ((128, 32, 8, 8, 8, 2), 3, 0.67, 20),
     ((96, 64, 16, 12, 8, 2), 2, 0.66, 10),
+    ((64, 128, 8, 8, 8, 1), 3, 0.77, 10),
     ((64, 128, 8, 8, 8, 3), 1, 0.63, 40),
-    ((64, 64, 8, 8, 8, 1), 4, 0.71, 0),
-    ((64, 64, 8, 8, 8, 2), 3, 0.77, 30),
+    ((64, 64, 8, 8, 8, 1), 6, 0.77, 0),
+    ((64, 64, 8, 8, 8, 2), 3, 0.78, 20),
     ((64, 64, 16, 8, 4, 2), 1, 0.53, 10),
-    ((64, 32, 8, 8, 8, 4), 4, 0.57, 30),
-    ((32, 64, 8, 4, 8, 4), 3, 0.57, 40),
+    ((64, 32, 8, 8, 8, 4), 4, 0.56, 40),
+    ((32, 64, 8, 4, 8, 4), 3, 0.56, 50),
     ((32, 32, 16, 4, 4, 4), 2, 0.52, 120),
-    ((32, 16, 16, 4, 4, 4), 4, 0.33, 60),
+    ((32, 16, 16, 4, 4, 4), 4, 0.34, 50),
 )
 _SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
 DOUBLE = _tiles(
@@ -93,10 +102,11 @@ DIRECT = _tiles(
     ((64, 128, 32, 64, 2, 1), 2, 0.92, 60),
     ((64, 64, 64, 16, 2, 1), 2, 0.62, 40),
     ((128, 32, 32, 32, 2, 1), 2, 0.44, 20),
+    ((64, 32, 32, 32, 2, 1), 4, 0.46, 30),
     ((32, 128, 32, 32, 2, 1), 2, 0.62, 40),
     ((128, 16, 64, 16, 2, 1), 4, 0.33, 90),
-    ((32, 16, 32, 16, 2, 1), 8, 0.24, 20),
-    ((16, 64, 16, 32, 2, 1), 6, 0.33, 20),
+    ((32, 16, 32, 16, 2, 1), 8, 0.235, 20),
+    ((16, 64, 16, 32, 2, 1), 6, 0.35, 20),
     ((32, 32, 16, 16, 2, 1), 4, 0.34, 20),
 )
 WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "DIRECT")
@@ -104,9 +114,9 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
     WARPGROUP_NAMES,
     ((128, 0, 4, 1, 0), 1, 4, 60, 180),
     ((64, 0, 6, 1, 0), 1, 3.7, 150, 160),
-    ((64, 32, 2, 1, 1), 3, 1.0, 60),
+    ((64, 32, 2, 1, 1), 3, 1.08, 40),
     ((64, 32, 2, 2, 1), 1, 0.86, 160),
-    ((32, 32, 2, 2, 1), 2, 0.72, 100),
+    ((32, 32, 2, 2, 1), 2, 0.72, 85),
     ((32, 32, 2, 1, 1), 5, 0.8, 40),
 )
 
@@ -135,6 +145,15 @@ def shared(size, params, units):
     return tiles % full if tiles > full else tiles
 
 
+def last_adds(params):
+    """Return 1 if the last work-group of those that share a tile adds up their parts, or 0.
+
+    Work-groups of kernel 15 that go from tile to tile (KC, not DIRECT) do not.
+    """
+    stays = "KC" in params and not params["DIRECT"]
+    return int(1 < params.get("SPLITS", 1) <= _MOST_PARTS and not stays)
+
+
 def groups(size, params, units):
     """Return how many work-groups a launch has."""
     return count(size, params) + (params["SPLITS"] - 1) * shared(size, params, units)
@@ -150,12 +169,14 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
     for tile in tiles:
         alone = {**tile.params, "SPLITS": 1}
         last = shared(size, {**alone, "SPLITS": 2}, units) if batch == 1 else 0
-        tried = {1, *range(2, 13), *(n * units // last for n in range(1, 5))} if last else {1}
+        most = size.K // _LEAST
+        tried = {n * units // last for n in range(1, 5)} if last else set()
+        tried = {1, *range(2, 13), *tried, min(most, max(tried))} if last else {1}
         if tile.at_once > _AT_ONCE and last < count(size, alone):
             # The parts run beside the whole tiles that fill the round: many parts were slower.
             tried = {n for n in tried if n <= 6}
         for splits in sorted(tried):
-            if splits == 1 or 1 < splits <= size.K // _LEAST:
+            if splits == 1 or 1 < splits <= most:
                 params = {**alone, "SPLITS": splits}
                 time = seconds(size, tile, params, units, itemsize, before, batch)
                 found.append((time, params))
@@ -203,7 +224,10 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
     depth += tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
-    least = _ENQUEUE * (1 + (before > 0) + (splits > 1))
-    if splits > 1:
-        before += _LAUNCH + 2 * last * splits * area * itemsize / _BANDWIDTH
+    least = _ENQUEUE * (1 + (before > 0) + (splits > 1 and not last_adds(params)))
+    parts = splits * area * itemsize
+    if last_adds(params):
+        before += _COUNTING + parts / _ADDING + 2 * last * parts / _PARTS_BANDWIDTH
+    elif splits > 1:
+        before += _LAUNCH + 2 * last * parts / _PARTS_BANDWIDTH
     return max(_LAUNCH + before + max(time, traffic), least) + _TIE * time

@@ -92,6 +92,12 @@ PACKED = define(
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),
 )
 
+# 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
+
+_LAST = "last", "parts"
+_COUNTERS = "4 * shared * LAST_ADDS"  # bytes
+_COUNT = "4 * (SPLITS > 1)"  # bytes of local memory: how many work-groups came before
+
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
 
 _SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
@@ -107,11 +113,12 @@ WARPS = define(
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
-                f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize",
+                f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize + {_COUNT}",
     values={**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
             **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
             "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
     start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
+    counters=_COUNTERS, before=_LAST,
 )
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
@@ -134,7 +141,8 @@ MATRIX_UNITS = define(
         *(f"{most} >= {tiles.SPLIT_ITEMS}" for most in ("max_work_group_size", "max_work_items_0")),
     ],
     local_size=(_ITEMS,),
-    local_bytes="STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 8 * (TSM + TSN)",  # 8: do lines fit?
+    # 8: do lines fit?
+    local_bytes=f"STAGES * (TSM + TSN) * 128 + 8 + DIRECT * 8 * (TSM + TSN) + {_COUNT}",
     values={"PART_BITS": (16, 32), "TSM": (16, 32, 64, 128), "TSN": (16, 32, 64, 128, 256),
             **dict.fromkeys(("WARP_M", "WARP_N"), (16, 32, 64)), "STAGES": (2, 3, 4),
             "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
@@ -145,7 +153,7 @@ MATRIX_UNITS = define(
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
     local_least=99 * 2**10, precisions=("single",),
-    before=("nvidia", "store", "split"),
+    counters=_COUNTERS, before=(*_LAST, "nvidia", "store", "split"),
 )
 
 # 15: warpgroups. A compute unit has one work-group, which stays.
@@ -162,7 +170,7 @@ WARPGROUPS = define(
     local_size=("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
     # Slabs, scales, barriers; or slabs of B and their scales.
     local_bytes="(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * "
-                "(1 - DIRECT) + SLICES * (2 * TSN * 132 + 8) * DIRECT",
+                f"(1 - DIRECT) + (SLICES * (2 * TSN * 132 + 8) + {_COUNT}) * DIRECT",
     values={"TSN": (32, 64, 128), "KC": (32, 64, 128, 256), "STAGES": (2, 3, 4, 5, 6),
             "SLICES": (1, 2, 4), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
     start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
@@ -172,14 +180,13 @@ WARPGROUPS = define(
          f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}) * (1 - DIRECT)",
     local_least=227 * 2**10,  # from the same table as for 14
     precisions=("single",),
-    before=("nvidia", "hopper", "store", "15_split", "15_direct"),
+    counters=_COUNTERS, before=(*_LAST, "nvidia", "hopper", "store", "15_split", "15_direct"),
 )
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
-_COUNT = "4 * (SPLITS > 1)"  # bytes: how many work-groups came before
 
 
 def _dots_groups(problem, params, device):

@@ -21,8 +21,9 @@
  * If C has few tiles, two parameters give more work-items. A work-group has SLICES times as many
  * work-items: each slice takes other steps of TSK from K, with tiles of its own, and at the end they
  * add up their sums. SPLITS work-groups share a tile of C: each takes a part of K and stores its
- * sums, which add.cl adds up, always in the same order. All tiles may be shared, or only the last
- * ones, which would otherwise leave most of the device idle.
+ * sums. The one that comes last adds up all of them, or add.cl does, always in the same order: see
+ * parts.cl. All tiles may be shared, or only the last ones, which would otherwise leave most of the
+ * device idle. It is compiled after last.cl and parts.cl.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
@@ -49,6 +50,8 @@
 #define SLICES 1 /* work-items that share the k's of an element of C */
 #define BAND 8 /* rows of tiles that are computed together */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C */
+#define LAST_ADDS 0 /* 1: the last of them adds up the parts, see parts.cl */
+#define PARTS_ARGUMENT /* no parts if SPLITS is 1 */
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
 #define WIDTH_N 1 /* and to B and C */
 #endif
@@ -172,21 +175,20 @@ __kernel __attribute__((reqd_work_group_size(SLICES * ITEMS, 1, 1)))
 void gemm(const int M, const int N, const int K, const REAL alpha,
           __global const REAL *restrict A, const int lda,
           __global const REAL *restrict B, const int ldb, const REAL beta,
-          __global REAL *restrict C, const int ldc
-#if SPLITS > 1
-          , __global REAL *restrict parts
-#endif
-          )
+          __global REAL *restrict C, const int ldc PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local VEC tiles[VECTORS];
+#if SPLITS > 1 && LAST_ADDS
+    __local int before;
+#endif
     const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
 
     /* The tile of C, and the k's of it that are this work-group's. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = K;
 #if SPLITS > 1
-    OF_BATCH(parts);
+    OF_BATCH_PARTS
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
@@ -341,14 +343,18 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                     if (slice == 0)
                         sums[m][n] += PASSED(m, s, n);
     }
-    if (slice > 0)
+#endif
+#if SPLITS > 1 && LAST_ADDS
+    if (tile >= whole && !add_parts(&sums[0][0], ITEMS, item, slice == 0, parts, counters, part,
+                                    shared, &before))
         return;
 #endif
 
+    /* A condition, since PoCL's compiler takes a second return for the first one. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;
-        if (i < M) {
+        if (i < M && slice == 0) {
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
 #if WIDTH_N == 4
@@ -356,7 +362,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #else
                 const int j = j0 + at_n / 4 * 16 + at_n % 4 + n * LANES_N * 4;
 #endif
-#if SPLITS > 1
+#if SPLITS > 1 && !LAST_ADDS
                 __global REAL *to = &parts[(size_t)part * (TSM * TSN) + (i - i0) * TSN + j - j0];
                 if (tile >= whole)
                     store(to, sums[m][n], N - j, 1, 0);

@@ -52,7 +52,8 @@
  * asynchronously, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
- * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after three files.
+ * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after five files. last.cl
+ * and parts.cl have what work-groups do that share a tile.
  * nvidia.cl has cp.async, ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a
  * part in memory. store.cl and split.cl have the parts, where they lie, split(), and STAGES, slabs in
  * local memory: one is multiplied, the others are under way; 2 with DIRECT. */
@@ -156,13 +157,16 @@ void gemm(const int M, const int N, const int K, const float alpha,
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     EMULATED /* nothing, except in tests: see nvidia.cl */
+#if SPLITS > 1 && LAST_ADDS
+    __local int before;
+#endif
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
 
     /* The tile of C, and the slabs of it that are this work-group's. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = (K + SLAB - 1) / SLAB, split = 0;
 #if SPLITS > 1
-    OF_BATCH(parts);
+    OF_BATCH_PARTS
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
@@ -339,7 +343,24 @@ void gemm(const int M, const int N, const int K, const float alpha,
         e_b[n] = fits ? (int2)(at.e_b[j + 8 * n], at.e_b[j + 8 * n + 1]) : (int2)(0);
 #endif
     target to = {C, ldc, alpha, beta};
-#if SPLITS > 1
+#if SPLITS > 1 && LAST_ADDS
+    if (tile >= whole) {
+#pragma unroll
+        for (int e = 0; e < PIECES_M * PIECES_N; e++) {
+            const int m = e / PIECES_N, n = e % PIECES_N;
+            sums[m][n] = (float4)(scaled(sums[m][n].lo, e_a[2 * m] + e_b[n]),
+                                  scaled(sums[m][n].hi, e_a[2 * m + 1] + e_b[n]));
+        }
+#pragma unroll
+        for (int m = 0; m < 2 * PIECES_M; m++)
+            e_a[m] = 0;
+#pragma unroll
+        for (int n = 0; n < PIECES_N; n++)
+            e_b[n] = 0;
+        if (!add_parts(&sums[0][0], ITEMS, item, 1, parts, counters, part, shared, &before))
+            return;
+    }
+#elif SPLITS > 1
     if (tile >= whole)
         to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif

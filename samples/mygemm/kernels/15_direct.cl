@@ -78,6 +78,9 @@ void gemm(const int M, const int N, const int K, const float alpha,
     __local float scales[2 * SLICES][TSN] __attribute__((aligned(8)));
     __local int unfit[2 * SLICES]; /* for each, the last n for which a line does not fit */
     EMULATED /* nothing, except in tests: see nvidia.cl */
+#if SPLITS > 1 && LAST_ADDS
+    __local int before;
+#endif
     const int item = get_local_id(0) % 128, slice = get_local_id(0) / 128;
     const int lane = item % 32, warp = item / 32;
 
@@ -85,7 +88,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
     int tile = get_group_id(0), begin = 0, end = (K + SLAB - 1) / SLAB;
 #if SPLITS > 1
-    OF_BATCH(parts);
+    OF_BATCH_PARTS
     const int shared = ((int)get_num_groups(0) - tiles_m * tiles_n) / (SPLITS - 1);
     const int whole = tiles_m * tiles_n - shared, part = max(0, tile - whole);
     if (tile >= whole) {
@@ -135,7 +138,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
         unfit[2 * slice + item] = -1;
     barrier(CLK_LOCAL_MEM_FENCE); /* they are -1 before any work-item sets them */
 
-    float high[TSN / 2], low[TSN / 2], sums[TSN / 2];
+    float high[TSN / 2], low[TSN / 2], sums[TSN / 2] __attribute__((aligned(16)));
 #pragma unroll
     for (int s = 0; s < TSN / 2; s++)
         sums[s] = 0;
@@ -214,15 +217,21 @@ void gemm(const int M, const int N, const int K, const float alpha,
         if (slice > 0)
             others[((slice - 1) * (TSN / 2) + s) * 128 + item] = sums[s];
     barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
-    if (slice > 0)
-        return;
 #pragma unroll
     for (int s = 0; s < TSN / 2 * (SLICES - 1); s++)
-        sums[s % (TSN / 2)] += others[s * 128 + item];
+        if (slice == 0)
+            sums[s % (TSN / 2)] += others[s * 128 + item];
 #endif
+#if SPLITS > 1 && LAST_ADDS
+    if (get_group_id(0) >= whole && !add_parts((float4 *)sums, 128, item, slice == 0, parts, counters,
+                                               part, shared, &before))
+        return;
+#endif
+    if (slice > 0)
+        return;
 
     target to = {C, ldc, alpha, beta};
-#if SPLITS > 1
+#if SPLITS > 1 && !LAST_ADDS
     if (get_group_id(0) >= whole)
         to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif

@@ -27,10 +27,11 @@
  *
  * The cost it removes: the reads of local memory into registers in 14 (ldmatrix), and its barriers.
  *
- * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups.
+ * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups. add.cl adds up
+ * their sums, with DIRECT the last work-group of a tile.
  *
- * Needs: NVIDIA's compiler, compute capability 9.0, and before it nvidia.cl, hopper.cl, store.cl,
- * 15_split.cl and 15_direct.cl. */
+ * Needs: NVIDIA's compiler, compute capability 9.0, and before it last.cl, parts.cl, nvidia.cl, hopper.cl,
+ * store.cl, 15_split.cl and 15_direct.cl. */
 
 #if !DIRECT
 #define SLOTS (STAGES + 1) /* for scales, each of TSN */
@@ -101,7 +102,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C); OF_BATCH(work);
 #if SPLITS > 1
-    OF_BATCH(parts);
+    OF_BATCH_PARTS
 #endif
     __local uint4 ring[STAGES * STAGE] __attribute__((aligned(1024)));
     __local float scales[SLOTS * TSN] __attribute__((aligned(128)));

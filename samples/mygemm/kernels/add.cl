@@ -1,5 +1,5 @@
 /* C = alpha * sum + beta * C, row-major, in the tiles of C that several work-groups share:
- * launched after kernels 13 to 15.
+ * launched after kernels 13 to 15, unless the last work-group of a tile adds up its parts, see parts.cl.
  *
  *   parts | part 0 of each of the last tiles, TSM x TSN elements, row-major | part 1 | ...
  *

@@ -1,4 +1,4 @@
-/* For kernels 16 and 17: the work-group that comes last. Compiled before their files.
+/* For kernels 13 to 17: the work-group that comes last. Compiled before their files.
  *
  * Work-groups that share a tile of C have a counter. Each of them stores its part, then counts
  * itself. Nobody waits: the one that finds all others counted adds up the parts, in an order that
@@ -36,9 +36,9 @@ int is_last(volatile __global int *counter, const int sharing, __local int *befo
     if (get_local_id(0) == 0 && get_local_id(1) == 0) {
         FENCE(); /* the part comes before the count */
         *before = atomic_inc(counter) + 1;
-        if (*before == sharing - 1)
-            atomic_xchg(counter, -1);
         FENCE(); /* the count comes before the parts of others */
+        if (*before == sharing - 1)
+            atomic_xchg(counter, -1); /* behind the fence, which would wait for it */
     }
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* `before` is read below, parts after */
     return *before == sharing - 1;

@@ -14,11 +14,6 @@
 #else
 #define SPAN(K) 65
 #endif
-#if SPLITS > 1
-#define PARTS_ARGUMENT , __global float *restrict parts /* as in 13, for add.cl */
-#else
-#define PARTS_ARGUMENT
-#endif
 
 /* Return 4 elements of a line, which are `step` apart; 0 for all but the first `left` ones. */
 float4 some(__global const float *from, const size_t step, const int left)

@@ -117,6 +117,22 @@ def test_work_groups_share_tiles(multiply, number, shape, splits, units):
         assert (first == again).all()
 
 
+@pytest.mark.parametrize("number", [13, 14, 15])
+def test_the_last_of_few_work_groups_adds_up_the_parts(sample, queue, number):
+    """There is a counter for each of 3 tiles. The parts of many are added up by add.cl."""
+    limits = device.limits(queue.device)
+    limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
+    chip, size = SimpleNamespace(max_compute_units=9, **CAPABLE), gemm.Size(64, 192, 9999)
+    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
+    given = {"TSN": 64, **({"DIRECT": 1} if number > 13 else {"WPTM": 8, "WPTN": 8})}
+    given.update({"TSM": 64} if number < 15 else {})
+    kernel, found = sample.special.KERNELS[number - 1], []
+    for splits in (1, 8, 9):
+        plan = plans.plan(kernel, {**given, "SPLITS": splits}, problem, limits, chip)
+        found.append((plan.room.get("parts", 0), plan.room.get("counters", 0), plan.shared))
+    assert found == [(0, 0, 0), (8 * 3 * 4096 * 4, 3 * 4, 0), (9 * 3 * 4096 * 4, 0, 3)]
+
+
 def test_inf_and_nan_come_through_shared_tiles(multiply):
     A, B, C = matrices(20, 18, 200)
     A[3, 150], B[20, 7] = np.inf, np.nan
