@@ -171,8 +171,8 @@ def test_inf_and_nan_come_through(multiply, number, shape, gap):
 
 
 MUTANTS_13 = {
-    "stores beyond the row": ("if (left > 1)", "if (left > 0)"),
-    "stores beyond C": ("if (i < M) {", "{"),
+    "stores beyond the row": ("if (left > 4)", "if (left > 0)"),
+    "stores beyond C": ("if (i < M && slice == 0) {", "if (slice == 0) {"),
     "forgets a slice": ("s < SLICES - 1; s++", "s < SLICES - 2; s++"),
     "mixes up lanes": ("lane / 2 % LANES_M", "lane % LANES_M"),
     "forgets to wait": (
@@ -194,6 +194,8 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     aligned = "part" in mutant  # only then the first step is cut
     inputs = matrices(75, 36, 36) if aligned else matrices(75, 33, 37)
     gap = 4 if aligned else 3
+    kernel = ROOT / "samples/mygemm/kernels/13_warps.cl"
+    assert MUTANTS_13[mutant][0] in kernel.read_text()  # else multiply() fails as a mutant may
     try:
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant], **TINY)
     except AssertionError:
