@@ -35,11 +35,11 @@ add_parts(VEC *sums, const int items, const int item, const int have, volatile _
 {
     const int tile = part % shared;
     volatile __global VEC *own = parts + tile * (size_t)(SPLITS * OWN * items) + item;
-#define PART(s, n) own[((s) * OWN + (n)) * items]
+#define OF_PART(s, n) own[((s) * OWN + (n)) * items]
     if (have)
 #pragma unroll
         for (int n = 0; n < OWN; n++)
-            PART(part / shared, n) = sums[n];
+            OF_PART(part / shared, n) = sums[n];
     if (!is_last(&counters[tile], SPLITS, before))
         return 0;
     if (have) {
@@ -52,7 +52,7 @@ add_parts(VEC *sums, const int items, const int item, const int have, volatile _
         for (int s = 0; s < SPLITS; s++)
 #pragma unroll
             for (int n = 0; n < OWN; n++)
-                sums[n] += PART(s, n);
+                sums[n] += OF_PART(s, n);
     }
     return 1;
 }
