@@ -160,7 +160,8 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
 
     /* The last vector of a row may go on in the rows behind it, of which it needs so many: what it
      * reads there comes into sums that nobody stores. */
-    const int filled = (columns + STEP - 1) / STEP * STEP, behind = (filled - columns + ldb - 1) / ldb;
+    const int filled = WIDTH > 1 ? (columns + STEP - 1) / STEP * STEP : columns;
+    const int behind = WIDTH > 1 ? (filled - columns + ldb - 1) / ldb : 0;
 
     A += i * (size_t)lda;
     B += j;
