@@ -174,9 +174,9 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     """Time the contenders, from `stream` on; return (their Timings, their Launches) by their names.
 
     Short ones are launched several times in a sample, `in_flight` times if that is given, in
-    `queues` of them. Without a number, those of each contender are in one queue, or on a CPU in as
-    many as it has cores if that is faster: in one queue a core that waits for another one falls
-    asleep. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
+    `queues` command queues. Without a number, those of each contender are in one queue, or on a CPU
+    in as many as it has cores if that is faster: in one queue a core that waits for another one
+    falls asleep. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
     With `caches` flushed each launch is timed alone.
     """
     flush = flusher(stream.queue, caches)

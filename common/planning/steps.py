@@ -102,8 +102,8 @@ def _copier(plan, name):
 def around(built, stream, first):
     """Return (all that gemm() gets, steps before it, steps after it), from its `first` arguments.
 
-    Behind them come the buffers and images that the plan asks for. Its passes get them as well, and
-    where work-groups share tiles, and do not add up their parts, add.cl does.
+    Behind them come the buffers and images that the plan asks for. Its passes get them as well.
+    add.cl follows where work-groups share tiles and do not add up the parts themselves.
     """
     plan, items = built.plan, built.side**2
     rooms = {role: stream.room(role, need) for role, need in plan.room.items()}

@@ -18,7 +18,7 @@ _WORTH = 2**18  # elements that are worth waking another core for
 _SHORT, _ROW = 48, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
-_EVEN = 3 / 4  # of what cores could do at least, if they share rows: else they share each row
+_EVEN = 3 / 4  # of the cores' time at least must be work if they divide the rows; else each row
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
@@ -111,7 +111,7 @@ def about(problem, device):
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
-        (M, _, K), native = problem.size, cores(problem, device)[1]
+        (M, N, K), native = problem.size, cores(problem, device)[1]
         few = K // native < _VECTORS and K % native > 0
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
@@ -121,7 +121,7 @@ def start_dots(given, problem, limits, device):
         ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
         at_work = cores(problem, device)[0]
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
-        SPLITS = at_work if _EVEN * most * at_work > M else 1
+        SPLITS = at_work if N == 1 and _EVEN * most * at_work > M else 1
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1, "SPLITS": SPLITS}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 

@@ -40,7 +40,7 @@
  * The cost it removes: local reads. For each k a lane issues (WPTM + WPTN) / 4 of them for
  * WPTM * WPTN multiplications: with 16 and 8, 6 for 128. Kernel 10 issues 10 for 64. */
 
-#ifndef REAL /* the defaults; build options must define all of these, or none */
+#ifndef TSM /* the defaults; build options must define all of these, or none */
 #define REAL float
 #define TSM 64 /* rows of a tile of C */
 #define TSN 64 /* columns of a tile of C */
@@ -350,7 +350,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         return;
 #endif
 
-    /* A condition, since PoCL's compiler takes a second return for the first one. */
+    /* Not a second return: PoCL's compiler confused it with the one above. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;

@@ -28,7 +28,7 @@
  * The cost it removes: the reads of local memory into registers in 14 (ldmatrix), and its barriers.
  *
  * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups. add.cl adds up
- * their sums, with DIRECT the last work-group of a tile.
+ * their sums; with DIRECT the last work-group of a tile may do so, see parts.cl.
  *
  * Needs: NVIDIA's compiler, compute capability 9.0, and before it last.cl, parts.cl, nvidia.cl, hopper.cl,
  * store.cl, 15_split.cl and 15_direct.cl. */

@@ -38,7 +38,7 @@ int is_last(volatile __global int *counter, const int sharing, __local int *befo
         *before = atomic_inc(counter) + 1;
         FENCE(); /* the count comes before the parts of others */
         if (*before == sharing - 1)
-            atomic_xchg(counter, -1); /* behind the fence, which would wait for it */
+            atomic_xchg(counter, -1); /* after the fence, which need not wait for it */
     }
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* `before` is read below, parts after */
     return *before == sharing - 1;

@@ -26,7 +26,7 @@
 #define OWN (WARP_M * WARP_N / 128)
 #endif
 
-/* Store part number `part` of `shared` tiles: the `sums` of each of the `items` work-items that `have` some.
+/* Store part number `part` of `shared` tiles: the `sums` of those of the `items` work-items that `have` some.
  * In the work-group that comes last, return 1: there `sums` are now those of all parts. All work-items
  * call this. It is inlined, or else `sums` could not stay in registers. */
 __attribute__((always_inline)) int

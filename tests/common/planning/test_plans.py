@@ -38,6 +38,7 @@ SMALL = replace(
     local_mem_size=32 * 2**10,
 )
 H200 = {
+    "type": cl.device_type.GPU,
     "max_compute_units": 132,
     "compute_capability_major_nv": 9,
     "compute_capability_minor_nv": 0,
@@ -158,7 +159,7 @@ def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch,
     dtype = np.dtype(PRECISIONS[kernel.precisions[0]])
     problem = Problem(square(256), dtype, 256, 256, 256)
     chip = SimpleNamespace(
-        type=cl.device_type.GPU, native_vector_width_float=4, version="OpenCL 3.0",
+        native_vector_width_float=4, version="OpenCL 3.0",
         image_support=True, image2d_max_width=8192, image2d_max_height=8192, **H200,
     )
     (told,) = plans.described([kernel], problem, LIMITS, chip)
@@ -192,6 +193,14 @@ def test_a_small_mali_gets_a_legal_13(sample):
         made = plan(sample, 13, square(512), limits=SMALL, extensions=frozenset(), **given)
         assert made.local_size[0] <= 256
         assert made.local_bytes <= 32 * 1024
+
+
+def test_counters_are_for_devices_on_which_they_were_tried(sample):
+    wide = Size(64, 64, 9999)
+    assert plan(sample, 13, wide, SPLITS=4).defines["LAST_ADDS"] == 1
+    other = plan(sample, 13, wide, extensions=frozenset(), SPLITS=4)
+    assert (other.defines["LAST_ADDS"], "counters" in other.room) == (0, False)
+    assert other.shared > 0
 
 
 def test_14_has_room_for_its_panels(sample):

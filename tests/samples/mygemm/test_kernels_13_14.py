@@ -5,6 +5,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from common import device, gemm
@@ -49,7 +50,7 @@ def multiply(sample, queue, tmp_path):
 
         # A device for which 14 is planned as for NVIDIA's; its instructions are emulated.
         limits = device.limits(queue.device)
-        chip = SimpleNamespace(max_compute_units=units, **CAPABLE)
+        chip = SimpleNamespace(max_compute_units=units, type=queue.device.type, **CAPABLE)
         if number == 14:
             limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
         size = gemm.Size(*C.shape, A.shape[1])
@@ -62,6 +63,10 @@ def multiply(sample, queue, tmp_path):
         built = plans.Built(plan, program, 16)
         sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
         assert stream.intact()
+        if held := stream.held.get("counters"):
+            counters = np.empty(held.size // 4, np.int32)
+            cl.enqueue_copy(queue, counters, held)
+            assert (counters == -1).all()
         return stream.C.read()
 
     return run
@@ -104,7 +109,7 @@ def test_13_is_right_at_every_size(multiply):
 
 
 @pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
-@pytest.mark.parametrize("splits", exhaustive_but([3], [2, 3, 5, 20, 40]))
+@pytest.mark.parametrize("splits", exhaustive_but([3, 20], [2, 3, 5, 20, 40]))
 @pytest.mark.parametrize("units", [1, 99])
 def test_work_groups_share_tiles(multiply, number, shape, splits, units):
     """All tiles of C, or with few compute units the last ones; some get no k's at all."""
@@ -200,6 +205,19 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant], **TINY)
     except AssertionError:
         return  # it wrote where it may not
+    assert wrong(got, *inputs)
+
+
+@pytest.mark.parametrize(("right", "mutant"), [
+    ("s < SPLITS; s++", "s < SPLITS - 1; s++"), ("OF_PART(part / shared, n)", "OF_PART(0, n)"),
+    ("&counters[tile]", "&counters[0]"), ("sums[n] = 0;", ";"),
+])
+def test_parts_that_are_broken_on_purpose_fail(multiply, right, mutant):
+    inputs = matrices(70, 35, 97)
+    try:
+        got = multiply(13, *inputs, change=(right, mutant), units=99, **TINY, SPLITS=3)
+    except AssertionError:
+        return  # it left a counter as it may not
     assert wrong(got, *inputs)
 
 

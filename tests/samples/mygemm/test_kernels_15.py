@@ -95,7 +95,9 @@ def test_it_is_right_at_every_size(multiply, form):
 
 
 @both_forms
-@pytest.mark.parametrize("shared", exhaustive_but([(3, 9)], [(2, 9), (3, 9), (5, 1)]))
+@pytest.mark.parametrize(
+    "shared", exhaustive_but([(3, 9), (9, 9)], [(2, 9), (3, 9), (9, 9), (5, 1)])
+)
 def test_work_groups_share_tiles(multiply, shared, form):
     """All tiles of C, or with one compute unit none: the others are a whole round."""
     splits, units = shared
