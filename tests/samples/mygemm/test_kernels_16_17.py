@@ -281,7 +281,7 @@ def test_cores_share_the_ks_of_a_small_c(sample, queue, size, at_work):
 @pytest.mark.parametrize("size", ["1x3x64", "1x10x32", "1x17x32", "1x40x24"])
 @pytest.mark.parametrize("given", [(), ("--SPLITS", 2)])
 def test_a_vector_beyond_its_row_stays_in_the_matrix(run_sample, size, given):
-    done = run_sample("mygemm", "-p", "portable", "--kernel", 17, "--size", size, "--UNROLL", 8,
+    done = run_sample("mygemm", "--kernel", 17, "--size", size, "--UNROLL", 8,
                       *given, "--guards", "pages", "--check-only")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -291,7 +291,7 @@ def test_a_vector_beyond_its_matrix_is_found(run_sample, project):
     text = path.read_text()
     assert "k + UNROLL + behind <= K" in text
     path.write_text(text.replace("k + UNROLL + behind <= K", "k + UNROLL <= K"))
-    done = run_sample("mygemm", "-p", "portable", "--kernel", 17, "--size", "1x10x32",
+    done = run_sample("mygemm", "--kernel", 17, "--size", "1x10x32",
                       "--UNROLL", 8, "--guards", "pages", "--check-only", root=project)
     assert "touched a guard page" in done.stderr
     assert done.returncode == 1
