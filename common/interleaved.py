@@ -18,6 +18,7 @@ import pyopencl as cl
 from common.device import type_of
 from common.errors import SampleError
 from common.flush import flusher
+from common.text import listed
 from common.timing import Timing, elapsed, settle, stamps
 
 FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
@@ -27,6 +28,7 @@ AWAKE = 0.05  # seconds of launches after which the threads of a driver have a c
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _TRIALS = 3  # samples in one queue, and in several, of which the best counts
+_GAIN = 0.95  # of the time in several queues: one queue is taken if its time is less
 
 
 def finish(streams):
@@ -64,8 +66,8 @@ class Contender:
             bare = stream.bare()
             self._bare_entered.append((bare, self.launcher(bare)))
 
-    def narrow(self, in_flight):
-        """Let go of all streams but the first where launches take longer if they overlap.
+    def choose_queues(self, in_flight):
+        """Keep all streams, or the first alone where launches take longer if they overlap.
 
         Two launches that overlap may keep a core each, and the caches of a core then hold half of
         what one launch on both cores would find there.
@@ -76,7 +78,7 @@ class Contender:
                 self._entered = streams
                 taken.append(self.sample(in_flight)[-1])
         of_one, of_all = map(min, times)
-        self._entered = every[:1] if of_one < of_all else every
+        self._entered = every[:1] if of_one < _GAIN * of_all else every
 
     def rest(self):
         """Wait until the threads of a library are at rest; return whether there are any."""
@@ -190,13 +192,14 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
             each.flush = lambda: (flush(), settle())
     device = stream.queue.device
     cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
-    count = in_flight or max(map(enough_in_flight, contenders))
+    enough = [in_flight or enough_in_flight(each) for each in contenders]
+    count = max(enough)
     spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
-    for each in contenders:
+    for each, own in zip(contenders, enough):
         if each.queues > 1 and not queues:
-            each.attempt(each.narrow, count)
+            each.attempt(each.choose_queues, -(-own // spread) * spread)
     times = rounds(contenders, repeat, warmup, count, AWAKE if caches == "warm" else 0)
     launches = {each.name: Launches(count, max(each.queues, 1)) for each in contenders}
     for each in contenders:
@@ -273,10 +276,10 @@ def remarks(launches, libraries):
         what = "Launches"
         if {*others} <= {*libraries}:  # there may be many kernels
             what, overlap = "Calls", ["kernels", *(name for name in overlap if name in libraries)]
-        lines.append(f"Launches of {' and '.join(overlap)} overlap: they are in {queues} command "
+        lines.append(f"Launches of {listed(overlap)} overlap: they are in {queues} command "
                      "queues, each with a C of its own.")
         if others:
-            lines.append(f"{what} of {' and '.join(others)} run back to back.")
+            lines.append(f"{what} of {listed(others)} run back to back.")
     return lines
 
 

@@ -55,6 +55,12 @@ def signal_name(number):
     return next((each.name for each in signal.Signals if each == number), f"signal {number}")
 
 
+def listed(names):
+    """Return the names as a text: `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def figures(value):
     """Return a rate as text: four figures, and never an exponent for a large one."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"

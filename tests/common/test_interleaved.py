@@ -226,7 +226,7 @@ def options(in_flight=20, queues=None):
     ],
 )
 def test_how_many_queues(monkeypatch, about, args, queues):
-    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
+    monkeypatch.setattr(Contender, "choose_queues", lambda self, in_flight: None)
     stream, used = Stream(**about), []
     one = contender("a", lambda stream: None, lambda streams: used.append(len(streams)), streams=())
     times, batches = interleaved.measure([one], stream, **args)
@@ -267,7 +267,7 @@ def test_kernels_that_do_not_overlap_are_named():
 
 
 def test_what_is_not_in_queues_runs_back_to_back(monkeypatch):
-    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
+    monkeypatch.setattr(Contender, "choose_queues", lambda self, in_flight: None)
     contenders = [
         contender(name, lambda stream: None, streams=(), queued=name == "a") for name in "ab"
     ]
@@ -302,7 +302,7 @@ def test_a_sample_of_the_fastest_is_long_enough(monkeypatch):
 
 
 def test_launches_of_a_sample_that_is_not_asked_for_are_as_many_in_each_queue(monkeypatch):
-    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
+    monkeypatch.setattr(Contender, "choose_queues", lambda self, in_flight: None)
     clock = [0.0]
     monkeypatch.setattr(interleaved.time, "perf_counter", lambda: clock[0])
 
@@ -328,7 +328,7 @@ def test_a_kernel_that_cannot_enter_the_first_stream_is_left_out():
 
 
 def test_a_further_stream_that_one_cannot_enter_is_left_out_by_all(monkeypatch):
-    monkeypatch.setattr(Contender, "narrow", lambda self, in_flight: None)
+    monkeypatch.setattr(Contender, "choose_queues", lambda self, in_flight: None)
     made = []
 
     def launcher(stream):
