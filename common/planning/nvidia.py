@@ -24,6 +24,15 @@ def groups(problem, params, device):
     return (tiles.groups(problem.size, params, device.max_compute_units),)
 
 
+def _adding(params, limits, device):
+    """Return whether the last work-group of a tile adds up its parts.
+
+    last.cl needs more than OpenCL C 1.2 promises, and was not tried on other GPUs.
+    """
+    tried = EXTENSION in limits.extensions or type_of(device) == "cpu"
+    return {"LAST_ADDS": tiles.last_adds(params) if tried else 0}
+
+
 # 13: warps.
 
 
@@ -43,10 +52,7 @@ def warps_start(given, problem, limits, device):
 
 def warps_more(problem, params, limits, device):
     """Return how wide loads may be, and how many work-items load side by side from a row of A."""
-    defines = _widths(problem)
-    # last.cl needs more than OpenCL C 1.2 promises: other GPUs launch add.cl.
-    known = EXTENSION in limits.extensions or type_of(device) == "cpu"
-    defines["LAST_ADDS"] = tiles.last_adds(params) if known else 0
+    defines = {**_widths(problem), **_adding(params, limits, device)}
     if defines["WIDTH_A"] == 1:
         defines["ACROSS_A"] = _across(params, problem.size.K)
     return defines, ()
@@ -85,7 +91,7 @@ def units_more(problem, params, limits, device):
     """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
     return {**tiles.split(problem.size, params, device.max_compute_units), **_widths(problem),
-            "LAST_ADDS": tiles.last_adds(params)}, ()
+            **_adding(params, limits, device)}, ()
 
 
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
@@ -148,8 +154,7 @@ def warpgroups_more(problem, params, limits, device):
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
-    return {**_rows(params), **_widths(problem),
-            "LAST_ADDS": tiles.last_adds({**_rows(params), **params}),
+    return {**_rows(params), **_widths(problem), **_adding(params, limits, device),
             "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
 
 

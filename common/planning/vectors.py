@@ -18,7 +18,7 @@ _WORTH = 2**18  # elements that are worth waking another core for
 _SHORT, _ROW = 48, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
-_EVEN = 3 / 4  # of the cores' time at least must be work if they divide the rows; else each row
+_BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
@@ -121,7 +121,7 @@ def start_dots(given, problem, limits, device):
         ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
         at_work = cores(problem, device)[0]
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
-        SPLITS = at_work if N == 1 and _EVEN * most * at_work > M else 1
+        SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1, "SPLITS": SPLITS}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
@@ -137,8 +137,8 @@ def start_sums(given, problem, limits, device):
         apart = problem.ldb * itemsize % _PAGE == 0
         # Rows that are left over are read one by one.
         rows = range(min(6, K), 8) if apart else range(min(8, K), 16)
-        few = 8 if N <= _NARROW else 4
-        UNROLL = min(rows, key=lambda count: K % count) if large else few
+        small = 8 if N <= _NARROW else 4
+        UNROLL = min(rows, key=lambda count: K % count) if large else small
         NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)
         SPLITS = max(1, at_work // (problem.size.M * -(-N // NC)))
         return {**SUMS, "WIDTH": width, "UNROLL": UNROLL, "LANES": 1, "SLICES": 1, "NC": NC,

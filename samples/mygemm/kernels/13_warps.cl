@@ -179,7 +179,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local VEC tiles[VECTORS];
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
     __local int before;
 #endif
     const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
@@ -344,7 +344,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                         sums[m][n] += PASSED(m, s, n);
     }
 #endif
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
     if (tile >= whole && !add_parts(&sums[0][0], ITEMS, item, slice == 0, parts, counters, part,
                                     shared, &before))
         return;

@@ -157,7 +157,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
     __local uint4 stages[STAGES * STAGE] __attribute__((aligned(128)));
     EMULATED /* nothing, except in tests: see nvidia.cl */
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
     __local int before;
 #endif
     const int item = get_local_id(0), lane = item % 32, warp = item / 32;
@@ -343,8 +343,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
         e_b[n] = fits ? (int2)(at.e_b[j + 8 * n], at.e_b[j + 8 * n + 1]) : (int2)(0);
 #endif
     target to = {C, ldc, alpha, beta};
-#if SPLITS > 1 && LAST_ADDS
-    if (tile >= whole) {
+#if LAST_ADDS
+    if (tile >= whole) { /* parts may have exponents of their own, so sums are scaled before add_parts() */
 #pragma unroll
         for (int e = 0; e < PIECES_M * PIECES_N; e++) {
             const int m = e / PIECES_N, n = e % PIECES_N;

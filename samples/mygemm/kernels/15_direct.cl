@@ -78,7 +78,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
     __local float scales[2 * SLICES][TSN] __attribute__((aligned(8)));
     __local int unfit[2 * SLICES]; /* for each, the last n for which a line does not fit */
     EMULATED /* nothing, except in tests: see nvidia.cl */
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
     __local int before;
 #endif
     const int item = get_local_id(0) % 128, slice = get_local_id(0) / 128;
@@ -222,7 +222,7 @@ void gemm(const int M, const int N, const int K, const float alpha,
         if (slice == 0)
             sums[s % (TSN / 2)] += others[s * 128 + item];
 #endif
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
     if (get_group_id(0) >= whole && !add_parts((float4 *)sums, 128, item, slice == 0, parts, counters,
                                                part, shared, &before))
         return;

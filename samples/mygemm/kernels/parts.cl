@@ -3,10 +3,11 @@
  *   parts | part 0 of the first shared tile | part 1 | ... | part 0 of the next one | ...
  *   part  | the first vector of sums of each work-item | the second one of each | ...
  *
- * With LAST_ADDS each of the SPLITS work-groups stores its sums. The one that comes last adds up those of
- * all, its own among them, in the order of the parts: every run gives the same bits. This takes less time
- * than a launch of add.cl. But one work-group then reads all parts of a tile, which takes long if they are
- * many. So without LAST_ADDS a part is a tile, row-major, and add.cl adds up the parts. */
+ * With LAST_ADDS, 1 only if SPLITS is above 1, each of the SPLITS work-groups stores its sums. The one
+ * that comes last adds up those of all, its own among them, in the order of the parts: every run gives
+ * the same bits. This takes less time than a launch of add.cl. But one work-group then reads all parts
+ * of a tile, which takes long if they are many. So without LAST_ADDS a part is a tile, row-major, and
+ * add.cl adds up the parts. */
 
 #ifndef REAL /* kernels 14 and 15 are for float only */
 #define REAL float
@@ -15,7 +16,7 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(REAL, 4)
 
-#if SPLITS > 1 && LAST_ADDS
+#if LAST_ADDS
 #define PARTS_ARGUMENT , volatile __global VEC *parts, volatile __global int *counters
 #define OF_BATCH_PARTS OF_BATCH(parts); OF_BATCH(counters);
 #ifdef WPTM /* vectors of sums of a work-item: in 13, */
