@@ -253,10 +253,10 @@ def test_launches_overlap_unless_that_is_slower(monkeypatch, slow, asked, queues
 
 
 def test_kernels_that_do_not_overlap_are_named():
-    made = {"a": interleaved.Launches(20, 2), "b": interleaved.Launches(20, 1),
-            "numpy": interleaved.Launches(20, 1)}
+    made = {name: interleaved.Launches(20, queues)
+            for name, queues in (("a", 2), ("b", 1), ("c", 2), ("d", 2), ("numpy", 1))}
     assert interleaved.remarks(made, {"numpy"})[1:] == [
-        "Launches of a overlap: they are in 2 command queues, each with a C of its own.",
+        "Launches of a, c and d overlap: they are in 2 command queues, each with a C of its own.",
         "Launches of b and numpy run back to back.",
     ]
     del made["b"]
