@@ -245,8 +245,9 @@ def test_what_cannot_be_replayed(stub, name, message):
 
 
 def test_a_record_that_another_one_replaced_is_refused(stub):
-    old = record.Record("stub", "k", "error", record.UNFINISHED)
-    items = [old, record.Record("stub", "other", "passed"), record.Record("stub", "k", "passed")]
+    run = {"sample": "stub", "started": record.now()}  # records of a run share it
+    old = record.Record(variant="k", status="error", reason=record.UNFINISHED, **run)
+    items = [old, *(record.Record(variant=each, status="passed", **run) for each in ("other", "k"))]
     stub.journal.write_text("".join(item.to_line() + "\n" for item in items))
     status, _, errors = stub("replay", f"{stub.journal}:1")
     assert ":1 was written before k was timed: name the later record that replaced it\n" in errors
