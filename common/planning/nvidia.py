@@ -154,6 +154,7 @@ def warpgroups_more(problem, params, limits, device):
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
+    params = {**params, **_rows(params)}
     return {**_rows(params), **_widths(problem), **_adding(params, limits, device),
             "ROW_ITEMS": items, "KEPT_A": min(_KEPT, -(-chunks // items))}, ()
 

@@ -9,16 +9,16 @@ fitted to times on an H200 and an H100, and only ratios of them matter elsewhere
 from typing import NamedTuple
 
 _AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
-_MOST_PARTS = 8  # of a tile, that the last of its work-groups adds up
+_MOST_ADDED = 2**16  # sums in the parts of a tile, that the last of its work-groups adds up
 _LEAST = 128  # k's that are worth a work-group
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 4e-6  # seconds that a launch takes on the device
-_ENQUEUE = 7e-6  # and on the host, which works ahead
+_ENQUEUE = 1.2e-5  # and on the host, which works ahead
 _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
-_TIE = 0.02  # of the time of the units counts where memory or the host takes longer
+_TIE = 0.02  # of what else takes time counts where memory or the host takes longer
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
@@ -45,19 +45,19 @@ def _tiles(names, *rows):
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 _ALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.94, 0),
-    ((64, 128, 16, 8, 8, 1), 3, 0.9, 0),
-    ((64, 128, 8, 8, 8, 1), 3, 0.91, 50),
-    ((128, 64, 8, 8, 8, 1), 3, 0.91, 50),
-    ((64, 128, 8, 8, 8, 3), 1, 0.71, 10),
-    ((64, 64, 8, 8, 8, 1), 4, 0.72, 20),
-    ((64, 64, 8, 8, 8, 2), 3, 0.82, 50),
-    ((64, 64, 8, 8, 8, 4), 1, 0.69, 100),
-    ((64, 32, 8, 8, 8, 4), 3, 0.54, 10),
-    ((32, 64, 8, 4, 16, 4), 3, 0.74, 200),
-    ((32, 64, 8, 4, 8, 4), 2, 0.59, 30),
-    ((32, 32, 16, 4, 4, 4), 2, 0.52, 170),
-    ((32, 16, 16, 4, 4, 4), 6, 0.36, 0),
+    ((128, 128, 8, 16, 8, 1), 2, 0.91, 20),
+    ((64, 128, 16, 8, 8, 1), 3, 0.88, 10),
+    ((64, 128, 8, 8, 8, 1), 3, 0.9, 50),
+    ((128, 64, 8, 8, 8, 1), 3, 0.91, 60),
+    ((64, 128, 8, 8, 8, 3), 1, 0.69, 0),
+    ((64, 64, 8, 8, 8, 1), 4, 0.72, 30),
+    ((64, 64, 8, 8, 8, 2), 3, 0.81, 60),
+    ((64, 64, 8, 8, 8, 4), 1, 0.69, 120),
+    ((64, 32, 8, 8, 8, 4), 3, 0.55, 10),
+    ((32, 64, 8, 4, 16, 4), 3, 0.72, 200),
+    ((32, 64, 8, 4, 8, 4), 2, 0.59, 70),
+    ((32, 32, 16, 4, 4, 4), 2, 0.52, 160),
+    ((32, 16, 16, 4, 4, 4), 6, 0.36, 30),
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
@@ -76,7 +76,30 @@ _UNALIGNED = _tiles(
     ((32, 32, 16, 4, 4, 4), 2, 0.52, 120),
     ((32, 16, 16, 4, 4, 4), 4, 0.34, 50),
 )
-_SMALL = _tiles(WARP_NAMES, ((32, 32, 8, 4, 4, 1), 8, 0.45, 18))
+_ALIGNED_BATCH = _tiles(
+    WARP_NAMES,
+    ((128, 128, 8, 16, 8, 1), 3, 0.92, 40),
+    ((128, 64, 8, 16, 8, 1), 4, 0.74, 15),
+    ((64, 64, 8, 8, 8, 1), 6, 0.64, 10),
+    ((64, 64, 8, 8, 8, 2), 5, 0.72, 40),
+    ((64, 64, 8, 8, 4, 1), 1, 0.52, 0),
+    ((64, 16, 8, 8, 4, 1), 6, 0.38, 0),
+    ((32, 64, 8, 4, 8, 1), 4, 0.5, 0),
+    ((32, 32, 8, 4, 4, 1), 8, 0.48, 10),
+    ((32, 32, 16, 4, 4, 1), 6, 0.54, 20),
+    ((32, 32, 16, 4, 4, 2), 6, 0.6, 40),
+)
+_UNALIGNED_BATCH = _tiles(
+    WARP_NAMES,
+    ((128, 128, 8, 16, 8, 1), 3, 0.84, 20),
+    ((128, 64, 8, 8, 8, 1), 3, 0.76, 10),
+    ((64, 64, 8, 8, 8, 1), 6, 0.76, 40),
+    ((64, 32, 8, 8, 8, 1), 8, 0.58, 20),
+    ((64, 16, 8, 8, 4, 1), 2, 0.46, 20),
+    ((32, 64, 8, 4, 8, 1), 6, 0.48, 0),
+    ((32, 32, 8, 4, 4, 1), 8, 0.44, 10),
+    ((32, 32, 16, 4, 4, 1), 2, 0.5, 20),
+)
 DOUBLE = _tiles(
     WARP_NAMES,
     ((64, 128, 8, 8, 8, 1), 2, 0.4, 40),
@@ -125,9 +148,11 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
 def single(batch, aligned):
     """Return the tiles for float32, where all rows are `aligned` or not.
 
-    For a `batch` of several products there are small ones as well.
+    Small tiles have places in a `batch` of several products, which fill the device together.
     """
-    return (_ALIGNED if aligned else _UNALIGNED) + (_SMALL if batch > 1 else [])
+    if batch > 1:
+        return _ALIGNED_BATCH if aligned else _UNALIGNED_BATCH
+    return _ALIGNED if aligned else _UNALIGNED
 
 
 def count(size, params):
@@ -152,7 +177,8 @@ def last_adds(params):
     Work-groups of kernel 15 that go from tile to tile (KC, not DIRECT) do not.
     """
     stays = "KC" in params and not params["DIRECT"]
-    return int(1 < params.get("SPLITS", 1) <= _MOST_PARTS and not stays)
+    splits = params.get("SPLITS", 1)
+    return int(splits > 1 and splits * params["TSM"] * params["TSN"] <= _MOST_ADDED and not stays)
 
 
 def groups(size, params, units):
@@ -231,4 +257,4 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
         before += _COUNTING + parts / _ADDING + 2 * last * parts / _PARTS_BANDWIDTH
     elif splits > 1:
         before += _LAUNCH + 2 * last * parts / _PARTS_BANDWIDTH
-    return max(_LAUNCH + before + max(time, traffic), least) + _TIE * time
+    return max(_LAUNCH + before + max(time, traffic), least) + _TIE * (time + before)

@@ -6,7 +6,7 @@
  * With LAST_ADDS, 1 only if SPLITS is above 1, each of the SPLITS work-groups stores its sums. The one
  * that comes last adds up those of all, its own among them, in the order of the parts: every run gives
  * the same bits. This takes less time than a launch of add.cl. But one work-group then reads all parts
- * of a tile, which takes long if they are many. So without LAST_ADDS a part is a tile, row-major, and
+ * of a tile, which takes long if they are large. So without LAST_ADDS a part is a tile, row-major, and
  * add.cl adds up the parts. */
 
 #ifndef REAL /* kernels 14 and 15 are for float only */

@@ -132,10 +132,10 @@ def test_the_last_of_few_work_groups_adds_up_the_parts(sample, queue, number):
     given = {"TSN": 64, **({"DIRECT": 1} if number > 13 else {"WPTM": 8, "WPTN": 8})}
     given.update({"TSM": 64} if number < 15 else {})
     kernel, found = sample.special.KERNELS[number - 1], []
-    for splits in (1, 8, 9):
+    for splits in (1, 16, 17):
         plan = plans.plan(kernel, {**given, "SPLITS": splits}, problem, limits, chip)
         found.append((plan.room.get("parts", 0), plan.room.get("counters", 0), plan.shared))
-    assert found == [(0, 0, 0), (8 * 3 * 4096 * 4, 3 * 4, 0), (9 * 3 * 4096 * 4, 0, 3)]
+    assert found == [(0, 0, 0), (16 * 3 * 4096 * 4, 3 * 4, 0), (17 * 3 * 4096 * 4, 0, 3)]
 
 
 def test_inf_and_nan_come_through_shared_tiles(multiply):
