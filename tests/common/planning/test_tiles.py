@@ -21,7 +21,7 @@ def best(size, **more):
         ("4097", (128, 128), 8, 33),  # 1089 tiles are 4 rounds of 264, and 33
         ("100000x64x64", (64, 64), 1, 0),
         ("64x64x100000", (64, 64), 132, 1),
-        ("512", (32, 64), 1, 0),
+        ("512", (32, 32), 1, 0),
         ("1x1x1", None, 1, 0),
     ],
 )
@@ -42,7 +42,7 @@ def test_each_tile_has_its_work_groups(size, splits):
 
 @pytest.mark.parametrize(
     ("size", "direct", "splits"),
-    [("512", 0, 1), ("4096", 0, 1), ("128", 1, 1), ("100000x64x64", 1, 1),
+    [("768", 0, 1), ("4096", 0, 1), ("512", 1, 4), ("128", 1, 1), ("100000x64x64", 1, 1),
      ("64x64x100000", 1, 264), ("16x4096x4096", 1, 12)],
 )
 def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, splits):
