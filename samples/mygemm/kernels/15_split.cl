@@ -22,13 +22,14 @@
 
 #ifndef KC /* the defaults; build options must define all of these, or none */
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
-#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64 */
-#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64 */
+#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64, with SWAPPED 32 */
+#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64, with SWAPPED 64 */
 #define STAGES 4 /* slabs in local memory */
 #define SLICES 1 /* warpgroups of a work-group with DIRECT */
 #define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
 #define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
+#define SWAPPED 0 /* 1: DIRECT, and the unit gets columns of B as its rows, rows of A as its columns */
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
@@ -120,20 +121,26 @@ int2 exponent_of(const uint4 range, const int K, const int lowest, const int hig
     return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
 }
 
+/* Where a work-item's sum s is in C: so many rows and columns after its first one. What the unit gives
+ * is C; with SWAPPED it is the transpose of C, and rows 2 * r and 2 * r + 1 stand for r and r + 8. */
+#define AFTER(s) ((s) / 4 * 8 + (s) % 2)
+#if SWAPPED
+#define ROW_OF(s) AFTER(s)
+#define COLUMN_OF(s) ((s) / 2 % 2)
+#else
+#define ROW_OF(s) ((s) / 2 % 2 * 8)
+#define COLUMN_OF(s) AFTER(s)
+#endif
+
 /* Add up a work-item's elements of a tile by float32 multiplications, from row i and column j on.
  * Beyond the edge of C, the last row and column are read. */
 void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
                 const int lda, __global const float *B, const int ldb, const int i, const int j)
 {
-    __global const float *row = A + min(i, M - 1) * (size_t)lda;
-    __global const float *other = A + min(i + 8, M - 1) * (size_t)lda;
-    for (int k = 0; k < K; k++, B += ldb)
+    for (int k = 0; k < K; k++, A++, B += ldb)
 #pragma unroll
-        for (int n = 0; n < TSN / 4; n++) {
-            const float b = B[min(j + n / 2 * 8 + n % 2, N - 1)];
-            sums[n / 2 * 4 + n % 2] += row[k] * b;
-            sums[n / 2 * 4 + n % 2 + 2] += other[k] * b;
-        }
+        for (int s = 0; s < UNIT_COLUMNS / 2; s++)
+            sums[s] += A[min(i + ROW_OF(s), M - 1) * (size_t)lda] * B[min(j + COLUMN_OF(s), N - 1)];
 }
 
 #if !DIRECT
