@@ -1,16 +1,18 @@
 /* C = alpha * A * B + beta * C as 15_warpgroups.cl computes it, for small problems: one launch, no
- * panels in global memory. Compiled before that file, which then has no gemm() of its own. X are rows
- * of A, Y columns of B; with SWAPPED it is the reverse.
+ * panels in global memory. Compiled before that file, which then has no gemm() of its own.
  *
  *   a warpgroup    slab n + 1              slab n
  *                +-----------+  split  +--------------+  multiply  +--------------------+
- *     64 lines X | registers | ------> |  registers   | ---------> | sums of each X and |
- *  32 or 64    Y | registers | ------> | local memory | ---------> | each Y, registers  |
+ *     64 lines X | registers | ------> |  registers   | ---------> | a sum for each X   |
+ *     32 or 64 Y | registers | ------> | local memory | ---------> | and Y, registers   |
  *                +-----------+         +--------------+            +--------------------+
  *
+ * The unit multiplies 64 lines X by 32 or 64 lines Y: X are rows of A, and Y columns of B. With SWAPPED
+ * X are 64 columns of B, Y 32 rows of A, and the sums are the transpose of a tile: if C has at most 32
+ * rows, half of 64 would not exist.
+ *
  * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of TSM x TSN, whole or
- * not, and SPLITS of them for those that are shared, as in 13. A tile is 64 x 32 or 64 x 64. With
- * SWAPPED it is 32 x 64: if C has at most 32 rows, half of 64 would be computed in vain.
+ * not, and SPLITS of them for those that are shared, as in 13.
  *
  * The idea: as many work-items as possible if C is small. Each warpgroup of a work-group takes every
  * SLICES-th slab, at its own pace, and they add up their sums at the end: while one waits for its
@@ -20,16 +22,16 @@
  * no other warpgroup needs, do not even go through local memory. But lines are split again for each
  * tile, which costs more if C has many tiles.
  *
- * The order of k: four lanes share a line of a slab. Of a row of A each loads 4 k's, and the 4 k's that
- * are 16 further, so that they read 64 contiguous bytes at once. The unit gets the 16 k's of a step in
- * the order in which the lanes hold those of X; a work-item that splits a line Y makes the 8 to the
- * left or to the right of the bar, in one of two steps. So it loads the k's of its column in this order:
+ * The order of k: four lanes share a line of a slab. Of a row of A each loads 4 k's, and the 4 k's
+ * that are 16 further, so that they read 64 contiguous bytes at once. Columns of B are loaded in the
+ * order that follows from this. The unit gets the 16 k's of a step as the lanes hold those of X; of
+ * Y, a lane has the 8 on one side of the bar, in one of the two steps of a slab:
  *
  *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
  *   k                 0  1  4  5  8  9  12 13  | 2  3   6  7 10 11  14 15
  *   lane              0  0  1  1  2  2   3  3  | 0  0   1  1  2  2   3  3
  *
- * With SWAPPED the rows are Y, and a lane loads as many k's of a column in the same way:
+ * With SWAPPED, where rows of A are Y:
  *
  *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
  *   k                 0  1  2  3 16 17  18 19  | 4  5   6  7 20 21  22 23
@@ -39,11 +41,11 @@
  * float32 multiplications compute the slab. */
 
 #if DIRECT
-#define STRIPS (UNIT_COLUMNS / 8 / 4)  /* of 8 lines Y, which a warp splits */
-#define ROWS_A (SWAPPED ? STRIPS : 2)  /* that a work-item splits */
-#define COLUMNS_B (SWAPPED ? 2 : STRIPS)
-#define SUMS_EACH (UNIT_COLUMNS / 2) /* of a work-item */
+#define STRIPS (UNIT_COLUMNS / 8 / 4)      /* of 8 lines Y, which a warp splits */
+#define ROWS_A (SWAPPED ? STRIPS : 2)      /* of which a work-item splits 8 k's */
+#define COLUMNS_B (SWAPPED ? 2 : STRIPS)   /* the same */
 #define WIDE (WIDTH_N < 4 ? 1 : COLUMNS_B) /* columns of B that it loads at once */
+#define SUMS_EACH (UNIT_COLUMNS / 2)       /* of a work-item */
 #if WIDE == 1
 typedef float columns;
 #else
@@ -113,7 +115,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
     const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
-    const int x = warp * 16 + lane / 4 * (SWAPPED ? 2 : 1), y = lane % 4 * 2; /* its first lines */
+    /* The first lines X and Y of which this work-item has sums, and the first row and column. */
+    const int x = warp * 16 + lane / 4 * (SWAPPED ? 2 : 1), y = lane % 4 * 2;
     const int i = i0 + (SWAPPED ? y : x), j = j0 + (SWAPPED ? x : y);
 
     /* What this work-item splits: of a slab, 8 k's of the two lines X of which it has sums, and of as
@@ -198,15 +201,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
         show_writes();
         sync_warpgroup(slice); /* the slab is there, and all have used the one before */
 
-        const matrix y = MATRIX(ring, stage * UNIT_COLUMNS * LINE);
+        const matrix lines = MATRIX(ring, stage * UNIT_COLUMNS * LINE);
 #define OF_X(v, w) (uint4)(parts_x[0].v, parts_x[1].v, parts_x[0].w, parts_x[1].w)
         BEGIN_PRODUCTS; /* s2 or 2: 16 k's further; s4 or 4: the small part */
-        MULTIPLY_ROWS(low, OF_X(s0, s1), y + 4, 0);
-        MULTIPLY_ROWS(low, OF_X(s4, s5), y, 1);
-        MULTIPLY_ROWS(high, OF_X(s0, s1), y, 0);
-        MULTIPLY_ROWS(low, OF_X(s2, s3), y + 6, 1);
-        MULTIPLY_ROWS(low, OF_X(s6, s7), y + 2, 1);
-        MULTIPLY_ROWS(high, OF_X(s2, s3), y + 2, 1);
+        MULTIPLY_ROWS(low, OF_X(s0, s1), lines + 4, 0);
+        MULTIPLY_ROWS(low, OF_X(s4, s5), lines, 1);
+        MULTIPLY_ROWS(high, OF_X(s0, s1), lines, 0);
+        MULTIPLY_ROWS(low, OF_X(s2, s3), lines + 6, 1);
+        MULTIPLY_ROWS(low, OF_X(s6, s7), lines + 2, 1);
+        MULTIPLY_ROWS(high, OF_X(s2, s3), lines + 2, 1);
         END_PRODUCTS;
         AWAIT_PRODUCTS(high, low);
         if (end - 1 - n * SLICES - slice >= begin) {

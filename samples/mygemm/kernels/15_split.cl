@@ -14,9 +14,9 @@
  * and neighbouring work-items read neighbouring elements.
  *
  * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
- * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B
- * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have the same: whole
- * units of 2^-23 are shared out, and every fourth n begins anew.
+ * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B, with
+ * SWAPPED those of A, compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have
+ * the same: whole units of 2^-23 are shared out, and every fourth n begins anew.
  * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
  * their sums are exact. */
 
@@ -29,7 +29,7 @@
 #define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
 #define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
-#define SWAPPED 0 /* 1: DIRECT, and the unit gets columns of B as its rows, rows of A as its columns */
+#define SWAPPED 0 /* 1, with DIRECT only: A and B change places in the matrix units */
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
@@ -121,8 +121,9 @@ int2 exponent_of(const uint4 range, const int K, const int lowest, const int hig
     return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
 }
 
-/* Where a work-item's sum s is in C: so many rows and columns after its first one. What the unit gives
- * is C; with SWAPPED it is the transpose of C, and rows 2 * r and 2 * r + 1 stand for r and r + 8. */
+/* Where a work-item's sum s is in C: so many rows and columns after its first one. With SWAPPED the
+ * unit gives the transpose. Its rows r and r + 8 are then neighbouring columns of C, which are loaded
+ * and stored together. */
 #define AFTER(s) ((s) / 4 * 8 + (s) % 2)
 #if SWAPPED
 #define ROW_OF(s) AFTER(s)

@@ -104,7 +104,7 @@ typedef ulong matrix;
     __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n" \
                    "//@ wgmma.mma_async.sync.aligned." SUMS MATRICES ", p, 1, 1, 0, 0; }" \
                    : ALL(sums) : "l"(a), "l"(b), "r"(add))
-/* The same with a from registers. Work-item 32 * w + 4 * r + c has in `a` elements 2 * c and the next
+/* The same with a in registers: work-item 32 * w + 4 * r + c has in `a` elements 2 * c and the next
  * one of row 16 * w + r, then of row 16 * w + r + 8; and in both rows those that are 8 further. */
 #define MULTIPLY_ROWS(sums, a, b, add) \
     __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD_ROWS ", 0;\n" \

@@ -145,7 +145,7 @@ MUTANTS = {  # of the form that splits first, and of the direct ones
     "mixes up stages": ("matrix b = MATRIX(ring, stage * STAGE +", "matrix b = MATRIX(ring,"),
 }
 DIRECT_MUTANTS = {
-    "makes one product only": ("MULTIPLY_ROWS(low, OF_X(s4, s5), y, 1);", ""),
+    "makes one product only": ("MULTIPLY_ROWS(low, OF_X(s4, s5), lines, 1);", ""),
     "mixes up the order of k": ("share_b / 2 * 16 + share_b % 2 * 2", "share_b * 8"),
     "forgets a scale": ("* scale_x[s / 2 % 2])", "* scale_x[0])"),
     "takes any line": ("SPAN(K) (26", "SPAN(K) (200"),
@@ -176,15 +176,30 @@ def test_a_kernel_broken_on_purpose_fails(multiply, broken):
     assert right == (mutant is None)
 
 
+@pytest.mark.parametrize("form", [DIRECT, SWAPPED], ids=["direct", "swapped"])
 @pytest.mark.parametrize("what", ["largest", "smallest"])
-def test_where_scales_are_out_of_range(multiply, what):
-    assert scales_out_of_range(partial(multiply, **DIRECT), what) == [True, False]
+def test_where_scales_are_out_of_range(multiply, what, form):
+    assert scales_out_of_range(partial(multiply, **form), what) == [True, False]
 
 
-def test_columns_that_are_loaded_together_and_mixed_up_are_seen(multiply):
+@pytest.mark.parametrize(
+    ("form", "change"),
+    [(WIDE, ("place = chunk ^ line % 8", "place = lane / 8 ^ line % 8")),
+     (SWAPPED, ("SWAPPED ? s + 2 : s + 1", "s + 1"))],
+    ids=["direct", "swapped"],
+)
+def test_columns_that_are_loaded_together_and_mixed_up_are_seen(multiply, form, change):
     A, B, C = matrices(30, 68, 70)
-    change = "place = chunk ^ line % 8", "place = lane / 8 ^ line % 8"
-    assert wrong(multiply(A, B, C, gap=0, change=change, **WIDE), A, B, C)
+    assert wrong(multiply(A, B, C, gap=0, change=change, **form), A, B, C)
+
+
+@pytest.mark.parametrize("form", [DIRECT, SWAPPED], ids=["direct", "swapped"])
+def test_each_sum_is_compensated_once(multiply, form):
+    """With 2^16 units of 2^-23 in place of those that truncation takes."""
+    A, B, C = matrices(40, 70, 100)
+    change = "#define LOST(n) ", "#define LOST(n) 65536 + 0 * "
+    got = multiply(A, B, C, beta=0, change=change, **form) / (1 + 2.0**-7)
+    assert not wrong(got, A, B, C, beta=0)
 
 
 @each_form
