@@ -97,10 +97,11 @@ def units_more(problem, params, limits, device):
 # 15: warpgroups. Its target, sm_90a, is for one compute capability only.
 
 _KEPT = 4  # chunks of 8 k's that a work-item of split() keeps at most
+_FEW_ROWS = 32  # of C: more fill as large a part of tiles that are not SWAPPED
 
 
 def _rows(params):
-    return {"TSM": 64 if params["DIRECT"] else 128}  # of a tile
+    return {"TSM": 32 if params["SWAPPED"] else 64 if params["DIRECT"] else 128}  # of a tile
 
 
 def _chunk(size):
@@ -121,6 +122,8 @@ def warpgroups(problem, device, given=()):
     lines = sum(-(-side // 128) * 128 for side in (M, N))
     for tile in tiles.unpaired(problem.size, tiles.WARPGROUPS):
         params = {**tile.params, **_rows(tile.params)}
+        if params["SWAPPED"] and M > _FEW_ROWS and not dict(given).get("SWAPPED"):
+            continue
         params["KC"] = params["KC"] or _chunk(problem.size)
         before, rate = 0, tile.rate
         if params["DIRECT"] and batch > 1:
@@ -134,14 +137,15 @@ def warpgroups(problem, device, given=()):
 
     def differs(params):
         wanted = dict(given)
-        return sum(params[name] != wanted.get(name, params[name]) for name in ("DIRECT", "TSN"))
+        names = "DIRECT", "SWAPPED", "TSN"
+        return sum(params[name] != wanted.get(name, params[name]) for name in names)
 
     return min(found, key=lambda pair: (differs(pair[1]), pair[0]))
 
 
 def warpgroups_start(given, problem, limits, device):
     """Return the parameters of the fastest tile."""
-    if "SLICES" in given:
+    if "SLICES" in given or given.get("SWAPPED"):
         given = {"DIRECT": 1, **given}
     elif {"KC", "STAGES"} & set(given):
         given = {"DIRECT": 0, **given}

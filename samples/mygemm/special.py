@@ -163,16 +163,20 @@ _COLUMN_ITEMS = "max(4, KC // 32)"  # work-items of split() for a column in KC
 
 WARPGROUPS = define(
     15, "warpgroups",
-    params={**dict.fromkeys((*tiles.WARPGROUP_NAMES, "SPLITS"), 0), "BAND": 8, "DIRECT": 1},
+    params={**dict.fromkeys((*tiles.WARPGROUP_NAMES, "SPLITS"), 0), "BAND": 8,
+            "DIRECT": 1, "SWAPPED": 1},  # 0, if given, is a choice: it does not leave them open
     rules=["KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
            "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
-           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"],
+           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1",
+           "DIRECT >= 1 or SWAPPED < 1", "TSN >= 64 or SWAPPED < 1"],
     local_size=("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
-    # Slabs, scales, barriers; or slabs of B and their scales.
+    # Slabs, scales, barriers; or slabs of B and their scales, with SWAPPED of 32 rows of A.
     local_bytes="(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * "
-                f"(1 - DIRECT) + (SLICES * (2 * TSN * 132 + 8) + {_COUNT}) * DIRECT",
+                "(1 - DIRECT) + "
+                f"(SLICES * (2 * (TSN - 32 * SWAPPED) * 132 + 8) + {_COUNT}) * DIRECT",
     values={"TSN": (32, 64, 128), "KC": (32, 64, 128, 256), "STAGES": (2, 3, 4, 5, 6),
-            "SLICES": (1, 2, 4), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1)},
+            "SLICES": (1, 2, 4), "SPLITS": (1, 2, 4), "BAND": (4, 8, 16), "DIRECT": (0, 1),
+            "SWAPPED": (0, 1)},
     start=nvidia.warpgroups_start, more=nvidia.warpgroups_more, groups=nvidia.warpgroups_groups,
     passes=(Pass("split", (f"({_PARTS_OF_A} * ROW_ITEMS + {_COLUMNS_OF_B} * ({_COLUMN_ITEMS}) * "
                            f"{over('K', 'KC')}) * (1 - DIRECT)",), None, ("256",)),),

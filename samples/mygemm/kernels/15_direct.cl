@@ -3,35 +3,49 @@
  *
  *   a warpgroup    slab n + 1              slab n
  *                +-----------+  split  +--------------+  multiply  +--------------------+
- *            A   | registers | ------> |  registers   | ---------> | 64 x TSN sums, in  |
- *            B   | registers | ------> | local memory | ---------> | registers          |
+ *     64 lines X | registers | ------> |  registers   | ---------> | a sum for each X   |
+ *     32 or 64 Y | registers | ------> | local memory | ---------> | and Y, registers   |
  *                +-----------+         +--------------+            +--------------------+
  *
- * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of 64 x TSN, whole or
+ * The unit multiplies 64 lines X by 32 or 64 lines Y: X are rows of A, and Y columns of B. With SWAPPED
+ * X are 64 columns of B, Y 32 rows of A, and the sums are the transpose of a tile: if C has at most 32
+ * rows, half of 64 would not exist.
+ *
+ * NDRange: one dimension, a work-group of SLICES warpgroups for each tile of C of TSM x TSN, whole or
  * not, and SPLITS of them for those that are shared, as in 13.
  *
  * The idea: as many work-items as possible if C is small. Each warpgroup of a work-group takes every
  * SLICES-th slab, at its own pace, and they add up their sums at the end: while one waits for its
  * products or for memory, the others split.
  *
- * The cost it removes: a launch, and a write to and a read from global memory. The parts of A, which
+ * The cost it removes: a launch, and a write to and a read from global memory. The parts of X, which
  * no other warpgroup needs, do not even go through local memory. But lines are split again for each
  * tile, which costs more if C has many tiles.
  *
- * The order of k: a work-item loads, of two rows of A, 4 k's of a slab and the 4 k's that are 16
- * further. So lanes 0 to 3 read 64 contiguous bytes of a row. The unit gets the 16 k's of a step in
- * the order in which the lanes hold them:
+ * The order of k: four lanes share a line of a slab. Of a row of A each loads 4 k's, and the 4 k's
+ * that are 16 further, so that they read 64 contiguous bytes at once. Columns of B are loaded in the
+ * order that follows from this. The unit gets the 16 k's of a step as the lanes hold those of X; of
+ * Y, a lane has the 8 on one side of the bar, in one of the two steps of a slab:
  *
  *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
  *   k                 0  1  4  5  8  9  12 13  | 2  3   6  7 10 11  14 15
+ *   lane              0  0  1  1  2  2   3  3  | 0  0   1  1  2  2   3  3
+ *
+ * With SWAPPED, where rows of A are Y:
+ *
+ *   place in a step   0  1  2  3  4  5   6  7  | 8  9  10 11 12 13  14 15
+ *   k                 0  1  2  3 16 17  18 19  | 4  5   6  7 20 21  22 23
  *   lane              0  0  1  1  2  2   3  3  | 0  0   1  1  2  2   3  3
  *
  * Lines have an exponent for each slab, so each slab has its own sum. If a line does not fit,
  * float32 multiplications compute the slab. */
 
 #if DIRECT
-#define STRIPS (TSN / 8 / 4) /* of 8 columns of B, which a warp splits */
-#define WIDE (WIDTH_N < 4 ? 1 : STRIPS) /* columns of B that a work-item loads at once */
+#define STRIPS (UNIT_COLUMNS / 8 / 4)      /* of 8 lines Y, which a warp splits */
+#define ROWS_A (SWAPPED ? STRIPS : 2)      /* of which a work-item splits 8 k's */
+#define COLUMNS_B (SWAPPED ? 2 : STRIPS)   /* the same */
+#define WIDE (WIDTH_N < 4 ? 1 : COLUMNS_B) /* columns of B that it loads at once */
+#define SUMS_EACH (UNIT_COLUMNS / 2)       /* of a work-item */
 #if WIDE == 1
 typedef float columns;
 #else
@@ -74,8 +88,8 @@ void gemm(const int M, const int N, const int K, const float alpha,
           __global float *restrict C, const int ldc PARTS_ARGUMENT)
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
-    __local uint4 ring[2 * SLICES * TSN * LINE] __attribute__((aligned(1024))); /* 2 for each slice */
-    __local float scales[2 * SLICES][TSN] __attribute__((aligned(8)));
+    __local uint4 ring[2 * SLICES * UNIT_COLUMNS * LINE] __attribute__((aligned(1024)));
+    __local float scales[2 * SLICES][UNIT_COLUMNS] __attribute__((aligned(8))); /* 2 a slice */
     __local int unfit[2 * SLICES]; /* for each, the last n for which a line does not fit */
     EMULATED /* nothing, except in tests: see nvidia.cl */
 #if LAST_ADDS
@@ -101,35 +115,40 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int first = tile / (BAND * tiles_n) * BAND, band = min(BAND, tiles_m - first);
     const int within = tile - first * tiles_n;
     const int i0 = (first + within % band) * TSM, j0 = within / band * TSN;
-    const int i = i0 + warp * 16 + lane / 4, j = j0 + lane % 4 * 2;
+    /* The first lines X and Y of which this work-item has sums, and the first row and column. */
+    const int x = warp * 16 + lane / 4 * (SWAPPED ? 2 : 1), y = lane % 4 * 2;
+    const int i = i0 + (SWAPPED ? y : x), j = j0 + (SWAPPED ? x : y);
 
-    /* What this work-item splits: of a slab, 8 k's of the two rows of A of which it has sums, and of
-     * as many columns of B as there are strips. Lines that do not exist are replaced by the last ones;
-     * what comes of them is not stored. Where a work-item has two adjacent columns, half of the lanes
+    /* What this work-item splits: of a slab, 8 k's of the two lines X of which it has sums, and of as
+     * many lines Y as there are strips. Lines that do not exist are replaced by the last ones; what
+     * comes of them is not stored. Where a work-item has two adjacent columns Y, half of the lanes
      * take another chunk, so that no two of eight write to the same bank. FIRST_K: slabs are taken
      * in descending order, since the last one may not be whole, and only the first load tests that.
      * A slice that has none left loads slab `begin`, and does not use it. LOAD loads all of that, of
      * the slab that begins at k; `left_a` and `left_b` elements of a line are left from there. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
-#define COLUMN(s) (((s) / WIDE * 4 + warp) * 8 * WIDE + lane % 8 * WIDE + (s) % WIDE)
+#define BESIDE (SWAPPED ? 1 : WIDE) /* lines Y of a work-item that are adjacent */
+#define LINE_Y(s) (((s) / BESIDE * 4 + warp) * 8 * BESIDE + lane % 8 * BESIDE + (s) % BESIDE)
 #define LOAD(k, left_a, left_b)                                                     \
     {                                                                               \
-        _Pragma("unroll") for (int s = 0; s < 2; s++)                               \
+        _Pragma("unroll") for (int s = 0; s < ROWS_A; s++)                          \
             load_row(of_a[s], rows[s] + (k), left_a);                               \
-        _Pragma("unroll") for (int s = 0; s < STRIPS; s += WIDE)                    \
+        _Pragma("unroll") for (int s = 0; s < COLUMNS_B; s += WIDE)                 \
             load_columns(of_b + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
     }
     const int count = (end - begin + SLICES - 1) / SLICES;
-    const int chunk = lane / 8 ^ (WIDE > 1 ? lane % 8 / 4 : 0);
-    const int k_a = lane % 4 * 4, k_b = chunk / 2 * 16 + chunk % 2 * 2;
-    __global const float *rows[2], *columns_of[STRIPS];
-    float4 of_a[2][2], of_b[STRIPS][2];
+    const int chunk = lane / 8 ^ (BESIDE > 1 ? lane % 8 / 4 : 0);
+    const int share_a = SWAPPED ? chunk : lane % 4, share_b = SWAPPED ? lane % 4 : chunk;
+    const int k_a = share_a * 4, k_b = share_b / 2 * 16 + share_b % 2 * 2;
+    __global const float *rows[ROWS_A], *columns_of[COLUMNS_B];
+    float4 of_x[2][2], of_y[STRIPS][2];
+    float4(*of_a)[2] = SWAPPED ? of_y : of_x, (*of_b)[2] = SWAPPED ? of_x : of_y;
 #pragma unroll
-    for (int s = 0; s < 2; s++)
-        rows[s] = A + min(i + 8 * s, M - 1) * (size_t)lda + k_a;
+    for (int s = 0; s < ROWS_A; s++)
+        rows[s] = A + min(SWAPPED ? i0 + LINE_Y(s) : i + 8 * s, M - 1) * (size_t)lda + k_a;
 #pragma unroll
-    for (int s = 0; s < STRIPS; s++)
-        columns_of[s] = B + min(j0 + COLUMN(s), N - WIDE) + k_b * (size_t)ldb;
+    for (int s = 0; s < COLUMNS_B; s++)
+        columns_of[s] = B + min(SWAPPED ? j + s : j0 + LINE_Y(s), N - WIDE) + k_b * (size_t)ldb;
     if (count > 0) {
         const int k = FIRST_K(0);
         LOAD(k, K - k - k_a, K - k - k_b)
@@ -138,39 +157,39 @@ void gemm(const int M, const int N, const int K, const float alpha,
         unfit[2 * slice + item] = -1;
     barrier(CLK_LOCAL_MEM_FENCE); /* they are -1 before any work-item sets them */
 
-    float high[TSN / 2], low[TSN / 2], sums[TSN / 2] __attribute__((aligned(16)));
+    float high[SUMS_EACH], low[SUMS_EACH], sums[SUMS_EACH] __attribute__((aligned(16)));
 #pragma unroll
-    for (int s = 0; s < TSN / 2; s++)
+    for (int s = 0; s < SUMS_EACH; s++)
         sums[s] = 0;
     for (int n = 0; n < count; n++) {
         const int stage = 2 * slice + n % 2, k = FIRST_K(n);
-        uint8 parts_a[2];
-        float scale_a[2];
+        uint8 parts_x[2];
+        float scale_x[2];
 #pragma unroll
         for (int s = 0; s < 2; s++) {
-            uint4 range = widened(0, of_a[s]);
-            range.lo = max(range.lo, shuffle_xor(range.lo, 1)); /* the other k's of the row */
+            uint4 range = widened(0, of_x[s]);
+            range.lo = max(range.lo, shuffle_xor(range.lo, 1)); /* the other k's of the line */
             range.lo = max(range.lo, shuffle_xor(range.lo, 2));
             const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
-            parts_a[s] = parts_of(of_a[s], as_float((127 + TOP - e.s1) << 23));
-            scale_a[s] = as_float((127 + e.s1 - TOP) << 23);
+            parts_x[s] = parts_of(of_x[s], as_float((127 + TOP - e.s1) << 23));
+            scale_x[s] = as_float((127 + e.s1 - TOP) << 23);
             if (!e.s0)
                 unfit[stage] = n;
         }
 #pragma unroll
         for (int s = 0; s < STRIPS; s++) {
-            uint4 range = widened(0, of_b[s]);
-            range.lo = max(range.lo, shuffle_xor(range.lo, 8)); /* the column's other chunks */
+            uint4 range = widened(0, of_y[s]);
+            range.lo = max(range.lo, shuffle_xor(range.lo, 8)); /* the line's other chunks */
             range.lo = max(range.lo, shuffle_xor(range.lo, 16));
             range.hi |= shuffle_xor(range.hi, 8);
             range.hi |= shuffle_xor(range.hi, 16);
             const int2 e = exponent_of(range, K, LOWEST_DIRECT, HIGHEST_DIRECT);
-            const uint8 both = parts_of(of_b[s], as_float((127 + TOP - e.s1) << 23));
-            const int column = COLUMN(s), place = chunk ^ column % 8;
-            __local uint4 *to = ring + (stage * TSN + column) * LINE;
+            const uint8 both = parts_of(of_y[s], as_float((127 + TOP - e.s1) << 23));
+            const int line = LINE_Y(s), place = chunk ^ line % 8;
+            __local uint4 *to = ring + (stage * UNIT_COLUMNS + line) * LINE;
             to[place] = both.lo;
             to[place ^ 4] = both.hi;
-            scales[stage][column] =
+            scales[stage][line] =
                 as_float(((127 + e.s1 - TOP) << 23) + (range.s2 ? LOST(k / SLAB) : 0));
             if (!e.s0)
                 unfit[stage] = n;
@@ -182,15 +201,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
         show_writes();
         sync_warpgroup(slice); /* the slab is there, and all have used the one before */
 
-        const matrix b = MATRIX(ring, stage * TSN * LINE);
-#define OF_A(v, w) (uint4)(parts_a[0].v, parts_a[1].v, parts_a[0].w, parts_a[1].w)
+        const matrix lines = MATRIX(ring, stage * UNIT_COLUMNS * LINE);
+#define OF_X(v, w) (uint4)(parts_x[0].v, parts_x[1].v, parts_x[0].w, parts_x[1].w)
         BEGIN_PRODUCTS; /* s2 or 2: 16 k's further; s4 or 4: the small part */
-        MULTIPLY_ROWS(low, OF_A(s0, s1), b + 4, 0);
-        MULTIPLY_ROWS(low, OF_A(s4, s5), b, 1);
-        MULTIPLY_ROWS(high, OF_A(s0, s1), b, 0);
-        MULTIPLY_ROWS(low, OF_A(s2, s3), b + 6, 1);
-        MULTIPLY_ROWS(low, OF_A(s6, s7), b + 2, 1);
-        MULTIPLY_ROWS(high, OF_A(s2, s3), b + 2, 1);
+        MULTIPLY_ROWS(low, OF_X(s0, s1), lines + 4, 0);
+        MULTIPLY_ROWS(low, OF_X(s4, s5), lines, 1);
+        MULTIPLY_ROWS(high, OF_X(s0, s1), lines, 0);
+        MULTIPLY_ROWS(low, OF_X(s2, s3), lines + 6, 1);
+        MULTIPLY_ROWS(low, OF_X(s6, s7), lines + 2, 1);
+        MULTIPLY_ROWS(high, OF_X(s2, s3), lines + 2, 1);
         END_PRODUCTS;
         AWAIT_PRODUCTS(high, low);
         if (end - 1 - n * SLICES - slice >= begin) {
@@ -199,10 +218,10 @@ void gemm(const int M, const int N, const int K, const float alpha,
             } else {
                 __local const float2 *scale = (__local const float2 *)&scales[stage][lane % 4 * 2];
 #pragma unroll
-                for (int s = 0; s < TSN / 2; s++) {
+                for (int s = 0; s < SUMS_EACH; s++) {
                     const float2 both = scale[s / 4 * 4];
                     sums[s] += (high[s] + low[s] * (1 / SMALL_SCALE)) *
-                               ((s % 2 ? both.s1 : both.s0) * scale_a[s / 2 % 2]);
+                               ((s % 2 ? both.s1 : both.s0) * scale_x[s / 2 % 2]);
                 }
             }
         }
@@ -213,14 +232,14 @@ void gemm(const int M, const int N, const int K, const float alpha,
     __local float *others = (__local float *)ring;
     barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
 #pragma unroll
-    for (int s = 0; s < TSN / 2; s++)
+    for (int s = 0; s < SUMS_EACH; s++)
         if (slice > 0)
-            others[((slice - 1) * (TSN / 2) + s) * 128 + item] = sums[s];
+            others[((slice - 1) * SUMS_EACH + s) * 128 + item] = sums[s];
     barrier(CLK_LOCAL_MEM_FENCE); /* the first slice reads what the others put there */
 #pragma unroll
-    for (int s = 0; s < TSN / 2 * (SLICES - 1); s++)
+    for (int s = 0; s < SUMS_EACH * (SLICES - 1); s++)
         if (slice == 0)
-            sums[s % (TSN / 2)] += others[s * 128 + item];
+            sums[s % SUMS_EACH] += others[s * 128 + item];
 #endif
 #if LAST_ADDS
     if (get_group_id(0) >= whole && !add_parts((float4 *)sums, 128, item, slice == 0, parts, counters,
@@ -237,9 +256,12 @@ void gemm(const int M, const int N, const int K, const float alpha,
 #endif
     const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
 #pragma unroll
-    for (int s = 0; s < TSN / 2; s += 2)
-        if (i + s / 2 % 2 * 8 < M)
-            store(to, (i + s / 2 % 2 * 8) * to.ld + j + s / 4 * 8, (float2)(sums[s], sums[s + 1]),
-                  at_once, N - j - s / 4 * 8);
+    for (int n = 0; n < SUMS_EACH / 2; n++) {
+        /* A sum, and the one in the next column. */
+        const int s = SWAPPED ? n / 2 * 4 + n % 2 : 2 * n, next = SWAPPED ? s + 2 : s + 1;
+        if (i + ROW_OF(s) < M)
+            store(to, (i + ROW_OF(s)) * to.ld + j + COLUMN_OF(s), (float2)(sums[s], sums[next]),
+                  at_once, N - j - COLUMN_OF(s));
+    }
 }
 #endif

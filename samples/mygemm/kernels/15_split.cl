@@ -14,21 +14,22 @@
  * and neighbouring work-items read neighbouring elements.
  *
  * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
- * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B
- * compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have the same: whole
- * units of 2^-23 are shared out, and every fourth n begins anew.
+ * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B, with
+ * SWAPPED those of A, compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have
+ * the same: whole units of 2^-23 are shared out, and every fourth n begins anew.
  * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
  * their sums are exact. */
 
 #ifndef KC /* the defaults; build options must define all of these, or none */
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
-#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64 */
-#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64 */
+#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64, with SWAPPED 32 */
+#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64, with SWAPPED 64 */
 #define STAGES 4 /* slabs in local memory */
 #define SLICES 1 /* warpgroups of a work-group with DIRECT */
 #define BAND 8 /* rows of tiles that are computed together, as in 13 */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C, as in 13 */
 #define DIRECT 0 /* 1: gemm() splits what it reads, see 15_direct.cl; there is no split() */
+#define SWAPPED 0 /* 1, with DIRECT only: A and B change places in the matrix units */
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
@@ -120,20 +121,27 @@ int2 exponent_of(const uint4 range, const int K, const int lowest, const int hig
     return (int2)(most <= highest && (range.s0 == 0 ? K >= 8 : most - least <= span), most);
 }
 
+/* Where a work-item's sum s is in C: so many rows and columns after its first one. With SWAPPED the
+ * unit gives the transpose. Its rows r and r + 8 are then neighbouring columns of C, which are loaded
+ * and stored together. */
+#define AFTER(s) ((s) / 4 * 8 + (s) % 2)
+#if SWAPPED
+#define ROW_OF(s) AFTER(s)
+#define COLUMN_OF(s) ((s) / 2 % 2)
+#else
+#define ROW_OF(s) ((s) / 2 % 2 * 8)
+#define COLUMN_OF(s) AFTER(s)
+#endif
+
 /* Add up a work-item's elements of a tile by float32 multiplications, from row i and column j on.
  * Beyond the edge of C, the last row and column are read. */
 void plain_sums(float *sums, const int M, const int N, const int K, __global const float *A,
                 const int lda, __global const float *B, const int ldb, const int i, const int j)
 {
-    __global const float *row = A + min(i, M - 1) * (size_t)lda;
-    __global const float *other = A + min(i + 8, M - 1) * (size_t)lda;
-    for (int k = 0; k < K; k++, B += ldb)
+    for (int k = 0; k < K; k++, A++, B += ldb)
 #pragma unroll
-        for (int n = 0; n < TSN / 4; n++) {
-            const float b = B[min(j + n / 2 * 8 + n % 2, N - 1)];
-            sums[n / 2 * 4 + n % 2] += row[k] * b;
-            sums[n / 2 * 4 + n % 2 + 2] += other[k] * b;
-        }
+        for (int s = 0; s < UNIT_COLUMNS / 2; s++)
+            sums[s] += A[min(i + ROW_OF(s), M - 1) * (size_t)lda] * B[min(j + COLUMN_OF(s), N - 1)];
 }
 
 #if !DIRECT

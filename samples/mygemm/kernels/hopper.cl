@@ -62,10 +62,12 @@ typedef ulong matrix;
 #define MATRIX(ring, at) \
     ((matrix)((PLACE(&(ring)[at]) & 0x3ffff) >> 4) | 1UL << 16 | 64UL << 32 | 1UL << 62)
 
-/* sums = a * b + sums, or + 0 if `add` is 0: 64 rows of A and TSN columns of B, 16 elements deep.
+#define UNIT_COLUMNS (SWAPPED ? TSM : TSN) /* of an instruction, which has 64 rows */
+
+/* sums = a * b + sums, or + 0 if `add` is 0: 64 rows of a and UNIT_COLUMNS columns of b, 16 deep.
  * Work-item 32 * w + 4 * r + c has in sums[4 * n ..] columns 8 * n + 2 * c and the next one, of row
- * 16 * w + r and then of row 16 * w + r + 8. `sums` are TSN / 2 registers, not to be used before
- * AWAIT_PRODUCTS. */
+ * 16 * w + r and then of row 16 * w + r + 8. `sums` are UNIT_COLUMNS / 2 registers, not to be used
+ * before AWAIT_PRODUCTS. */
 #define FOUR(sums, n) "+f"(sums[n]), "+f"(sums[n + 1]), "+f"(sums[n + 2]), "+f"(sums[n + 3])
 #define SIXTEEN(sums, n) FOUR(sums, n), FOUR(sums, n + 4), FOUR(sums, n + 8), FOUR(sums, n + 12)
 #define REGISTERS_32 \
@@ -78,14 +80,14 @@ typedef ulong matrix;
                  "%40, %41, %42, %43, %44, %45, %46, %47, " \
                  "%48, %49, %50, %51, %52, %53, %54, %55, " \
                  "%56, %57, %58, %59, %60, %61, %62, %63"
-#if TSN == 32
+#if UNIT_COLUMNS == 32
 #define ALL(sums) SIXTEEN(sums, 0)
 #define SUMS "m64n32k16.f32.f16.f16 {" REGISTERS_32 "}, "
 #define MATRICES "%16, %17" /* the operands behind the sums: of MULTIPLY, */
 #define ADD "%18"
 #define ROWS "{%16, %17, %18, %19}, %20" /* and of MULTIPLY_ROWS */
 #define ADD_ROWS "%21"
-#elif TSN == 64
+#elif UNIT_COLUMNS == 64
 #define ALL(sums) SIXTEEN(sums, 0), SIXTEEN(sums, 16)
 #define SUMS "m64n64k16.f32.f16.f16 {" REGISTERS_64 "}, "
 #define MATRICES "%32, %33"
@@ -102,7 +104,7 @@ typedef ulong matrix;
     __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n" \
                    "//@ wgmma.mma_async.sync.aligned." SUMS MATRICES ", p, 1, 1, 0, 0; }" \
                    : ALL(sums) : "l"(a), "l"(b), "r"(add))
-/* The same with A from registers. Work-item 32 * w + 4 * r + c has in `a` elements 2 * c and the next
+/* The same with a in registers: work-item 32 * w + 4 * r + c has in `a` elements 2 * c and the next
  * one of row 16 * w + r, then of row 16 * w + r + 8; and in both rows those that are 8 further. */
 #define MULTIPLY_ROWS(sums, a, b, add) \
     __asm volatile("//@ { .reg .pred p; setp.ne.b32 p, " ADD_ROWS ", 0;\n" \

@@ -22,7 +22,7 @@
 #ifdef WPTM /* vectors of sums of a work-item: in 13, */
 #define OWN (WPTM * WPTN / 4)
 #elif defined(KC) /* in 15, */
-#define OWN (TSN / 8)
+#define OWN (TSM * TSN / 512)
 #else /* and in 14 */
 #define OWN (WARP_M * WARP_N / 128)
 #endif

@@ -32,8 +32,21 @@ def test_the_unit_sums_up_less_where_rounding_costs_less(size, chunk):
     ("K", "items", "kept"), [(7, 4, 1), (64, 4, 2), (2048, 64, 4), (4097, 256, 3), (99999, 256, 4)]
 )
 def test_work_items_that_share_a_row_keep_all_of_it_where_they_can(K, items, kept):
-    defines, _ = nvidia.warpgroups_more(problem(f"64x64x{K}"), {"DIRECT": 0}, LIMITS, H200)
+    params = {"DIRECT": 0, "SWAPPED": 0}
+    defines, _ = nvidia.warpgroups_more(problem(f"64x64x{K}"), params, LIMITS, H200)
     assert (defines["ROW_ITEMS"], defines["KEPT_A"]) == (items, kept)
+
+
+@pytest.mark.parametrize(
+    ("size", "swapped"),
+    [("32x4096x4096", 1), ("4096x32x4096", 0), ("32x32x4096", 0), ("33x4096x4096", 0), ("4096", 0)],
+)
+def test_roles_are_swapped_where_c_has_few_rows(size, swapped):
+    about = problem(size), LIMITS, H200
+    params = nvidia.warpgroups_start({}, *about)
+    assert params["SWAPPED"] == swapped
+    for given in (0, 1):
+        assert nvidia.warpgroups_start({"SWAPPED": given}, *about)["SWAPPED"] == given
 
 
 def test_a_device_is_asked_for_its_compute_capability():

@@ -116,23 +116,23 @@ PLANS = [
      "PARTS=1 SPLIT_ITEMS=256 KEPT=4 WIDTH_A=1 WIDTH_N=1 LAST_ADDS=1",
      ((2112 + 33 * 4) * 128,), (128,)),
     (15, "4096x4096x4096",
-     "TSN=128 KC=256 STAGES=4 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=4 WIDTH_N=4 "
-     "LAST_ADDS=0 "
+     "TSN=128 KC=256 STAGES=4 SLICES=1 DIRECT=0 SWAPPED=0 SPLITS=1 BAND=8 "
+     "TSM=128 WIDTH_A=4 WIDTH_N=4 LAST_ADDS=0 "
      "ROW_ITEMS=128 KEPT_A=4",
      (132 * 384,), (384,)),
     (15, "511x2049x777",
-     "TSN=64 KC=128 STAGES=6 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=1 WIDTH_N=1 "
-     "LAST_ADDS=0 "
+     "TSN=64 KC=128 STAGES=6 SLICES=1 DIRECT=0 SWAPPED=0 SPLITS=1 BAND=8 "
+     "TSM=128 WIDTH_A=1 WIDTH_N=1 LAST_ADDS=0 "
      "ROW_ITEMS=32 KEPT_A=4",
      (4 * 33 * 384,), (384,)),
     (15, "8192x8192x20",
-     "TSN=128 KC=32 STAGES=4 SLICES=1 DIRECT=0 SPLITS=1 BAND=8 TSM=128 WIDTH_A=4 WIDTH_N=4 "
-     "LAST_ADDS=0 "
+     "TSN=128 KC=32 STAGES=4 SLICES=1 DIRECT=0 SWAPPED=0 SPLITS=1 BAND=8 "
+     "TSM=128 WIDTH_A=4 WIDTH_N=4 LAST_ADDS=0 "
      "ROW_ITEMS=4 KEPT_A=1",
      (132 * 384,), (384,)),
     (15, "100000x64x64",
-     "TSN=64 KC=32 STAGES=2 SLICES=1 DIRECT=1 SPLITS=1 BAND=8 TSM=64 WIDTH_A=4 WIDTH_N=4 "
-     "LAST_ADDS=0 "
+     "TSN=64 KC=32 STAGES=2 SLICES=1 DIRECT=1 SWAPPED=0 SPLITS=1 BAND=8 "
+     "TSM=64 WIDTH_A=4 WIDTH_N=4 LAST_ADDS=0 "
      "ROW_ITEMS=4 KEPT_A=2",
      (1563 * 128,), (128,)),
     (14, "64x64x100000",
@@ -247,6 +247,13 @@ def test_15_shares_the_last_tiles(sample):
     assert wide.global_size == (3 * 2 * 5 * 384,)
     direct = plan(sample, 15, Size(300, 200, 999), TSN=64, DIRECT=1, SPLITS=5, SLICES=2)
     assert direct.global_size == (5 * 4 * 5 * 256,)
+    swapped = plan(sample, 15, Size(30, 200, 999), SWAPPED=1, SPLITS=9, SLICES=2)
+    assert (swapped.global_size, swapped.defines["TSM"]) == ((1 * 4 * 9 * 256,), 32)
+    assert swapped.room == {"parts": 9 * 4 * 32 * 64 * 4}
+    assert swapped.local_bytes == 2 * (2 * 32 * 132 + 8) + 4
+    for given in ({"TSN": 32}, {"DIRECT": 0, "SLICES": 1, "KC": 32, "STAGES": 2}):
+        with pytest.raises(UsageError, match="or SWAPPED must be below 1"):
+            plan(sample, 15, Size(30, 200, 999), SWAPPED=1, **given)
 
 
 @pytest.mark.parametrize("number", [14, 15])

@@ -17,12 +17,13 @@ void copy_bulk(__local void *to, __global const void *from, uint bytes, __local 
 }
 #define EMULATED_COPY(call) call
 
+#define UNIT_COLUMNS (SWAPPED ? TSM : TSN)
 typedef int matrix;
 #define MATRIX(ring, at) (at)
 void emulated_multiply(float *sums, __local const uint4 *ring, matrix a, matrix b, int add)
 {
     const int item = get_local_id(0) % 128, lane = item % 32;
-    for (int s = 0; s < TSN / 2; s++) {
+    for (int s = 0; s < UNIT_COLUMNS / 2; s++) {
         const int row = a / 8 + item / 32 * 16 + lane / 4 + s / 2 % 2 * 8;
         const int column = b / 8 + s / 4 * 8 + lane % 4 * 2 + s % 2;
         float sum = add ? sums[s] : 0;
@@ -43,7 +44,7 @@ void emulated_multiply_rows(__local uint4 *exchange, float *sums, const uint4 a,
     const int item = get_local_id(0), lane = item % 32, quad = item - lane % 4;
     exchange[item] = a;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int s = 0; s < TSN / 2; s++) {
+    for (int s = 0; s < UNIT_COLUMNS / 2; s++) {
         const int column = b / 8 + s / 4 * 8 + lane % 4 * 2 + s % 2, row = s / 2 % 2;
         const uint4 y = ring[column * 8 + (b % 8 ^ column % 8)];
         const uint4 z = ring[column * 8 + ((b + 1) % 8 ^ column % 8)];

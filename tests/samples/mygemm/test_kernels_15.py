@@ -74,17 +74,18 @@ def multiply(sample, queue, tmp_path, programs):
     return run
 
 
-DIRECT = {"DIRECT": 1, "SLICES": 2, "TSN": 32}
+DIRECT = {"DIRECT": 1, "SLICES": 2, "TSN": 32, "SWAPPED": 0}
 WIDE = {**DIRECT, "TSN": 64}  # a work-item loads 2 columns of B at once
-FORMS = {"split": {"KC": 64, "TSN": 128}, "direct": DIRECT}
-both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+SWAPPED = {**WIDE, "SWAPPED": 1}
+FORMS = {"split": {"KC": 64, "TSN": 128}, "direct": DIRECT, "swapped": SWAPPED}
+each_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
 @pytest.mark.parametrize(
     "form", exhaustive_but(
-        [FORMS["split"], DIRECT, WIDE],
+        [FORMS["split"], DIRECT, WIDE, SWAPPED],
         [*({"KC": n, "TSN": 128} for n in (32, 64, 128, 256)), {"KC": 64, "TSN": 64}, DIRECT,
-         WIDE, {**WIDE, "SLICES": 4}],
+         WIDE, {**WIDE, "SLICES": 4}, *({**SWAPPED, "SLICES": n} for n in (1, 2, 4))],
     )
 )
 def test_it_is_right_at_every_size(multiply, form):
@@ -94,7 +95,7 @@ def test_it_is_right_at_every_size(multiply, form):
         assert not wrong(multiply(*inputs, gap=gap, **form), *inputs), size
 
 
-@both_forms
+@each_form
 @pytest.mark.parametrize(
     "shared", exhaustive_but([(3, 9), (9, 9)], [(2, 9), (3, 9), (9, 9), (5, 1)])
 )
@@ -120,16 +121,16 @@ def lines_of_all_kinds():
 
 
 def tiles_of_all_kinds():
-    """The same for the direct form: a line that does not fit has its tile computed plainly."""
+    """The same for the direct forms: a line that does not fit has its tile computed plainly."""
     A, B, C = matrices(130, 70, 200)
     A[3], A[4], A[5], A[6] = A[3] * 1e-30, A[4] * 1e15, 0, A[6] * 1e-41
     A[70], A[75], B[:, 3], B[:, 4] = A[70] * 1e3, A[75] * 1e-4, B[:, 3] * 1e-3, B[:, 4] * 1e4
     A[20, ::2] *= 1e-12
-    B[::2, 40], B[1::2, 40] = 1e12, 1e-12
+    B[::2, 66], B[1::2, 66] = 1e12, 1e-12
     return A, B, C
 
 
-MUTANTS = {  # of the form that splits first, and of the direct one
+MUTANTS = {  # of the form that splits first, and of the direct ones
     "makes one product only": ("MULTIPLY(low, a + 4, b, 1);", ""),
     "mixes up chunks": ("MULTIPLY(high, a + 2, b + 2, 1)", "MULTIPLY(high, a + 2, b, 1)"),
     "forgets a scale": ("* (s % 2 ? both.s1 : both.s0)", "* both.s0"),
@@ -144,22 +145,22 @@ MUTANTS = {  # of the form that splits first, and of the direct one
     "mixes up stages": ("matrix b = MATRIX(ring, stage * STAGE +", "matrix b = MATRIX(ring,"),
 }
 DIRECT_MUTANTS = {
-    "makes one product only": ("MULTIPLY_ROWS(low, OF_A(s4, s5), b, 1);", ""),
-    "mixes up the order of k": ("chunk / 2 * 16 + chunk % 2 * 2", "chunk * 8"),
-    "forgets a scale": ("* scale_a[s / 2 % 2])", "* scale_a[0])"),
+    "makes one product only": ("MULTIPLY_ROWS(low, OF_X(s4, s5), lines, 1);", ""),
+    "mixes up the order of k": ("share_b / 2 * 16 + share_b % 2 * 2", "share_b * 8"),
+    "forgets a scale": ("* scale_x[s / 2 % 2])", "* scale_x[0])"),
     "takes any line": ("SPAN(K) (26", "SPAN(K) (200"),
     "computes no slab that does not fit": ("unfit[stage] == n", "0"),
-    "sees a chunk for a row": ("range.lo = max(range.lo, shuffle_xor(range.lo, 2));", ""),
-    "sees a chunk for a column": ("range.lo = max(range.lo, shuffle_xor(range.lo, 16));", ""),
-    "stores beyond C": ("s / 2 % 2 * 8 < M)", "s / 2 % 2 * 8 < M + 1)"),
-    "mixes up stages": ("MATRIX(ring, stage * TSN * LINE)", "MATRIX(ring, 0)"),
+    "sees a chunk for a line X": ("range.lo = max(range.lo, shuffle_xor(range.lo, 2));", ""),
+    "sees a chunk for a line Y": ("range.lo = max(range.lo, shuffle_xor(range.lo, 16));", ""),
+    "stores beyond C": ("i + ROW_OF(s) < M)", "i + ROW_OF(s) < M + 1)"),
+    "mixes up stages": ("MATRIX(ring, stage * UNIT_COLUMNS * LINE)", "MATRIX(ring, 0)"),
 }
 
 
 @pytest.mark.parametrize("broken", exhaustive_but(
     [(form, mutant) for form in FORMS for mutant in (None, "forgets a scale")],
     [*(("split", each) for each in (None, *MUTANTS)),
-     *(("direct", each) for each in (None, *DIRECT_MUTANTS))],
+     *((form, each) for form in ("direct", "swapped") for each in (None, *DIRECT_MUTANTS))],
 ))
 def test_a_kernel_broken_on_purpose_fails(multiply, broken):
     form, mutant = broken
@@ -175,18 +176,33 @@ def test_a_kernel_broken_on_purpose_fails(multiply, broken):
     assert right == (mutant is None)
 
 
+@pytest.mark.parametrize("form", [DIRECT, SWAPPED], ids=["direct", "swapped"])
 @pytest.mark.parametrize("what", ["largest", "smallest"])
-def test_where_scales_are_out_of_range(multiply, what):
-    assert scales_out_of_range(partial(multiply, **DIRECT), what) == [True, False]
+def test_where_scales_are_out_of_range(multiply, what, form):
+    assert scales_out_of_range(partial(multiply, **form), what) == [True, False]
 
 
-def test_columns_that_are_loaded_together_and_mixed_up_are_seen(multiply):
+@pytest.mark.parametrize(
+    ("form", "change"),
+    [(WIDE, ("place = chunk ^ line % 8", "place = lane / 8 ^ line % 8")),
+     (SWAPPED, ("SWAPPED ? s + 2 : s + 1", "s + 1"))],
+    ids=["direct", "swapped"],
+)
+def test_columns_that_are_loaded_together_and_mixed_up_are_seen(multiply, form, change):
     A, B, C = matrices(30, 68, 70)
-    change = "place = chunk ^ column % 8", "place = lane / 8 ^ column % 8"
-    assert wrong(multiply(A, B, C, gap=0, change=change, **WIDE), A, B, C)
+    assert wrong(multiply(A, B, C, gap=0, change=change, **form), A, B, C)
 
 
-@both_forms
+@pytest.mark.parametrize("form", [DIRECT, SWAPPED], ids=["direct", "swapped"])
+def test_each_sum_is_compensated_once(multiply, form):
+    """With 2^16 units of 2^-23 in place of those that truncation takes."""
+    A, B, C = matrices(40, 70, 100)
+    change = "#define LOST(n) ", "#define LOST(n) 65536 + 0 * "
+    got = multiply(A, B, C, beta=0, change=change, **form) / (1 + 2.0**-7)
+    assert not wrong(got, A, B, C, beta=0)
+
+
+@each_form
 def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply, form):
     A, B, C = matrices(40, 36, 200)
     A[3, 5], B[2, 7], B[0, 30] = np.inf, np.nan, -np.inf
@@ -200,14 +216,14 @@ def test_inf_and_nan_come_through_and_c_is_not_read_where_beta_is_0(multiply, fo
         np.testing.assert_allclose(got[finite], expected[finite], atol=1e-4)
 
 
-@both_forms
+@each_form
 def test_small_whole_numbers_stay_exact(multiply, form):
     A, B, C = (np.random.default_rng(n).integers(-4, 5, shape).astype(np.float32)
                for n, shape in enumerate(((40, 200), (200, 36), (40, 36))))
     np.testing.assert_array_equal(multiply(A, B, C, alpha=2, beta=-3, **form), 2 * A @ B - 3 * C)
 
 
-@both_forms
+@each_form
 def test_a_batch(multiply, form):
     products = [matrices(9, 130, 200, seed=n) for n in range(3)]
     got = multiply(*map(np.stack, zip(*products)), **form)
