@@ -62,10 +62,11 @@ def dots(size, itemsize, units, batch=1):
     A work-item has about 16 elements of a row. Short rows want fewer work-items, of which several
     teams fill a work-group, and few rows want more.
     """
-    rows = batch * size.M
-    lanes = _power(2, _power(128, 512, 4096 * units // rows), size.K // 16)
-    return {"WIDTH": 4, "ROWS": _power(1, 4, rows // units), "LANES": lanes,
-            "TEAMS": max(1, 128 // lanes), "SPLITS": _splits(size, itemsize, units, batch)}
+    rows, splits = batch * size.M, _splits(size, itemsize, units, batch)
+    most = 1024 if splits == 1 else 512
+    lanes = _power(2, _power(128, most, 4096 * units // rows), size.K // 16)
+    return {"WIDTH": 4, "ROWS": _power(1, 4, -(-rows // units)), "LANES": lanes,
+            "TEAMS": max(1, 128 // lanes), "SPLITS": splits}
 
 
 def sums(size, itemsize, units, batch=1):

@@ -128,13 +128,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
      * the slab that begins at k; `left_a` and `left_b` elements of a line are left from there. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
 #define BESIDE (SWAPPED ? 1 : WIDE) /* lines Y of a work-item that are adjacent */
+#define OF_A (SWAPPED ? of_y : of_x) /* elements of rows of A */
+#define OF_B (SWAPPED ? of_x : of_y)
 #define LINE_Y(s) (((s) / BESIDE * 4 + warp) * 8 * BESIDE + lane % 8 * BESIDE + (s) % BESIDE)
 #define LOAD(k, left_a, left_b)                                                     \
     {                                                                               \
         _Pragma("unroll") for (int s = 0; s < ROWS_A; s++)                          \
-            load_row(of_a[s], rows[s] + (k), left_a);                               \
+            load_row(OF_A[s], rows[s] + (k), left_a);                               \
         _Pragma("unroll") for (int s = 0; s < COLUMNS_B; s += WIDE)                 \
-            load_columns(of_b + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
+            load_columns(OF_B + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
     }
     const int count = (end - begin + SLICES - 1) / SLICES;
     const int chunk = lane / 8 ^ (BESIDE > 1 ? lane % 8 / 4 : 0);
@@ -142,7 +144,6 @@ void gemm(const int M, const int N, const int K, const float alpha,
     const int k_a = share_a * 4, k_b = share_b / 2 * 16 + share_b % 2 * 2;
     __global const float *rows[ROWS_A], *columns_of[COLUMNS_B];
     float4 of_x[2][2], of_y[STRIPS][2];
-    float4(*of_a)[2] = SWAPPED ? of_y : of_x, (*of_b)[2] = SWAPPED ? of_x : of_y;
 #pragma unroll
     for (int s = 0; s < ROWS_A; s++)
         rows[s] = A + min(SWAPPED ? i0 + LINE_Y(s) : i + 8 * s, M - 1) * (size_t)lda + k_a;
