@@ -182,7 +182,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #if LAST_ADDS
     __local int before;
 #endif
-    const int item = get_local_id(0) % ITEMS, slice = get_local_id(0) / ITEMS;
+    /* A constant where it can be one, which takes no register. */
+    const int slice = SLICES > 1 ? get_local_id(0) / ITEMS : 0;
+    const int item = get_local_id(0) - slice * ITEMS;
 
     /* The tile of C, and the k's of it that are this work-group's. */
     const int tiles_m = (M + TSM - 1) / TSM, tiles_n = (N + TSN - 1) / TSN;
