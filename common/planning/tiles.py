@@ -9,7 +9,7 @@ fitted to times on an H200 and an H100, and only ratios of them matter elsewhere
 from typing import NamedTuple
 
 _AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
-_MOST_ADDED = 2**16  # sums in the parts of a tile, that the last of its work-groups adds up
+MOST_ADDED = 2**16  # sums in all parts of a tile that the last of its work-groups adds up
 _LEAST = 128  # k's that are worth a work-group
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
@@ -18,7 +18,7 @@ _ENQUEUE = 1.2e-5  # and on the host, which works ahead
 _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
-_TIE = 0.02  # of what else takes time counts where memory or the host takes longer
+_TIE = 0.02  # of the units' time is added: tiles then differ where memory or the host is slower
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
@@ -150,7 +150,7 @@ WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several
 def single(batch, aligned):
     """Return the tiles for float32, where all rows are `aligned` or not.
 
-    Small tiles have places in a `batch` of several products, which fill the device together.
+    A `batch` has tiles of its own, small ones too: its products fill the device together.
     """
     if batch > 1:
         return _ALIGNED_BATCH if aligned else _UNALIGNED_BATCH
@@ -180,7 +180,7 @@ def last_adds(params):
     """
     stays = "KC" in params and not params["DIRECT"]
     splits = params.get("SPLITS", 1)
-    return int(splits > 1 and splits * params["TSM"] * params["TSN"] <= _MOST_ADDED and not stays)
+    return int(splits > 1 and splits * params["TSM"] * params["TSN"] <= MOST_ADDED and not stays)
 
 
 def groups(size, params, units):

@@ -134,7 +134,7 @@ MATRIX_UNITS = define(
     params={"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8,
             "DIRECT": 1},
     rules=[
-        "PART_BITS in (16, 32)", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1",
+        "PART_BITS in (16, 32)", "DIRECT <= 1", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1",
         "WARP_M % 16 == 0", "WARP_N % 8 == 0",
         "TSM % WARP_M == 0", "TSN % WARP_N == 0", UNROLLED.format("WARP_M * WARP_N"),
         f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp
@@ -165,12 +165,12 @@ WARPGROUPS = define(
     15, "warpgroups",
     params={**dict.fromkeys((*tiles.WARPGROUP_NAMES, "SPLITS"), 0), "BAND": 8,
             "DIRECT": 1, "SWAPPED": 1},  # 0, if given, is a choice: it does not leave them open
-    rules=["KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
+    rules=["DIRECT <= 1", "SWAPPED <= 1", "DIRECT >= 1 or SWAPPED < 1", "TSN >= 64 or SWAPPED < 1",
+           "KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
            "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
-           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1",
-           "DIRECT >= 1 or SWAPPED < 1", "TSN >= 64 or SWAPPED < 1"],
+           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"],
     local_size=("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
-    # Slabs, scales, barriers; or slabs of B and their scales, with SWAPPED of 32 rows of A.
+    # Slabs, scales, barriers; or slabs of B, with SWAPPED of 32 rows of A, and their scales.
     local_bytes="(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * "
                 "(1 - DIRECT) + "
                 f"(SLICES * (2 * (TSN - 32 * SWAPPED) * 132 + 8) + {_COUNT}) * DIRECT",

@@ -42,8 +42,8 @@
 
 #if DIRECT
 #define STRIPS (UNIT_COLUMNS / 8 / 4)      /* of 8 lines Y, which a warp splits */
-#define ROWS_A (SWAPPED ? STRIPS : 2)      /* of which a work-item splits 8 k's */
-#define COLUMNS_B (SWAPPED ? 2 : STRIPS)   /* the same */
+#define ROWS_A (SWAPPED ? STRIPS : 2)      /* of A, of which a work-item splits 8 k's */
+#define COLUMNS_B (SWAPPED ? 2 : STRIPS)   /* and columns of B */
 #define WIDE (WIDTH_N < 4 ? 1 : COLUMNS_B) /* columns of B that it loads at once */
 #define SUMS_EACH (UNIT_COLUMNS / 2)       /* of a work-item */
 #if WIDE == 1
@@ -128,15 +128,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
      * the slab that begins at k; `left_a` and `left_b` elements of a line are left from there. */
 #define FIRST_K(n) (max(end - 1 - (n)*SLICES - slice, begin) * SLAB)
 #define BESIDE (SWAPPED ? 1 : WIDE) /* lines Y of a work-item that are adjacent */
-#define OF_A (SWAPPED ? of_y : of_x) /* elements of rows of A */
-#define OF_B (SWAPPED ? of_x : of_y)
+#define LOADED_A (SWAPPED ? of_y : of_x) /* elements of its rows of A */
+#define LOADED_B (SWAPPED ? of_x : of_y)
 #define LINE_Y(s) (((s) / BESIDE * 4 + warp) * 8 * BESIDE + lane % 8 * BESIDE + (s) % BESIDE)
 #define LOAD(k, left_a, left_b)                                                     \
     {                                                                               \
         _Pragma("unroll") for (int s = 0; s < ROWS_A; s++)                          \
-            load_row(OF_A[s], rows[s] + (k), left_a);                               \
+            load_row(LOADED_A[s], rows[s] + (k), left_a);                               \
         _Pragma("unroll") for (int s = 0; s < COLUMNS_B; s += WIDE)                 \
-            load_columns(OF_B + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
+            load_columns(LOADED_B + s, columns_of[s] + (k) * (size_t)ldb, ldb, left_b); \
     }
     const int count = (end - begin + SLICES - 1) / SLICES;
     const int chunk = lane / 8 ^ (BESIDE > 1 ? lane % 8 / 4 : 0);

@@ -17,8 +17,8 @@
  * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B, with
  * SWAPPED those of A, compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have
  * the same: whole units of 2^-23 are shared out, and every fourth n begins anew.
- * Columns whose elements all have at most 11 bits, such as small whole numbers, are left as they are:
- * their sums are exact. */
+ * Of these lines, those whose elements all have at most 11 bits, such as small whole numbers, are left
+ * as they are: their sums are exact. */
 
 #ifndef KC /* the defaults; build options must define all of these, or none */
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */

@@ -6,7 +6,7 @@
  * With LAST_ADDS, 1 only if SPLITS is above 1, each of the SPLITS work-groups stores its sums. The one
  * that comes last adds up those of all, its own among them, in the order of the parts: every run gives
  * the same bits. This takes less time than a launch of add.cl. But one work-group then reads all parts
- * of a tile, which takes long if they are large. So without LAST_ADDS a part is a tile, row-major, and
+ * of a tile, which takes long if they have many sums. So without LAST_ADDS a part is a tile, row-major, and
  * add.cl adds up the parts. */
 
 #ifndef REAL /* kernels 14 and 15 are for float only */
@@ -27,9 +27,9 @@
 #define OWN (WARP_M * WARP_N / 128)
 #endif
 
-/* Store part number `part` of `shared` tiles: the `sums` of those of the `items` work-items that `have` some.
- * In the work-group that comes last, return 1: there `sums` are now those of all parts. All work-items
- * call this. It is inlined, or else `sums` could not stay in registers. */
+/* Store part number `part` of `shared` tiles: the `sums` of those of the `items` work-items that
+ * `have` some. In the work-group that comes last, return 1: there `sums` are now those of all parts.
+ * All work-items call this. It is inlined, or else `sums` could not stay in registers. */
 __attribute__((always_inline)) int
 add_parts(VEC *sums, const int items, const int item, const int have, volatile __global VEC *parts,
           volatile __global int *counters, const int part, const int shared, __local int *before)

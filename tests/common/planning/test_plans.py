@@ -227,6 +227,9 @@ def test_14_has_room_for_its_panels(sample):
         (14, {"TSM": 48, "WARP_M": 32}, "--TSM 48 --WARP_M 32: WARP_M must divide TSM"),
         (14, {"PART_BITS": 8}, "--PART_BITS 8: PART_BITS must be one of 16, 32"),
         (14, {"STAGES": 1}, "--STAGES 1: STAGES must be at least 2"),
+        (14, {"DIRECT": 2}, "--DIRECT 2: DIRECT must be at most 1"),
+        (15, {"DIRECT": 2}, "--DIRECT 2: DIRECT must be at most 1"),
+        (15, {"SWAPPED": 2}, "--SWAPPED 2: SWAPPED must be at most 1"),
         (14, {"TSM": 128, "TSN": 256, "STAGES": 3}, "of local memory"),
     ],
 )
@@ -251,8 +254,8 @@ def test_15_shares_the_last_tiles(sample):
     assert (swapped.global_size, swapped.defines["TSM"]) == ((1 * 4 * 9 * 256,), 32)
     assert swapped.room == {"parts": 9 * 4 * 32 * 64 * 4, "counters": 4 * 4}
     assert swapped.local_bytes == 2 * (2 * 32 * 132 + 8) + 4
-    for given in ({"TSN": 32}, {"DIRECT": 0, "SLICES": 1, "KC": 32, "STAGES": 2}):
-        with pytest.raises(UsageError, match="SWAPPED"):
+    for given in ({"TSN": 32}, {"DIRECT": 0}):
+        with pytest.raises(UsageError, match="or SWAPPED must be below 1; try "):
             plan(sample, 15, Size(30, 200, 999), SWAPPED=1, **given)
 
 

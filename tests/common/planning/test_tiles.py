@@ -71,3 +71,10 @@ def test_split_keeps_what_its_work_items_can_hold():
 
 def test_a_launch_before_costs_time():
     assert best("512", before=1e-3)[0] > best("512")[0] + 9e-4
+
+
+def test_the_last_work_group_adds_up_as_many_sums_as_that_is_fast_for():
+    for TSM, TSN, most in ((64, 64, 16), (32, 64, 32), (128, 128, 4)):
+        params = {"TSM": TSM, "TSN": TSN}
+        assert [tiles.last_adds({**params, "SPLITS": n}) for n in (1, 2, most, most + 1)] == [
+            0, 1, 1, 0]

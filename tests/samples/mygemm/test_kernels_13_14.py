@@ -9,7 +9,7 @@ import pyopencl as cl
 import pytest
 
 from common import device, gemm
-from common.planning import nvidia, plans
+from common.planning import nvidia, plans, tiles
 from common.planning.stream import Stream
 from common.program import build
 from tests.conftest import ROOT, exhaustive_but, sample_module
@@ -23,6 +23,8 @@ ONCE = {**TILE, "DIRECT": 1}
 WIDE = {**ONCE, "TSN": 64, "WARP_N": 32}  # a lane loads 4 columns of B at once, here, and 2 here:
 WIDE_2 = {**WIDE, "TSN": 32, "WARP_N": 16}
 
+each_adder = pytest.mark.parametrize(  # what adds up the parts of a tile
+    "most", [tiles.MOST_ADDED, 0], ids=["the last work-group", "add.cl"])
 
 CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
 
@@ -111,8 +113,10 @@ def test_13_is_right_at_every_size(multiply):
 @pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
 @pytest.mark.parametrize("splits", exhaustive_but([3, 20], [2, 3, 5, 20, 40]))
 @pytest.mark.parametrize("units", [1, 99])
-def test_work_groups_share_tiles(multiply, number, shape, splits, units):
+@each_adder
+def test_work_groups_share_tiles(multiply, monkeypatch, most, number, shape, splits, units):
     """All tiles of C, or with few compute units the last ones; some get no k's at all."""
+    monkeypatch.setattr(tiles, "MOST_ADDED", most)
     shape = {**shape, "SPLITS": splits}
     for *size, gap in ((70, 35, 97, 1), (33, 40, 300, 0)):
         A, B, C = matrices(*size)

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from common import device, gemm
-from common.planning import nvidia, plans, steps
+from common.planning import nvidia, plans, steps, tiles
 from common.planning.stream import Stream
 from common.program import build
 from tests.conftest import ROOT, exhaustive_but, sample_module
-from tests.samples.mygemm.test_kernels_13_14 import CAPABLE, matrices, scales_out_of_range, wrong
+from tests.samples.mygemm.test_kernels_13_14 import (
+    CAPABLE,
+    each_adder,
+    matrices,
+    scales_out_of_range,
+    wrong,
+)
 
 HERE = ROOT / "tests/samples/mygemm"
 KERNELS = ROOT / "samples/mygemm/kernels"
@@ -99,8 +105,10 @@ def test_it_is_right_at_every_size(multiply, form):
 @pytest.mark.parametrize(
     "shared", exhaustive_but([(3, 9), (9, 9)], [(2, 9), (3, 9), (9, 9), (5, 1)])
 )
-def test_work_groups_share_tiles(multiply, shared, form):
+@each_adder
+def test_work_groups_share_tiles(multiply, monkeypatch, most, shared, form):
     """All tiles of C, or with one compute unit none: the others are a whole round."""
+    monkeypatch.setattr(tiles, "MOST_ADDED", most)
     splits, units = shared
     A, B, C = matrices(140, 20, 200)
     A[-1] *= 1e-12
