@@ -18,7 +18,7 @@ _ENQUEUE = 1.2e-5  # and on the host, which works ahead
 _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
-_TIE = 0.02  # of the units' time is added: tiles then differ where memory or the host is slower
+_TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
