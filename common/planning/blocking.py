@@ -17,12 +17,15 @@ _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _MOST, _TALL = 14, 2**8  # rows of one with AVX-512, where C has at least so many; not on AMD's CPUs
+_LOW, _LESS = 8, 0.95  # rows of one of 3 vectors, and what it computes of what one of 2 would
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for
+_ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
+_GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
 def blocks(given, problem, native, memory, cpu, amd=False):
@@ -33,9 +36,10 @@ def blocks(given, problem, native, memory, cpu, amd=False):
     would need more local memory than there is. A tile has MR x NR sums, 2 vectors in a row, and
     leaves a few of the vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on
     AArch64, else of 16. With AVX-512 an element of A needs no register, so 14 rows of a tall C
-    fit; that was faster on a Xeon, and not measured on CPUs of `amd`. Where memory is little,
-    panels (MR x KC of A, KC x NC of B) are less deep, so that B's still has many columns, and
-    narrower at last.
+    fit; that was faster on a Xeon, and not measured on CPUs of `amd`. There a tile also has 3
+    vectors in a row where fewer columns are then beyond C: 48 for 33 to 48. Where memory is
+    little, panels (MR x KC of A, KC x NC of B) are less deep, so that B's still has many columns,
+    and narrower at last.
     """
     itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
     wide = max(given.get("WIDTH", 0), native) * itemsize == 64
@@ -48,13 +52,15 @@ def blocks(given, problem, native, memory, cpu, amd=False):
         memory = panels if outside else min(memory, panels)
         # Vectors that are longer than rows of A and C are put together from single elements.
         native = min(native, 1 << (max(N, K).bit_length() - 1))
+        if avx512 and max(M, N) <= native // 2:
+            native //= 2  # of which a tiny C leaves fewer lanes idle
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = wide or platform.machine() in ("aarch64", "arm64")
         most = _MOST if avx512 and M >= _TALL and not amd else _MANY if many else _FEW
-        MR, NR = _tile(problem.size, width, most)
+        MR, NR = _tile(problem.size, width, most, avx512 and wide)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:
@@ -66,10 +72,14 @@ def blocks(given, problem, native, memory, cpu, amd=False):
             depth //= 2
 
 
-def _tile(size, width, most):
-    """Return MR and NR: 2 vectors, and up to `most` rows, of which few are beyond a small C."""
+def _tile(size, width, most, three):
+    """Return MR and NR: 2 vectors, or `three`, and up to `most` rows, few of them beyond C."""
+    vectors = min(2, -(-size.N // width))
+    computed = {count: -(-size.N // (count * width)) * count for count in (vectors, 3)}
+    if three and computed[3] < _LESS * computed[vectors]:
+        vectors, most = 3, _LOW
     panels = -(-size.M // most)
-    return -(-size.M // panels), width * min(2, -(-size.N // width))
+    return -(-size.M // panels), width * vectors
 
 
 def _small(problem, width):
@@ -89,7 +99,7 @@ def _in_place(problem, params):
     """Tell whether the products of a batch are better read from A and B than from panels."""
     (M, N, K), (lda, ldb, _) = problem.size, problem.leading
     room = (M * lda + K * ldb) * problem.dtype.itemsize
-    one_block = params["KC"] >= K and params["NC"] >= N
+    one_block = params["KC"] >= K and params["NC"] >= N and params.get("SPLITS", 1) == 1
     whole = M % params["MR"] == N % params["NR"] == 0
     return problem.batch > 1 and one_block and whole and room <= cache_bytes(2) * _IN_PLACE
 
@@ -107,38 +117,68 @@ def more(problem, params, limits, device):
     return found, ()
 
 
+def splits(problem, params, device):
+    """Return how many work-groups share the k's of each share of C, on a CPU.
+
+    More than one where C alone does not keep the cores busy. The last of them adds up the parts.
+    """
+    if type_of(device) != "cpu" or problem.batch > 1:
+        return 1
+    alone, _ = _shares(problem, {**params, "SPLITS": 1}, device)
+    most = int(min(device.max_compute_units * params["GROUPS"], 2 * alone // _WORTH,
+                   problem.size.K // params["KC"]))
+    times = {
+        count: _shares(problem, {**params, "SPLITS": count}, device)[0]
+        for count in range(2, most + 1)
+    }
+    best = min(times, key=times.get, default=1)
+    return best if best > 1 and times[best] < _GAIN * alone else 1
+
+
 def groups(problem, params, device):
     """Return how many work-groups go over the columns and the rows of C: at most GROUPS for each
-    compute unit of a device, or for each core of a CPU that this process runs on.
+    compute unit of a device, or for each core of a CPU that this process runs on. SPLITS of them
+    share the k's of each share of C, and go over its rows as well.
+    """
+    across, down = _shares(problem, params, device)[1]
+    return across, down * params["SPLITS"]
 
-    Products of a batch share them. The largest share shall be the least work for each k: an element
-    of C is a multiplication, one of A that is packed costs as much as about WIDTH of them, and one
-    of B twice that. `params` are of blocks().
+
+def _shares(problem, params, device):
+    """Return (time, shares of C over its columns and rows): the time in multiplications.
+
+    Products of a batch share the work-groups. The largest share shall be the least work for each k:
+    an element of C is a multiplication, one of A that is packed costs as much as about WIDTH of
+    them, and one of B twice that. `params` are of blocks(), and SPLITS.
 
     Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
     choose which core makes which work-group, but a core that is done takes another. So a big core
     makes several while a little one makes one, and the last one to end counts.
     """
-    size, units = problem.size, device.max_compute_units
+    size, units, splits = problem.size, device.max_compute_units, params["SPLITS"]
     each = speeds()[:units] if type_of(device) == "cpu" else (1.0,) * units
     uneven = len(set(each)) > 1
     found = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
     most = max(1, min(found, size.flop() // _WORTH))
+    if splits > 1:
+        most = max(1, found // splits)
     rounds = [1] * (most + 1)
     if uneven and most > 1:
-        rounds = [last_end(count * problem.batch, each) for count in range(most + 1)]
+        rounds = [last_end(count * splits * problem.batch, each) for count in range(most + 1)]
 
-    def work(shape):
+    def time(shape):
         width, height = (
             -(-n // (parts * unit)) * unit
             for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
         )
         packed = 2 * width + height * -(-width // params["NC"])
+        work = (width * height + params["WIDTH"] * packed) * -(-size.K // splits)
         count = shape[0] * shape[1]
-        return rounds[count] * (width * height + params["WIDTH"] * packed), count
+        return rounds[count] * work + splits * width * height * _ADDING * (splits > 1), count
 
     shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
-    return min(shapes, key=work)
+    best = min(shapes, key=time)
+    return time(best)[0], best
 
 
 def last_end(count, speeds):

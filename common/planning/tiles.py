@@ -19,6 +19,7 @@ _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
+_ALONE = 0.85  # of the rate of matrix units, in a batch: no tile shares what it reads
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 
 
@@ -61,43 +62,48 @@ _ALIGNED = _tiles(
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.84, 30),
+    ((128, 128, 8, 16, 8, 1), 2, 0.86, 20),
     ((128, 64, 8, 16, 8, 2), 2, 0.77, 40),
-    ((128, 64, 8, 8, 8, 1), 3, 0.77, 10),
-    ((128, 32, 8, 8, 8, 2), 3, 0.67, 20),
+    ((128, 64, 8, 8, 8, 1), 3, 0.83, 10),
+    ((128, 32, 8, 8, 8, 2), 2, 0.61, 20),
     ((96, 64, 16, 12, 8, 2), 2, 0.66, 10),
     ((64, 128, 8, 8, 8, 1), 3, 0.77, 10),
     ((64, 128, 8, 8, 8, 3), 1, 0.63, 40),
     ((64, 64, 8, 8, 8, 1), 6, 0.77, 0),
-    ((64, 64, 8, 8, 8, 2), 3, 0.78, 20),
-    ((64, 64, 16, 8, 4, 2), 1, 0.53, 10),
-    ((64, 32, 8, 8, 8, 4), 4, 0.56, 40),
-    ((32, 64, 8, 4, 8, 4), 3, 0.56, 50),
-    ((32, 32, 16, 4, 4, 4), 2, 0.52, 120),
+    ((64, 64, 8, 8, 8, 2), 2, 0.69, 20),
+    ((64, 64, 16, 8, 4, 2), 1, 0.59, 10),
+    ((64, 32, 8, 8, 8, 4), 3, 0.63, 90),
+    ((32, 128, 8, 4, 16, 2), 3, 0.7, 10),
+    ((32, 64, 8, 4, 8, 4), 2, 0.58, 50),
+    ((32, 32, 16, 4, 4, 4), 2, 0.5, 130),
+    ((32, 32, 8, 4, 8, 4), 3, 0.52, 20),
     ((32, 16, 16, 4, 4, 4), 4, 0.34, 50),
 )
 _ALIGNED_BATCH = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 3, 0.92, 40),
-    ((128, 64, 8, 16, 8, 1), 4, 0.74, 15),
-    ((64, 64, 8, 8, 8, 1), 6, 0.64, 10),
-    ((64, 64, 8, 8, 8, 2), 5, 0.72, 40),
+    ((128, 128, 8, 16, 8, 1), 2, 0.92, 50),
+    ((128, 64, 8, 16, 8, 1), 4, 0.74, 25),
+    ((128, 64, 8, 8, 8, 1), 3, 0.77, 20),
+    ((64, 64, 8, 8, 8, 1), 6, 0.67, 0),
+    ((64, 64, 8, 8, 8, 2), 5, 0.72, 50),
     ((64, 64, 8, 8, 4, 1), 1, 0.52, 0),
     ((64, 16, 8, 8, 4, 1), 6, 0.38, 0),
-    ((32, 64, 8, 4, 8, 1), 4, 0.5, 0),
-    ((32, 32, 8, 4, 4, 1), 8, 0.48, 10),
-    ((32, 32, 16, 4, 4, 1), 6, 0.54, 20),
-    ((32, 32, 16, 4, 4, 2), 6, 0.6, 40),
+    ((32, 64, 8, 4, 8, 1), 4, 0.5, 10),
+    ((32, 64, 16, 4, 4, 1), 4, 0.62, 20),
+    ((32, 32, 8, 4, 4, 1), 8, 0.46, 10),
+    ((32, 32, 16, 4, 4, 1), 6, 0.56, 20),
+    ((32, 32, 16, 4, 4, 2), 6, 0.6, 60),
 )
 _UNALIGNED_BATCH = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 3, 0.84, 20),
+    ((128, 128, 8, 16, 8, 1), 3, 0.81, 30),
     ((128, 64, 8, 8, 8, 1), 3, 0.76, 10),
-    ((64, 64, 8, 8, 8, 1), 6, 0.76, 40),
+    ((64, 64, 8, 8, 8, 1), 6, 0.76, 20),
+    ((64, 64, 8, 8, 4, 1), 3, 0.6, 10),
     ((64, 32, 8, 8, 8, 1), 8, 0.58, 20),
     ((64, 16, 8, 8, 4, 1), 2, 0.46, 20),
-    ((32, 64, 8, 4, 8, 1), 6, 0.48, 0),
-    ((32, 32, 8, 4, 4, 1), 8, 0.44, 10),
+    ((32, 64, 8, 4, 8, 1), 6, 0.46, 0),
+    ((32, 32, 8, 4, 4, 1), 8, 0.43, 10),
     ((32, 32, 16, 4, 4, 1), 2, 0.5, 20),
 )
 DOUBLE = _tiles(
@@ -114,24 +120,24 @@ _KEPT = 4  # most chunks of a line that one of them keeps
 UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES", "DIRECT")
 UNITS = _tiles(
     UNIT_NAMES,
-    ((64, 128, 32, 64, 4, 0), 2, 2.2, 140),
-    ((64, 64, 32, 32, 4, 0), 2, 2.0, 130),
-    ((32, 64, 16, 32, 4, 0), 3, 1.4, 100),
-    ((32, 32, 16, 16, 4, 0), 4, 1.1, 100),
+    ((64, 128, 32, 64, 4, 0), 2, 2.19, 140),
+    ((64, 64, 32, 32, 4, 0), 3, 2.08, 130),
+    ((32, 64, 16, 32, 4, 0), 2, 1.52, 120),
+    ((32, 32, 16, 16, 4, 0), 4, 1.23, 100),
 )
 DIRECT = _tiles(
     UNIT_NAMES,
     ((128, 64, 32, 64, 2, 1), 2, 0.88, 60),
-    ((64, 128, 32, 64, 2, 1), 2, 0.92, 60),
-    ((64, 64, 64, 16, 2, 1), 2, 0.62, 40),
-    ((32, 64, 32, 16, 2, 1), 4, 0.53, 20),
+    ((64, 128, 32, 64, 2, 1), 2, 0.79, 10),
+    ((64, 64, 64, 16, 2, 1), 2, 0.69, 40),
+    ((32, 64, 32, 16, 2, 1), 3, 0.45, 0),
     ((128, 32, 32, 32, 2, 1), 2, 0.44, 20),
     ((64, 32, 32, 32, 2, 1), 4, 0.46, 30),
-    ((32, 128, 32, 32, 2, 1), 2, 0.62, 40),
+    ((32, 128, 32, 32, 2, 1), 2, 0.59, 10),
     ((128, 16, 64, 16, 2, 1), 4, 0.33, 90),
     ((32, 16, 32, 16, 2, 1), 8, 0.235, 20),
-    ((16, 64, 16, 32, 2, 1), 6, 0.35, 20),
-    ((32, 32, 16, 16, 2, 1), 4, 0.34, 20),
+    ((16, 64, 16, 32, 2, 1), 6, 0.34, 30),
+    ((32, 32, 16, 16, 2, 1), 5, 0.33, 0),
 )
 WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "DIRECT", "SWAPPED")
 WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
@@ -221,8 +227,11 @@ def unpaired(size, tiles):
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
     before = 5e-6 + batch * (size.M + size.N) * size.K / 3e11
+    alone = DIRECT if batch == 1 else [
+        tile._replace(rate=tile.rate * _ALONE) for tile in DIRECT
+    ]
     found = [] if direct == 1 else [best(size, unpaired(size, UNITS), units, 4, before, batch)]
-    found += [] if direct == 0 else [best(size, unpaired(size, DIRECT), units, 4, 0, batch)]
+    found += [] if direct == 0 else [best(size, unpaired(size, alone), units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
 
 
@@ -249,7 +258,12 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
 
     step = params["TSK"] * params["SLICES"] if "TSK" in params else 1
     deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
-    depth = rounds(batch * count(size, params) - last) * deep[0] + rounds(last * splits) * deep[1]
+    numbers = batch * count(size, params) - last, last * splits
+    each = [-(-number // units) for number in numbers]  # of a compute unit
+    if all(numbers) and sum(each) <= tile.at_once:  # they run side by side
+        depth = sum(n * k for n, k in zip(each, deep)) / (sum(each) * tile.at_once) ** 0.5
+    else:
+        depth = sum(rounds(number) * k for number, k in zip(numbers, deep))
     depth += tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH

@@ -65,6 +65,11 @@ REGISTERS_ONLY = define(
     multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
 )
 
+# 12, 16 and 17: each share of C that SPLITS work-groups share has a counter.
+
+_COUNT = "4 * (SPLITS > 1)"  # bytes of local memory: how many work-groups came before
+_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
+
 # 12: packed panels, for CPUs.
 
 
@@ -74,29 +79,30 @@ def _packed_start(given, problem, limits, device):
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
     about = problem, native, limits.local_mem_size, type_of(device) == "cpu", of_amd(device)
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
-    wishes = [{**wish, "GROUPS": 1, **given} for wish in wishes]
+    wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
-    return next(legal, wishes[0])
+    params = next(legal, wishes[0])
+    return {**params, "SPLITS": blocking.splits(problem, params, device), **given}
 
 
 _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
 
 PACKED = define(
     12, "packed",
-    params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1},
+    params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1, "SPLITS": 0},
     rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"],
-    local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL)",
+    local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL) + {_COUNT}",
     values={"MR": (4, 6, 8, 12, 14), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
-            "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1)},
+            "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1),
+            "SPLITS": (1, 2, 4, 8)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,
-    work=f"work_groups * {_PANELS_OF_12} * GLOBAL", before=("vector",),
+    work=f"work_groups * {_PANELS_OF_12} * GLOBAL", parts="SPLITS * M * N", **_SHARING,
 )
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
 
 _LAST = "last", "parts"
 _COUNTERS = "4 * shared * LAST_ADDS"  # bytes
-_COUNT = "4 * (SPLITS > 1)"  # bytes of local memory: how many work-groups came before
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
 
@@ -190,7 +196,6 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
-_SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
 
 
 def _dots_groups(problem, params, device):

@@ -15,16 +15,21 @@
  *     +----------+   +-------+-------+-------+-------+     vectors of WIDTH, NR / WIDTH in a row.
  *     |          |   |       |       |       |       |
  *
+ * If C is too small for all cores, SPLITS work-groups share each part of it: each takes a part of K
+ * and stores its sums, and the one that comes last adds up those of all.
+ *
  * NDRange: work-groups of (1, 1), any number of them. Dimension 0 goes over the columns of C,
- * dimension 1 over its rows; each group takes an equal share. Small products of a batch have one
- * group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any number from 1 up:
- * panels are filled up beyond the matrices, and the results outside of C are not written.
+ * dimension 1 over its rows, SPLITS groups for each share; all shares are equal. Small products of a
+ * batch have one group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any
+ * number from 1 up: panels are filled up beyond the matrices, and the results outside of C are not
+ * written.
  *
  * The idea: data that is reused soonest is nearest (BLIS: F. Van Zee and R. van de Geijn, 2015).
  * The innermost loop, the micro-kernel, reads MR elements of A and NR of B and multiplies each by
  * each; C is not accessed before kc such steps. The panel of A is then multiplied by the next panel
  * of B, and the block of B by the next panel of A. A CPU has no special local memory: it is ordinary
- * memory, and stays in the caches if it is small. It is compiled after vector.cl.
+ * memory, and stays in the caches if it is small. It is compiled after vector.cl, and last.cl, which
+ * tells a work-group whether it is the last.
  *
  * The cost it removes: read from B itself, the rows of a panel are ldb elements apart, each in a
  * page of its own and, where ldb is a power of two, all in the same few lines of the cache. An
@@ -37,6 +42,7 @@
 #define KC 128 /* depth of the panels, at most: MR * KC elements fit in a part of the L1 cache */
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
 #define GLOBAL 0 /* 1: panels in global memory */
+#define SPLITS 1 /* work-groups that share the k's of an element of C */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
@@ -88,14 +94,24 @@ int share(int total, int parts, int unit)
     return (total + parts * unit - 1) / (parts * unit) * unit;
 }
 
+/* Return how many of `rows` rows, of which `count` elements are wanted, can be read in whole units.
+ * The last unit goes on behind a row, so the last rows of a matrix have too little behind them. */
+int whole_rows(int rows, int count, int unit, int ld)
+{
+    const int beyond = share(count, 1, unit) - count;
+    return rows - (beyond + ld - 1) / ld;
+}
+
 /* Copy kc rows of B, `columns` wide, into panels, row by row: down a panel, each step would be in
  * another page. With NR = 2 for this picture:
  *
  *     0  1 | 2  3
  *     4  5 | 6  7    is stored as panel 0: 0 1 4 5 8 9, and panel 1: 2 3 6 7 10 11
  *     8  9 |10 11
- */
-void pack_B(int kc, int columns, __global const REAL *B, int ldb,
+ *
+ * The last vectors of the first `whole` rows go on in the rows behind them: those columns of the
+ * panel are not in C. The others are filled up with zeros. */
+void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
             SPACE VEC (*panels)[KC][VECTORS])
 {
     for (int k = 0; k < kc; k++)
@@ -104,18 +120,21 @@ void pack_B(int kc, int columns, __global const REAL *B, int ldb,
             for (int v = 0; v < VECTORS; v++) {
                 const int j = p * NR + v * WIDTH;
                 PREFETCH_READ(B + (k + AHEAD) * (size_t)ldb + j);
-                panels[p][k][v] = load(B + k * (size_t)ldb + j, columns - j);
+                panels[p][k][v] = load(B + k * (size_t)ldb + j, k < whole ? WIDTH : columns - j);
             }
 }
 
 /* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
- * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. */
-void pack_A(int kc, int rows, __global const REAL *A, int lda, SPACE VEC (*panel)[STRIDE / WIDTH])
+ * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. The
+ * last vectors of the first `whole` rows go on in the rows behind them, as in pack_B: the
+ * micro-kernel does not read them. */
+void pack_A(int kc, int rows, int whole, __global const REAL *A, int lda,
+            SPACE VEC (*panel)[STRIDE / WIDTH])
 {
     for (int i = 0; i < MR; i++) {
-        __global const REAL *row = A + min(i, rows - 1) * (size_t)lda;
+        const int from = min(i, rows - 1);
         for (int k = 0; k < kc; k += WIDTH)
-            panel[i][k / WIDTH] = load(row + k, kc - k);
+            panel[i][k / WIDTH] = load(A + from * (size_t)lda + k, from < whole ? WIDTH : kc - k);
     }
 }
 
@@ -220,6 +239,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #if GLOBAL
           , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
 #endif
+#if SPLITS > 1
+          , __global REAL *parts, volatile __global int *counters
+#endif
           )
 {
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
@@ -234,21 +256,39 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #endif
 
     /* This group's share of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
-    const int height = share(M, get_num_groups(1), MR), width = share(N, get_num_groups(0), NR);
-    const int i0 = get_group_id(1) * height, i1 = min(M, i0 + height);
+    const int down = get_group_id(1) / SPLITS, groups_down = get_num_groups(1) / SPLITS;
+    const int height = share(M, groups_down, MR), width = share(N, get_num_groups(0), NR);
+    const int i0 = down * height, i1 = min(M, i0 + height);
     const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
 
+    /* Its share of K, begin .. end - 1, and where the results go: with SPLITS to a part. */
+    const int split = get_group_id(1) % SPLITS, length = share(K, SPLITS, WIDTH);
+    const int begin = min(K, split * length), end = min(K, begin + length);
+#if SPLITS > 1
+    OF_BATCH(parts); OF_BATCH(counters);
+    __local int before;
+    __global REAL *const to = parts + split * (size_t)M * N;
+    const int ld = N;
+    const REAL of_product = 1, of_before = 0;
+#else
+    __global REAL *const to = C;
+    const int ld = ldc;
+    const REAL of_product = alpha, of_before = beta;
+#endif
+
     /* Blocks of equal size: with K = KC + 1, the second would otherwise update C for a single k. */
-    const int depth = share(K, (K + KC - 1) / KC, WIDTH);
+    const int depth = share(length, (length + KC - 1) / KC, WIDTH);
     const int breadth = share(width, (width + NC - 1) / NC, NR);
 
     for (int jb = j0; jb < j1; jb += breadth) {
         const int jb1 = min(j1, jb + breadth);
-        for (int k0 = 0; k0 < K; k0 += depth) {
-            const int kc = min(depth, K - k0);
-            const REAL scale = k0 == 0 ? beta : 1; /* from the second block on, C has partial sums */
+        for (int k0 = begin; k0 == begin || k0 < end; k0 += depth) { /* a part may have no k's */
+            const int kc = min(depth, end - k0);
+            /* From the second block on, partial sums are there. */
+            const REAL scale = k0 == begin ? of_before : 1;
 #ifndef IN_PLACE
-            pack_B(kc, jb1 - jb, B + k0 * (size_t)ldb + jb, ldb, b_panels);
+            pack_B(kc, jb1 - jb, whole_rows(K - k0, jb1 - jb, NR, ldb), B + k0 * (size_t)ldb + jb, ldb,
+                   b_panels);
 #endif
 
             /* Each micro-kernel of a panel of A fetches as many rows of the next one. */
@@ -264,26 +304,41 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 fetch_next((size_t)A, STRIDE_A, i, M);
                 fetch_next((size_t)B, STRIDE_B, i, M);
 #else
-                pack_A(kc, rows, A + i * (size_t)lda + k0, lda, a_panel);
+                pack_A(kc, rows, whole_rows(M - i, kc, WIDTH, lda), A + i * (size_t)lda + k0, lda,
+                       a_panel);
 #endif
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j);
-                    __global REAL *c = C + i * (size_t)ldc + j;
+                    __global REAL *c = to + i * (size_t)ld + j;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
                             for (int v = 0; v < VECTORS; v++)
-                                PREFETCH_WRITE(c + r * (size_t)ldc + v * WIDTH);
+                                PREFETCH_WRITE(c + r * (size_t)ld + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
                     micro_kernel(kc, PANEL_A, PANEL_B, next + p * soon_rows * (size_t)lda, lda,
                                  soon_rows - 1, sums);
                     if (rows == MR && columns == NR)
-                        update(alpha, sums, scale, c, ldc);
+                        update(of_product, sums, scale, c, ld);
                     else
-                        update_edge(rows, columns, alpha, sums, scale, c, ldc);
+                        update_edge(rows, columns, of_product, sums, scale, c, ld);
                 }
             }
         }
     }
+
+#if SPLITS > 1
+    const int tile = down * get_num_groups(0) + get_group_id(0);
+    const int last = is_last(&counters[tile], SPLITS, &before);
+    for (int i = i0; last && i < i1; i++)
+        for (int j = j0; j < j1; j++) {
+            volatile __global const REAL *part = parts + i * (size_t)N + j;
+            REAL sum = 0;
+            for (int s = 0; s < SPLITS; s++)
+                sum += part[s * (size_t)M * N];
+            __global REAL *c = C + i * (size_t)ldc + j;
+            *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
+        }
+#endif
 }

@@ -1,4 +1,4 @@
-/* For kernels 13 to 17: the work-group that comes last. Compiled before their files.
+/* For kernels 12 to 17: the work-group that comes last. Compiled before their files.
  *
  * Work-groups that share a tile of C have a counter. Each of them stores its part, then counts
  * itself. Nobody waits: the one that finds all others counted adds up the parts, in an order that

@@ -1,5 +1,6 @@
-"""Kernel 12 of samples/mygemm, for CPUs: right at every size, and what it makes of the device."""
+"""Kernel 12 of samples/mygemm, for CPUs: right at every size, and with every parameter."""
 
+import shutil
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -9,14 +10,14 @@ import pyopencl as cl
 import pytest
 
 from common import device
+from common.bounds import Expected
 from common.errors import UsageError
 from common.gemm import Problem, Size
-from common.planning import blocking, plans
+from common.planning import plans
 from common.planning.stream import Stream
 from tests.conftest import exhaustive_but, sample_module
 
-FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-MIB = 2**20
+FLOAT = np.dtype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_any_width(sample, width):
     done, items = sample("--size", "67x45x129", "--beta", 2, "--WIDTH", width)
     (params,) = passed(done, items)
     assert params["WIDTH"] == width
-    assert params["NR"] == 2 * width
+    assert params["NR"] in (2 * width, 3 * width)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,77 @@ def test_many_groups(sample):
     for outside in 0, 1:
         passed(*sample("--size", "300x400x200,1000x9x900,9x1000x900", "--GROUPS", 8, "--beta", 1,
                        "--GLOBAL", outside))
+
+
+@pytest.mark.parametrize("precision", exhaustive_but(["single"], ["single", "double"]))
+@pytest.mark.parametrize("splits", exhaustive_but([3], [2, 3, 8, 33]))
+def test_work_groups_share_the_ks(sample, precision, splits):
+    """Also where there are more of them than vectors of K, and with several shares of C."""
+    for more in ("--GLOBAL", 0), ("--GLOBAL", 1, "--GROUPS", 3), ("--batch", 3):
+        passed(*sample("--size", SIZES, "--precision", precision, "--data", "integer", "--alpha", 2,
+                       "--beta", -3, "--SPLITS", splits, "--KC", 32, *more))
+
+
+@pytest.fixture
+def shared(sample_modules, queue, tmp_path):
+    """Compute in SPLITS parts, several times; gives what C is each time, and the counters.
+
+    `right` in the kernel's source becomes `wrong`.
+    """
+
+    def multiply(size, splits=3, right="", wrong="", beta=-0.5):
+        special, run = sample_modules.special, sample_modules.run
+        folder = shutil.copytree(special.PACKED.folder, tmp_path / "kernels", dirs_exist_ok=True)
+        kernel = replace(special.PACKED, folder=folder)
+        text = special.PACKED.file.read_text()
+        assert right in text
+        kernel.file.write_text(text.replace(right, wrong) if right else text)
+        _, N, K = size
+        problem, limits = Problem(size, FLOAT, K + 1, N + 2, N + 3), device.limits(queue.device)
+        given = {"SPLITS": splits, "KC": 32, "GROUPS": 6}
+        built = plans.build_kernel(queue, limits, kernel, given, problem)
+        expected, found = Expected(size, FLOAT, "sdk", 1, 1.5, beta), []
+        for _ in "123":
+            stream = Stream(queue, problem)
+            for _ in "12":  # the second launch uses the counters that the first one left
+                stream.write(*expected.inputs)
+                check, C = run.check(built, 1.5, stream, expected)
+                found.append((check.reason, C, stream.held["counters"]))
+        left = np.empty(found[-1][2].size // 4, np.int32)
+        cl.enqueue_copy(queue, left, found[-1][2])
+        return [reason for reason, *_ in found], [C for _, C, _ in found], left
+
+    return multiply
+
+
+def test_parts_are_added_up_in_the_same_order(shared):
+    for size in Size(5, 7, 3000), Size(40, 50, 2000):
+        reasons, results, left = shared(size)
+        assert reasons == [None] * 6
+        assert all(np.array_equal(C, results[0]) for C in results)
+        assert (left == -1).all()
+
+
+MUTANTS = {
+    "leaves out a part": ("s < SPLITS; s++", "s < SPLITS - 1; s++"),
+    "stores all parts in one": ("parts + split * (size_t)M * N", "parts"),
+    "takes every work-group for the last": ("SPLITS, &before);", "SPLITS, &before) | 1;"),
+    "begins each part at 0": ("min(K, split * length)", "0"),
+    "counts all shares together": ("&counters[tile]", "&counters[0]"),
+    "scales each part": ("of_product = 1,", "of_product = alpha,"),
+    "leaves a part without k's as it was": ("k0 == begin || k0 < end", "k0 < end"),
+    "reads C at beta 0": ("beta == 0 ? alpha * sum : ", ""),
+}
+
+
+@pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::3], MUTANTS))
+def test_a_kernel_broken_on_purpose_fails(shared, mutant):
+    beta = 0 if "beta 0" in mutant else -0.5
+    for size in Size(50, 60, 10), Size(50, 60, 500):
+        reasons, _, left = shared(size, 3, *MUTANTS[mutant], beta=beta)
+        if any(reasons) or (left != -1).any():
+            return
+    pytest.fail("nothing was wrong")
 
 
 @pytest.mark.parametrize("limits", ["mali-t628", "embedded"])
@@ -147,170 +219,3 @@ def test_refused(sample_modules, queue, args, message):
     with pytest.raises(UsageError) as caught:
         plans.choose(kernel, given, problem, limits, queue.device)
     assert message in str(caught.value)
-
-
-# What it makes of the device.
-
-
-class Cpu:
-    """A device as a plan asks for it."""
-
-    type, name = cl.device_type.CPU, ""
-
-    def __init__(self, vector_bytes, cores=2, vendor="AuthenticAMD"):
-        self.max_compute_units, self.vendor = cores, vendor
-        self.native_vector_width_float = vector_bytes // 4
-        self.native_vector_width_double = vector_bytes // 8
-
-
-@pytest.fixture
-def plan(sample_modules, monkeypatch, queue):
-    """Plan for a device that need not be here; gives the Plan."""
-    limits = device.limits(queue.device)
-
-    def make(size, what, dtype=FLOAT, machine="x86_64", l1=2**15, l2=MIB, local=MIB, speeds=None,
-             **params):
-        even = (1.0,) * what.max_compute_units
-        monkeypatch.setattr(blocking, "speeds", lambda: speeds or even)
-        monkeypatch.setattr(blocking.platform, "machine", lambda: machine)
-        monkeypatch.setattr(blocking, "cache_bytes", lambda level: (l1, l2)[level - 1])
-        problem = Problem(size, dtype, size.K, size.N, size.N)
-        kernel, lower = sample_modules.special.PACKED, replace(limits, local_mem_size=local)
-        return plans.plan(kernel, params, problem, lower, what)
-
-    return make
-
-
-LARGE = Size(2048, 2048, 2048)
-
-
-@pytest.mark.parametrize(
-    ("vector", "machine", "dtype", "tile"),
-    [
-        (64, "x86_64", FLOAT, (16, 12, 32)),  # AVX-512: 32 registers
-        (64, "x86_64", DOUBLE, (8, 12, 16)),
-        (32, "x86_64", FLOAT, (8, 6, 16)),  # AVX2: 16 registers
-        (32, "x86_64", DOUBLE, (4, 6, 8)),
-        (16, "aarch64", FLOAT, (4, 12, 8)),  # NEON: 32 registers
-        (16, "aarch64", DOUBLE, (2, 12, 4)),
-        (16, "armv7l", FLOAT, (4, 6, 8)),  # NEON: 16 registers
-        (8, "armv7l", DOUBLE, (2, 6, 4)),  # no vectors of double: two, for as many loads
-    ],
-)
-def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
-    defines = plan(LARGE, Cpu(vector), dtype, machine).defines
-    assert tuple(defines[name] for name in ("WIDTH", "MR", "NR")) == tile
-    registers = 32 if vector == 64 or machine == "aarch64" else 16
-    width, rows, columns = tile
-    assert (rows + 1) * columns // width < registers
-
-
-def test_a_xeon_has_14_rows_of_a_tall_c(plan):
-    for M, vector, rows in ((256, 64, 14), (255, 64, 12), (2048, 32, 6)):
-        defines = plan(Size(M, 2048, 2048), Cpu(vector, vendor="GenuineIntel")).defines
-        assert (defines["MR"], defines["NR"]) == (rows, vector // 2)
-
-
-@pytest.mark.parametrize(("size", "tile"), [
-    ((100000, 7, 7), (4, 12, 8)), ((100000, 8, 8), (8, 12, 8)), ((1000, 3, 1000), (16, 12, 16)),
-])
-def test_vectors_are_no_longer_than_all_rows(plan, size, tile):
-    defines = plan(Size(*size), Cpu(64)).defines
-    assert tuple(defines[name] for name in ("WIDTH", "MR", "NR")) == tile
-
-
-@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
-@pytest.mark.parametrize("l2", [2**17, 2**18, 2**19, 2**20, 2**21])
-def test_the_block_follows_the_cache(plan, dtype, l2):
-    made = plan(LARGE, Cpu(32), dtype, l2=l2, local=64 * MIB)
-    block = made.defines["KC"] * made.defines["NC"] * dtype.itemsize
-    assert l2 * 0.45 < block < made.local_bytes <= l2 * 5 / 8
-
-
-@pytest.mark.parametrize("local", [2**10, 2**14, 2**15, 2**18, 2**20])
-def test_the_block_fits_local_memory(plan, local):
-    made = plan(LARGE, Cpu(64), local=local, GLOBAL=0)
-    assert local / 3 < made.local_bytes <= local
-    assert made.defines["NC"] * 4 >= made.defines["KC"]
-
-
-def test_panels_are_in_global_memory_if_a_large_b_needs_it(plan):
-    """Panels take a part of the L2 cache, though a driver has less local memory."""
-    made = plan(LARGE, Cpu(64, cores=3), l2=2 * MIB, local=2**18)
-    roomy = plan(LARGE, Cpu(64, cores=3), l2=2 * MIB, local=64 * MIB)
-    assert (made.params["GLOBAL"], roomy.params["GLOBAL"]) == (1, 0)
-    assert (made.params["KC"], made.params["NC"]) == (roomy.params["KC"], roomy.params["NC"])
-    assert (made.local_bytes, made.room["work"]) == (0, 3 * roomy.local_bytes)
-    assert "work" not in roomy.room
-    assert plan(Size(256, 256, 256), Cpu(64), l2=2 * MIB, local=2**18).params["GLOBAL"] == 0
-
-
-def test_gpus_are_not_asked_to_prefetch(plan):
-    gpu = Cpu(4)
-    assert "PREFETCH" in plan(LARGE, gpu).defines
-    gpu.type = cl.device_type.GPU
-    made = plan(LARGE, gpu, local=48 * 1024)
-    assert "PREFETCH" not in made.defines
-    assert made.defines["WIDTH"] == 4
-
-
-@pytest.mark.parametrize(
-    ("size", "cores", "groups", "shape"),
-    [
-        (Size(64, 64, 64), 8, 1, (1, 1)),  # not worth waking another core for
-        (Size(128, 128, 128), 8, 1, (2, 1)),
-        (Size(2048, 2048, 2048), 1, 1, (1, 1)),
-        (Size(10000, 40, 500), 4, 1, (1, 4)),  # long in one direction: divided across it
-        (Size(40, 10000, 500), 4, 1, (4, 1)),
-        (Size(2048, 2048, 2048), 2, 1, (2, 1)),  # B is what costs more to copy
-        (Size(2048, 2048, 2048), 4, 4, (8, 2)),  # ... and those as wide as a block of B
-    ],
-    ids=str,
-)
-def test_the_shares_follow_the_cores(plan, size, cores, groups, shape):
-    assert plan(size, Cpu(64, cores), GROUPS=groups).global_size == shape
-
-
-@pytest.mark.parametrize(
-    ("speeds", "least", "most"),
-    [
-        ((1.0,) * 4 + (0.4,) * 4, 14, 32),  # in 8 shares big cores would wait for little ones
-        ((1.0,) * 2 + (0.5,) * 4, 8, 24),
-        ((1.0,) * 6, 6, 6),
-        ((1.0,) * 4, 4, 4),  # --cores: the device has more
-    ],
-)
-def test_big_cores_make_several_shares_while_a_little_one_makes_one(plan, speeds, least, most):
-    made = plan(LARGE, Cpu(16, 8), machine="aarch64", speeds=speeds)
-    count = made.global_size[0] * made.global_size[1]
-    assert least <= count <= most
-    # The last core ends within a tenth of the time of a division that no share could improve.
-    assert blocking.last_end(count, speeds) / count * sum(speeds) < 1.1
-
-
-def test_when_the_last_share_ends():
-    assert blocking.last_end(2, (1.0, 1.0)) == 1
-    assert blocking.last_end(3, (1.0, 0.5)) == 2  # the fast core makes two of them
-    assert blocking.last_end(1, (1.0, 0.5)) == 2  # it may be the slow core's
-    assert blocking.last_end(8, (1.0,) * 4 + (0.4,) * 4) == 2.5
-
-
-def test_every_core_has_a_share(plan):
-    for cores in (2, 3, 6, 8, 64):
-        columns, rows = plan(LARGE, Cpu(64, cores)).global_size
-        assert cores * 0.75 <= columns * rows <= cores
-
-
-@pytest.mark.parametrize(("size", "tile"), [
-    (Size(16, 4096, 4096), (8, 32)), (Size(13, 33, 500), (7, 32)), (Size(5, 64, 64), (5, 32)),
-    (Size(4096, 16, 4096), (12, 16)), (Size(4096, 17, 4096), (12, 32)), (Size(1, 1, 9), (1, 8))])
-def test_the_tile_of_a_small_c_has_few_rows_and_columns_beyond_it(plan, size, tile):
-    defines = plan(size, Cpu(64)).defines
-    assert (defines["MR"], defines["NR"]) == tile
-
-
-@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=str)
-@pytest.mark.parametrize("l1", [2**15, 3 * 2**14, 2**17])
-def test_a_panel_of_a_takes_half_of_the_first_cache(plan, dtype, l1):
-    defines = plan(LARGE, Cpu(64), dtype, l1=l1, l2=4 * MIB, local=4 * MIB).defines
-    assert l1 * 0.4 < defines["MR"] * defines["KC"] * dtype.itemsize <= l1 / 2
