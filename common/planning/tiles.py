@@ -21,6 +21,7 @@ _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
 _ALONE = 0.85  # of the rate of matrix units, in a batch: no tile shares what it reads
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
+_UNPAIRED_BESIDE = 20  # the same where another work-group computes meanwhile
 
 
 class Tile(NamedTuple):
@@ -54,10 +55,11 @@ _ALIGNED = _tiles(
     ((64, 64, 8, 8, 8, 1), 4, 0.72, 30),
     ((64, 64, 8, 8, 8, 2), 3, 0.81, 60),
     ((64, 64, 8, 8, 8, 4), 1, 0.69, 120),
-    ((64, 32, 8, 8, 8, 4), 3, 0.55, 10),
+    ((64, 32, 8, 8, 8, 4), 3, 0.55, 20),
     ((32, 64, 8, 4, 16, 4), 3, 0.72, 200),
     ((32, 64, 8, 4, 8, 4), 2, 0.59, 70),
-    ((32, 32, 16, 4, 4, 4), 2, 0.52, 160),
+    ((32, 32, 16, 4, 4, 4), 2, 0.5, 120),
+    ((32, 32, 16, 4, 4, 2), 4, 0.48, 20),
     ((32, 16, 16, 4, 4, 4), 6, 0.36, 30),
 )
 _UNALIGNED = _tiles(
@@ -122,7 +124,7 @@ UNITS = _tiles(
     UNIT_NAMES,
     ((64, 128, 32, 64, 4, 0), 2, 2.19, 140),
     ((64, 64, 32, 32, 4, 0), 3, 2.08, 130),
-    ((32, 64, 16, 32, 4, 0), 2, 1.52, 120),
+    ((32, 64, 16, 32, 4, 0), 2, 1.58, 120),
     ((32, 32, 16, 16, 4, 0), 4, 1.23, 100),
 )
 DIRECT = _tiles(
@@ -218,20 +220,20 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
     return min(found, key=lambda pair: pair[0])
 
 
-def unpaired(size, tiles):
+def unpaired(size, tiles, late=_UNPAIRED):
     """Return the tiles of matrix units; for an odd N they store C element by element."""
-    late = size.N % 2 * _UNPAIRED
+    late = size.N % 2 * late
     return [tile._replace(start=tile.start + late * tile.rate) for tile in tiles]
 
 
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
-    before = 5e-6 + batch * (size.M + size.N) * size.K / 3e11
-    alone = DIRECT if batch == 1 else [
-        tile._replace(rate=tile.rate * _ALONE) for tile in DIRECT
-    ]
-    found = [] if direct == 1 else [best(size, unpaired(size, UNITS), units, 4, before, batch)]
-    found += [] if direct == 0 else [best(size, unpaired(size, alone), units, 4, 0, batch)]
+    before = 3.5e-6 + batch * (size.M + size.N) * size.K / 4.5e11
+    parts = unpaired(size, UNITS, _UNPAIRED_BESIDE)
+    alone = _ALONE if batch > 1 else 1
+    itself = [tile._replace(rate=tile.rate * alone) for tile in unpaired(size, DIRECT)]
+    found = [] if direct == 1 else [best(size, parts, units, 4, before, batch)]
+    found += [] if direct == 0 else [best(size, itself, units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
 
 
