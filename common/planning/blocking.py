@@ -8,7 +8,8 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 import platform
 from heapq import heapreplace
 
-from common.device import type_of
+from common.device import of_amd, type_of
+from common.gemm import REAL
 from common.machine.caches import cache_bytes, speeds
 
 _VECTORS = (16, 8, 4, 2, 1)
@@ -17,7 +18,7 @@ _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _MOST, _TALL = 14, 2**8  # rows of one with AVX-512, where C has at least so many; not on AMD's CPUs
-_LOW, _LESS = 8, 0.95  # rows of one of 3 vectors, and what it computes of what one of 2 would
+_LOW, _LESS = 8, 0.925  # rows of one of 3 vectors, and its work relative to that of one of 2
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -28,20 +29,20 @@ _ADDING = 32  # multiplications that take as long as an element of a part: its c
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
-def blocks(given, problem, native, memory, cpu, amd=False):
+def blocks(given, problem, limits, device):
     """Give WIDTH, MR, NR, KC, NC and GLOBAL by name, those `given` among them, the fastest first.
 
-    `native` is the device's own vector width in elements of a common.gemm.Problem, `memory` the
-    bytes of local memory. On a `cpu` panels take a part of the L2, in GLOBAL memory if a large B
-    would need more local memory than there is. A tile has MR x NR sums, 2 vectors in a row, and
-    leaves a few of the vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on
-    AArch64, else of 16. With AVX-512 an element of A needs no register, so 14 rows of a tall C
-    fit; that was faster on a Xeon, and not measured on CPUs of `amd`. There a tile also has 3
-    vectors in a row where fewer columns are then beyond C: 48 for 33 to 48. Where memory is
-    little, panels (MR x KC of A, KC x NC of B) are less deep, so that B's still has many columns,
-    and narrower at last.
+    On a CPU panels take a part of the L2, in GLOBAL memory if a large B would need more local
+    memory than there is. A tile has MR x NR sums, 2 vectors in a row, and leaves a few of the
+    vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on AArch64, else of 16.
+    With AVX-512 an element of A needs no register, so 14 rows of a tall C fit; that was faster on a
+    Xeon, and not measured on AMD's CPUs. There a tile also has 3 vectors in a row if less is then
+    computed beyond C: 48 columns where C has 33 to 48. Where memory is little, panels (MR x KC of
+    A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
     itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
+    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
+    memory, cpu = limits.local_mem_size, type_of(device) == "cpu"
     wide = max(given.get("WIDTH", 0), native) * itemsize == 64
     avx512 = cpu and native * itemsize == 64
     outside = given.get("GLOBAL", 0)
@@ -59,8 +60,10 @@ def blocks(given, problem, native, memory, cpu, amd=False):
         if cpu:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = wide or platform.machine() in ("aarch64", "arm64")
-        most = _MOST if avx512 and M >= _TALL and not amd else _MANY if many else _FEW
-        MR, NR = _tile(problem.size, width, most, avx512 and wide)
+        tall = avx512 and M >= _TALL and not of_amd(device)
+        tiles = [_tile(problem.size, width, _MOST if tall else _MANY if many else _FEW)]
+        tiles += [_tile(problem.size, width, _LOW, 3)] if avx512 and wide else []
+        MR, NR = _least(tiles, problem, width, given.get("GROUPS", 1), device)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:
@@ -72,14 +75,20 @@ def blocks(given, problem, native, memory, cpu, amd=False):
             depth //= 2
 
 
-def _tile(size, width, most, three):
-    """Return MR and NR: 2 vectors, or `three`, and up to `most` rows, few of them beyond C."""
-    vectors = min(2, -(-size.N // width))
-    computed = {count: -(-size.N // (count * width)) * count for count in (vectors, 3)}
-    if three and computed[3] < _LESS * computed[vectors]:
-        vectors, most = 3, _LOW
+def _tile(size, width, most, vectors=2):
+    """Return MR and NR: `vectors` and `most` rows, or less, so that few are beyond a small C."""
     panels = -(-size.M // most)
-    return -(-size.M // panels), width * vectors
+    return -(-size.M // panels), width * min(vectors, -(-size.N // width))
+
+
+def _least(tiles, problem, width, groups, device):
+    """Return the first of the `tiles`, or one with which the largest share is clearly less work."""
+    def work(tile):
+        params = {"WIDTH": width, "MR": tile[0], "NR": tile[1], "NC": max(tile[1], problem.size.N)}
+        return _shares(problem, {**params, "GROUPS": groups, "SPLITS": 1}, device)[0]
+
+    best = min(tiles, key=work)
+    return best if work(best) < _LESS * work(tiles[0]) else tiles[0]
 
 
 def _small(problem, width):

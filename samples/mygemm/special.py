@@ -12,7 +12,7 @@ from pathlib import Path
 from kernels import FIRST, UNROLLED, define
 
 from common import constraints, selection, subgroups
-from common.device import of_amd, type_of
+from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
 from common.planning import blocking, nvidia, plans, tiles, vectors
@@ -76,8 +76,7 @@ _SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last"
 def _packed_start(given, problem, limits, device):
     """Return the fastest parameters that are legal, those that are given among them."""
     known = constraints.facts(limits, problem.dtype.itemsize)
-    native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
-    about = problem, native, limits.local_mem_size, type_of(device) == "cpu", of_amd(device)
+    about = problem, limits, device
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
     wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
