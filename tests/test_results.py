@@ -92,6 +92,7 @@ MYGEMM = [
     ([*XEON, "mygemm/one-queue.jsonl"], "12_packed", "numpy"),
     ([*XEON, "mygemm/one-queue.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/xeon.jsonl"], "12_packed", "numpy"),
+    (["mygemm/xeon.jsonl"], "12_packed", "numpy"),
     (["mygemm/xeon.jsonl"], "17_row_sums", "numpy"),
     (["mygemm/xeon.jsonl"], "16_dot_products", "numpy"),
     (["mygemm/zen5.jsonl", "mygemm/zen5-before.jsonl"], "12_packed", "numpy"),

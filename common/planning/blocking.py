@@ -6,6 +6,7 @@ F. Van Zee and R. van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
 """
 
 import platform
+from functools import lru_cache
 from heapq import heapreplace
 
 from common.device import of_amd, type_of
@@ -24,7 +25,7 @@ _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
-_WORTH = 2**21  # floating-point operations that are worth waking another core for
+_WORTH = 2**21  # floating-point operations that are worth waking another core for; see _shares()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
@@ -53,16 +54,20 @@ def blocks(given, problem, limits, device):
         memory = panels if outside else min(memory, panels)
         # Vectors that are longer than rows of A and C are put together from single elements.
         native = min(native, 1 << (max(N, K).bit_length() - 1))
+        # A tiny C leaves fewer lanes of half a vector idle. Where M is large, whole vectors were
+        # faster all the same: they pack A.
         if avx512 and max(M, N) <= native // 2:
-            native //= 2  # of which a tiny C leaves fewer lanes idle
+            native //= 2
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
-        if cpu:
+        if cpu and given.get("SPLITS", 1) == 1:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         many = wide or platform.machine() in ("aarch64", "arm64")
         tall = avx512 and M >= _TALL and not of_amd(device)
         tiles = [_tile(problem.size, width, _MOST if tall else _MANY if many else _FEW)]
-        tiles += [_tile(problem.size, width, _LOW, 3)] if avx512 and wide else []
+        if avx512 and wide and given.get("MR", 0) <= _LOW:
+            tiles.append(_tile(problem.size, width, _LOW, 3))
+        tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
         MR, NR = _least(tiles, problem, width, given.get("GROUPS", 1), device)
         MR, NR = given.get("MR", MR), given.get("NR", NR)
         depth = int(cache_bytes(1) * _ROW) // itemsize
@@ -85,7 +90,7 @@ def _least(tiles, problem, width, groups, device):
     """Return the first of the `tiles`, or one with which the largest share is clearly less work."""
     def work(tile):
         params = {"WIDTH": width, "MR": tile[0], "NR": tile[1], "NC": max(tile[1], problem.size.N)}
-        return _shares(problem, {**params, "GROUPS": groups, "SPLITS": 1}, device)[0]
+        return _shares(problem, {**params, "GROUPS": groups}, device)[0]
 
     best = min(tiles, key=work)
     return best if work(best) < _LESS * work(tiles[0]) else tiles[0]
@@ -129,17 +134,16 @@ def more(problem, params, limits, device):
 def splits(problem, params, device):
     """Return how many work-groups share the k's of each share of C, on a CPU.
 
-    More than one where C alone does not keep the cores busy. The last of them adds up the parts.
+    More than one where C alone does not keep the cores busy, and where its shares would pack the
+    same rows of A or columns of B. Not more than cores and their work are worth, and no part of K
+    is shorter than a panel.
     """
     if type_of(device) != "cpu" or problem.batch > 1:
         return 1
-    alone, _ = _shares(problem, {**params, "SPLITS": 1}, device)
-    most = int(min(device.max_compute_units * params["GROUPS"], 2 * alone // _WORTH,
-                   problem.size.K // params["KC"]))
-    times = {
-        count: _shares(problem, {**params, "SPLITS": count}, device)[0]
-        for count in range(2, most + 1)
-    }
+    most = min(_at_work(problem, params, device)[1], _worth(problem, {**params, "SPLITS": 2}),
+               problem.size.K // params["KC"])
+    alone, *_ = _shares(problem, params, device)
+    times = {count: _shares(problem, params, device, count)[0] for count in range(2, most + 1)}
     best = min(times, key=times.get, default=1)
     return best if best > 1 and times[best] < _GAIN * alone else 1
 
@@ -149,47 +153,70 @@ def groups(problem, params, device):
     compute unit of a device, or for each core of a CPU that this process runs on. SPLITS of them
     share the k's of each share of C, and go over its rows as well.
     """
-    across, down = _shares(problem, params, device)[1]
+    *_, (across, down) = _shares(problem, params, device, params["SPLITS"])
     return across, down * params["SPLITS"]
 
 
-def _shares(problem, params, device):
-    """Return (time, shares of C over its columns and rows): the time in multiplications.
-
-    Products of a batch share the work-groups. The largest share shall be the least work for each k:
-    an element of C is a multiplication, one of A that is packed costs as much as about WIDTH of
-    them, and one of B twice that. `params` are of blocks(), and SPLITS.
+def _at_work(problem, params, device):
+    """Return (speeds of the cores, or of compute units, and the most work-groups for a product).
 
     Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
     choose which core makes which work-group, but a core that is done takes another. So a big core
     makes several while a little one makes one, and the last one to end counts.
     """
-    size, units, splits = problem.size, device.max_compute_units, params["SPLITS"]
+    units = device.max_compute_units
     each = speeds()[:units] if type_of(device) == "cpu" else (1.0,) * units
+    more = _MORE if len(set(each)) > 1 else 1
+    return each, max(1, len(each) * params["GROUPS"] * more // problem.batch)
+
+
+def _work(size, params, shape=(1, 1)):
+    """Return (multiplications, those that packing costs) for each k in the largest share of C.
+
+    An element of A that is packed costs as much as about WIDTH multiplications, one of B twice
+    that.
+    """
+    width, height = (
+        -(-n // (parts * unit)) * unit
+        for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
+    )
+    packed = 2 * width + height * -(-width // params["NC"])
+    return width * height, params["WIDTH"] * packed
+
+
+def _worth(problem, params):
+    """Return how many work-groups are worth waking cores for. With SPLITS packing counts as well:
+    it is most of the work for a tiny C."""
+    shared = 2 * sum(_work(problem.size, params)) * problem.size.K
+    return (shared if params["SPLITS"] > 1 else problem.size.flop()) // _WORTH
+
+
+def _shares(problem, params, device, splits=1):
+    """Return (time, work-groups, shares of C over its columns and rows), the fastest.
+
+    The time is that of the largest share, in multiplications. The last of `splits` work-groups also
+    adds up the parts, alone. `params` are of blocks().
+    """
+    size, (each, most) = problem.size, _at_work(problem, params, device)
     uneven = len(set(each)) > 1
-    found = len(each) * params["GROUPS"] * (_MORE if uneven else 1) // problem.batch
-    most = max(1, min(found, size.flop() // _WORTH))
-    if splits > 1:
-        most = max(1, found // splits)
-    rounds = [1] * (most + 1)
-    if uneven and most > 1:
-        rounds = [last_end(count * splits * problem.batch, each) for count in range(most + 1)]
+    most = max(1, min(most, _worth(problem, {**params, "SPLITS": splits})) // splits)
 
     def time(shape):
-        width, height = (
-            -(-n // (parts * unit)) * unit
-            for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
-        )
-        packed = 2 * width + height * -(-width // params["NC"])
-        work = (width * height + params["WIDTH"] * packed) * -(-size.K // splits)
-        count = shape[0] * shape[1]
-        return rounds[count] * work + splits * width * height * _ADDING * (splits > 1), count
+        area, packing = _work(size, params, shape)
+        count = shape[0] * shape[1] * splits
+        rounds = 1 if splits == 1 else -(-count // len(each))
+        if uneven:
+            rounds = last_end(count * problem.batch, each)
+        adding = splits * area * _ADDING if splits > 1 else 0
+        return rounds * (area + packing) * -(-size.K // splits) + adding, count
 
-    shapes = ((x, y) for x in range(1, most + 1) for y in range(1, most // x + 1))
-    best = min(shapes, key=time)
-    return time(best)[0], best
+    across, down = -(-size.N // params["NR"]), -(-size.M // params["MR"])
+    shapes = ((x, y) for x in range(1, min(most, across) + 1)
+              for y in range(1, min(most // x, down) + 1))
+    return min((*time(shape), shape) for shape in shapes)
 
 
+@lru_cache(maxsize=None)
 def last_end(count, speeds):
     """Return when the last of `count` equal shares ends, if a core that is free takes the next.
 

@@ -19,7 +19,7 @@ _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
-_ALONE = 0.85  # of the rate of matrix units, in a batch: no tile shares what it reads
+_ALONE = 0.85  # of the rate of DIRECT in a batch: no tile shares what it reads with many others
 _UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
 _UNPAIRED_BESIDE = 20  # the same where another work-group computes meanwhile
 
@@ -221,9 +221,10 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
 
 
 def unpaired(size, tiles, late=_UNPAIRED):
-    """Return the tiles of matrix units; for an odd N they store C element by element."""
-    late = size.N % 2 * late
-    return [tile._replace(start=tile.start + late * tile.rate) for tile in tiles]
+    """Return the tiles of matrix units. For an odd N they store C element by element, which takes
+    as long as `late` k's, times the rate."""
+    odd = size.N % 2
+    return [tile._replace(start=tile.start + odd * late * tile.rate) for tile in tiles]
 
 
 def best_units(size, units, batch=1, direct=None):

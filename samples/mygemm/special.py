@@ -65,9 +65,10 @@ REGISTERS_ONLY = define(
     multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
 )
 
-# 12, 16 and 17: each share of C that SPLITS work-groups share has a counter.
+# 12 to 17: SPLITS work-groups may share the k's of a part of C.
 
 _COUNT = "4 * (SPLITS > 1)"  # bytes of local memory: how many work-groups came before
+# 12, 16 and 17: each such part has a counter.
 _SHARING = {"counters": "4 * work_groups // SPLITS", "before": ("vector", "last")}
 
 # 12: packed panels, for CPUs.
@@ -81,7 +82,7 @@ def _packed_start(given, problem, limits, device):
     wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
     params = next(legal, wishes[0])
-    return {**params, "SPLITS": blocking.splits(problem, params, device), **given}
+    return {**params, "SPLITS": given.get("SPLITS") or blocking.splits(problem, params, device)}
 
 
 _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group

@@ -15,11 +15,11 @@
  *     +----------+   +-------+-------+-------+-------+     vectors of WIDTH, NR / WIDTH in a row.
  *     |          |   |       |       |       |       |
  *
- * If C is too small for all cores, SPLITS work-groups share each part of it: each takes a part of K
- * and stores its sums, and the one that comes last adds up those of all.
+ * If C is too small for all cores, SPLITS work-groups compute each share of C together: each takes
+ * some of the k's, and stores its sums in `parts`. The one that comes last adds them up.
  *
- * NDRange: work-groups of (1, 1), any number of them. Dimension 0 goes over the columns of C,
- * dimension 1 over its rows, SPLITS groups for each share; all shares are equal. Small products of a
+ * NDRange: work-groups of (1, 1). Dimension 0 goes over the columns of C, dimension 1 over its rows,
+ * with SPLITS groups for each share of them; there may be any number of shares. Small products of a
  * batch have one group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any
  * number from 1 up: panels are filled up beyond the matrices, and the results outside of C are not
  * written.
@@ -94,8 +94,9 @@ int share(int total, int parts, int unit)
     return (total + parts * unit - 1) / (parts * unit) * unit;
 }
 
-/* Return how many of `rows` rows, of which `count` elements are wanted, can be read in whole units.
- * The last unit goes on behind a row, so the last rows of a matrix have too little behind them. */
+/* `rows` rows are left from here to the end of a matrix, and `count` elements of each are wanted.
+ * Return how many of the rows can be read in whole units: the last unit may continue into the rows
+ * after it, which the last rows do not have. */
 int whole_rows(int rows, int count, int unit, int ld)
 {
     const int beyond = share(count, 1, unit) - count;
@@ -109,8 +110,8 @@ int whole_rows(int rows, int count, int unit, int ld)
  *     4  5 | 6  7    is stored as panel 0: 0 1 4 5 8 9, and panel 1: 2 3 6 7 10 11
  *     8  9 |10 11
  *
- * The last vectors of the first `whole` rows go on in the rows behind them: those columns of the
- * panel are not in C. The others are filled up with zeros. */
+ * The last vectors of the first `whole` rows continue into the rows after them: those columns of
+ * the panel are not in C. The last vectors of the other rows are filled up with zeros. */
 void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
             SPACE VEC (*panels)[KC][VECTORS])
 {
@@ -126,8 +127,8 @@ void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
 
 /* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
  * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. The
- * last vectors of the first `whole` rows go on in the rows behind them, as in pack_B: the
- * micro-kernel does not read them. */
+ * last vectors of the first `whole` rows continue into the rows after them, as in pack_B: the
+ * micro-kernel does not read those elements. */
 void pack_A(int kc, int rows, int whole, __global const REAL *A, int lda,
             SPACE VEC (*panel)[STRIDE / WIDTH])
 {
@@ -240,7 +241,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
 #endif
 #if SPLITS > 1
-          , __global REAL *parts, volatile __global int *counters
+          , __global REAL *parts, volatile __global int *counters /* SPLITS matrices of M x N */
 #endif
           )
 {
@@ -261,7 +262,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int i0 = down * height, i1 = min(M, i0 + height);
     const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
 
-    /* Its share of K, begin .. end - 1, and where the results go: with SPLITS to a part. */
+    /* Its share of K: begin .. end - 1, which may be empty. With SPLITS the results go to a part;
+     * alpha and beta come in when the parts are added up. */
     const int split = get_group_id(1) % SPLITS, length = share(K, SPLITS, WIDTH);
     const int begin = min(K, split * length), end = min(K, begin + length);
 #if SPLITS > 1
@@ -282,7 +284,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     for (int jb = j0; jb < j1; jb += breadth) {
         const int jb1 = min(j1, jb + breadth);
-        for (int k0 = begin; k0 == begin || k0 < end; k0 += depth) { /* a part may have no k's */
+        for (int k0 = begin; k0 == begin || k0 < end; k0 += depth) {
+            /* Once at least: a part without k's is zeros. */
             const int kc = min(depth, end - k0);
             /* From the second block on, partial sums are there. */
             const REAL scale = k0 == begin ? of_before : 1;
@@ -329,8 +332,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     }
 
 #if SPLITS > 1
-    const int tile = down * get_num_groups(0) + get_group_id(0);
-    const int last = is_last(&counters[tile], SPLITS, &before);
+    /* The last work-group of a share adds up its parts, always in the same order. */
+    const int number = down * get_num_groups(0) + get_group_id(0);
+    const int last = is_last(&counters[number], SPLITS, &before);
     for (int i = i0; last && i < i1; i++)
         for (int j = j0; j < j1; j++) {
             volatile __global const REAL *part = parts + i * (size_t)N + j;

@@ -155,6 +155,38 @@ def test_cores_share_the_ks_where_c_is_small(plan, size, cores, splits, shape):
     assert made.room == room
 
 
+@pytest.mark.parametrize(
+    ("size", "speeds", "most"),
+    [
+        (LARGE, (1.0,), 1),  # --cores: the device has more
+        (LARGE, (1.0,) * 2, 1),
+        (Size(2, 2, 10**6), (1.0,) * 2, 2),
+        (Size(64, 64, 10**5), (1.0,) * 4 + (0.4,) * 4, 32),
+        (LARGE, (1.0,) * 4 + (0.4,) * 4, 1),
+    ],
+    ids=str,
+)
+def test_only_the_cores_at_work_share_ks(plan, size, speeds, most):
+    splits = plan(size, Cpu(64, 64), speeds=speeds).params["SPLITS"]
+    assert (splits > 1) == (most > 1)
+    assert splits <= most
+
+
+def test_no_more_cores_share_ks_than_are_worth_it(plan):
+    """64 x 64 x 4096 is 33.5 MFLOP."""
+    for cores in 64, 128:
+        columns, rows = plan(Size(64, 64, 4096), Cpu(64, cores)).global_size
+        assert 4 <= columns * rows <= 32
+    assert plan(LARGE, Cpu(64, 64), GROUPS=1000).global_size > (1, 1)
+
+
+def test_the_rows_that_are_given_fit_the_registers(plan):
+    for given, tile in (({}, (8, 48)), ({"MR": 14}, (14, 32)), ({"NR": 32}, (12, 32)),
+                        ({"NR": 48}, (8, 48)), ({"MR": 4}, (4, 48))):
+        defines = plan(Size(4096, 48, 64), Cpu(64), **given).defines
+        assert (defines["MR"], defines["NR"]) == tile
+
+
 def test_a_gpu_and_a_batch_share_no_ks(plan):
     gpu = Cpu(4, cores=8)
     gpu.type = cl.device_type.GPU

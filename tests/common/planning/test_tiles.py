@@ -78,3 +78,13 @@ def test_the_last_work_group_adds_up_as_many_sums_as_that_is_fast_for():
         params = {"TSM": TSM, "TSN": TSN}
         assert [tiles.last_adds({**params, "SPLITS": n}) for n in (1, 2, most, most + 1)] == [
             0, 1, 1, 0]
+
+
+def test_parts_run_beside_whole_tiles_where_a_unit_holds_both():
+    """264 whole tiles and 36 shared ones: a compute unit has room for 2 and 1 of them."""
+    size, shape = parse_size("1280x960x4096"), {"TSM": 64, "TSN": 64, "SPLITS": 2}
+    assert (tiles.count(size, shape), tiles.shared(size, shape, UNITS)) == (300, 36)
+    three, two = (tiles.Tile(shape, at_once, at_once * 0.3, 0) for at_once in (3, 2))
+    beside, after = (tiles.seconds(size, each, shape, UNITS, 4) for each in (three, two))
+    whole = tiles.seconds(size, three, {**shape, "SPLITS": 1}, UNITS, 4)
+    assert beside < whole < after
