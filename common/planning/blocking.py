@@ -25,7 +25,7 @@ _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
-_WORTH = 2**21  # floating-point operations that are worth waking another core for; see _shares()
+_WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
@@ -140,7 +140,7 @@ def splits(problem, params, device):
     """
     if type_of(device) != "cpu" or problem.batch > 1:
         return 1
-    most = min(_at_work(problem, params, device)[1], _worth(problem, {**params, "SPLITS": 2}),
+    most = min(_at_work(problem, params, device)[1], _worth(problem, params, splits=2),
                problem.size.K // params["KC"])
     alone, *_ = _shares(problem, params, device)
     times = {count: _shares(problem, params, device, count)[0] for count in range(2, most + 1)}
@@ -184,11 +184,11 @@ def _work(size, params, shape=(1, 1)):
     return width * height, params["WIDTH"] * packed
 
 
-def _worth(problem, params):
-    """Return how many work-groups are worth waking cores for. With SPLITS packing counts as well:
-    it is most of the work for a tiny C."""
+def _worth(problem, params, splits):
+    """Return how many work-groups are worth waking cores for. If `splits` of them share k's,
+    packing counts as well: for a tiny C it is most of the work."""
     shared = 2 * sum(_work(problem.size, params)) * problem.size.K
-    return (shared if params["SPLITS"] > 1 else problem.size.flop()) // _WORTH
+    return (shared if splits > 1 else problem.size.flop()) // _WORTH
 
 
 def _shares(problem, params, device, splits=1):
@@ -199,7 +199,7 @@ def _shares(problem, params, device, splits=1):
     """
     size, (each, most) = problem.size, _at_work(problem, params, device)
     uneven = len(set(each)) > 1
-    most = max(1, min(most, _worth(problem, {**params, "SPLITS": splits})) // splits)
+    most = max(1, min(most, _worth(problem, params, splits)) // splits)
 
     def time(shape):
         area, packing = _work(size, params, shape)

@@ -88,6 +88,18 @@
 #endif
 #endif
 
+/* Where results go. With SPLITS another work-group reads them, so they are volatile: see last.cl. */
+#if SPLITS > 1
+typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED;
+#define RESULT volatile __global REAL
+#define LOAD_RESULT(c) (*(volatile __global const UNALIGNED *)(c))
+#define STORE_RESULT(vector, c) (*(volatile __global UNALIGNED *)(c) = (vector))
+#else
+#define RESULT __global REAL
+#define LOAD_RESULT(c) VLOAD(0, c)
+#define STORE_RESULT(vector, c) VSTORE(vector, 0, c)
+#endif
+
 /* Divide `total` into `parts`, as evenly as whole units allow; return the size of the largest. */
 int share(int total, int parts, int unit)
 {
@@ -188,7 +200,7 @@ void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *
 }
 
 /* Store a vector to C. */
-void put(VEC vector, __global REAL *c)
+void put(VEC vector, RESULT *c)
 {
 #if BYPASS
     if ((size_t)c % sizeof(VEC) == 0) {
@@ -196,28 +208,28 @@ void put(VEC vector, __global REAL *c)
         return;
     }
 #endif
-    VSTORE(vector, 0, c);
+    STORE_RESULT(vector, c);
 }
 
 /* C = alpha * sums + beta * C, for a whole tile. */
-void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, __global REAL *C, int ldc)
+void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT *C, int ldc)
 {
 #pragma unroll
     for (int i = 0; i < MR; i++)
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            __global REAL *c = C + i * (size_t)ldc + v * WIDTH;
+            RESULT *c = C + i * (size_t)ldc + v * WIDTH;
             const VEC product = alpha * sums[i][v];
             if (beta == 0)
                 put(product, c);
             else
-                VSTORE(product + beta * VLOAD(0, c), 0, c);
+                STORE_RESULT(product + beta * LOAD_RESULT(c), c);
         }
 }
 
 /* The same for a tile at the edge, of which only rows x columns elements are in C. */
 void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL beta,
-                 __global REAL *C, int ldc)
+                 RESULT *C, int ldc)
 {
     REAL tile[MR][NR];
 #pragma unroll
@@ -228,7 +240,7 @@ void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL 
 
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) {
-            __global REAL *c = C + i * (size_t)ldc + j;
+            RESULT *c = C + i * (size_t)ldc + j;
             *c = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * *c;
         }
 }
@@ -241,7 +253,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
 #endif
 #if SPLITS > 1
-          , __global REAL *parts, volatile __global int *counters /* SPLITS matrices of M x N */
+          , RESULT *parts, volatile __global int *counters /* SPLITS matrices of M x N */
 #endif
           )
 {
@@ -269,11 +281,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #if SPLITS > 1
     OF_BATCH(parts); OF_BATCH(counters);
     __local int before;
-    __global REAL *const to = parts + split * (size_t)M * N;
+    RESULT *const to = parts + split * (size_t)M * N;
     const int ld = N;
     const REAL of_product = 1, of_before = 0;
 #else
-    __global REAL *const to = C;
+    RESULT *const to = C;
     const int ld = ldc;
     const REAL of_product = alpha, of_before = beta;
 #endif
@@ -313,7 +325,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j);
-                    __global REAL *c = to + i * (size_t)ld + j;
+                    RESULT *c = to + i * (size_t)ld + j;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
                             for (int v = 0; v < VECTORS; v++)
@@ -337,7 +349,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int last = is_last(&counters[number], SPLITS, &before);
     for (int i = i0; last && i < i1; i++)
         for (int j = j0; j < j1; j++) {
-            volatile __global const REAL *part = parts + i * (size_t)N + j;
+            RESULT *part = parts + i * (size_t)N + j;
             REAL sum = 0;
             for (int s = 0; s < SPLITS; s++)
                 sum += part[s * (size_t)M * N];
