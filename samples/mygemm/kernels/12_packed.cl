@@ -90,7 +90,6 @@
 
 /* Where results go. With SPLITS another work-group reads them, so they are volatile: see last.cl. */
 #if SPLITS > 1
-typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED;
 #define RESULT volatile __global REAL
 #define LOAD_RESULT(c) (*(volatile __global const UNALIGNED *)(c))
 #define STORE_RESULT(vector, c) (*(volatile __global UNALIGNED *)(c) = (vector))

@@ -38,7 +38,6 @@
 #endif
 
 /* Like VLOAD(0, from), but PoCL 3.1 makes pieces of some of several vloads side by side. */
-typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED;
 #define LOAD_B(from) (*(__global const UNALIGNED *)(from))
 #define FOUR JOIN(REAL, 4)
 #define STEP (LANES * WIDTH)  /* columns that the lanes read at a time */

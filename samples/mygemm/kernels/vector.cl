@@ -20,6 +20,8 @@
 #define VSTORE JOIN(vstore, WIDTH)
 #endif
 
+typedef VEC __attribute__((aligned(sizeof(REAL)))) UNALIGNED; /* a vector at any address, in place */
+
 /* Return the vector at `from`. Where only `count` elements are left there, zeros follow them. */
 VEC load(__global const REAL *from, int count)
 {
