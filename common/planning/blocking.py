@@ -62,14 +62,7 @@ def blocks(given, problem, limits, device):
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
         if cpu and given.get("SPLITS", 1) == 1:
             yield from ({**blocks, **given} for blocks in _small(problem, width))
-        many = wide or platform.machine() in ("aarch64", "arm64")
-        tall = avx512 and M >= _TALL and not of_amd(device)
-        tiles = [_tile(problem.size, width, _MOST if tall else _MANY if many else _FEW)]
-        if avx512 and wide and given.get("MR", 0) <= _LOW:
-            tiles.append(_tile(problem.size, width, _LOW, 3))
-        tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
-        MR, NR = _least(tiles, problem, width, given.get("GROUPS", 1), device)
-        MR, NR = given.get("MR", MR), given.get("NR", NR)
+        MR, NR = _tile(given, problem, width, wide, avx512, device)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:
             KC = given.get("KC", depth // width * width)
@@ -80,7 +73,19 @@ def blocks(given, problem, limits, device):
             depth //= 2
 
 
-def _tile(size, width, most, vectors=2):
+def _tile(given, problem, width, wide, avx512, device):
+    """Return MR and NR, those `given` among them: as many sums as registers hold."""
+    many = wide or platform.machine() in ("aarch64", "arm64")
+    tall = avx512 and problem.size.M >= _TALL and not of_amd(device)
+    tiles = [_sides(problem.size, width, _MOST if tall else _MANY if many else _FEW)]
+    if avx512 and wide and given.get("MR", 0) <= _LOW:
+        tiles.append(_sides(problem.size, width, _LOW, 3))
+    tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
+    MR, NR = _least(tiles, problem, width, given.get("GROUPS", 1), device)
+    return given.get("MR", MR), given.get("NR", NR)
+
+
+def _sides(size, width, most, vectors=2):
     """Return MR and NR: `vectors` and `most` rows, or less, so that few are beyond a small C."""
     panels = -(-size.M // most)
     return -(-size.M // panels), width * min(vectors, -(-size.N // width))
