@@ -22,7 +22,7 @@ from common.text import listed
 from common.timing import Timing, elapsed, settle, stamps
 
 FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
-_LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
+_LONG = 1e-2  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
 _MOST_IN_FLIGHT = 200

@@ -18,8 +18,9 @@ _FEW_BLOCKS = 2  # times the local memory that B takes, from which on panels are
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
-_MOST, _TALL = 14, 2**8  # rows of one with AVX-512, where C has at least so many; not on AMD's CPUs
-_LOW, _LESS = 8, 0.925  # rows of one of 3 vectors, and its work relative to that of one of 2
+_MOST = 13  # rows of one with AVX-512, but on AMD's CPUs
+_LOW, _LESS = 8, 0.965  # rows of one of 3 vectors, and its work relative to that of one of 2
+_NARROW = 1.4  # times its share of a tile, a tile of one vector less takes
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -36,10 +37,10 @@ def blocks(given, problem, limits, device):
     On a CPU panels take a part of the L2, in GLOBAL memory if a large B would need more local
     memory than there is. A tile has MR x NR sums, 2 vectors in a row, and leaves a few of the
     vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on AArch64, else of 16.
-    With AVX-512 an element of A needs no register, so 14 rows of a tall C fit; that was faster on a
-    Xeon, and not measured on AMD's CPUs. There a tile also has 3 vectors in a row if less is then
-    computed beyond C: 48 columns where C has 33 to 48. Where memory is little, panels (MR x KC of
-    A, KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
+    With AVX-512 a tile has one row more, which was faster on a Xeon and not measured on AMD's CPUs;
+    with two, compilers move values between registers. There a tile also has 3 vectors in a row if
+    that is less work: for a C of 33 to 48 columns. Where memory is little, panels (MR x KC of A,
+    KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
     itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
     native = getattr(device, f"native_vector_width_{REAL[problem.dtype]}")
@@ -76,8 +77,8 @@ def blocks(given, problem, limits, device):
 def _tile(given, problem, width, wide, avx512, device):
     """Return MR and NR, those `given` among them: as many sums as registers hold."""
     many = wide or platform.machine() in ("aarch64", "arm64")
-    tall = avx512 and problem.size.M >= _TALL and not of_amd(device)
-    tiles = [_sides(problem.size, width, _MOST if tall else _MANY if many else _FEW)]
+    most = _MOST if avx512 and not of_amd(device) else _MANY if many else _FEW
+    tiles = [_sides(problem.size, width, most)]
     if avx512 and wide and given.get("MR", 0) <= _LOW:
         tiles.append(_sides(problem.size, width, _LOW, 3))
     tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
@@ -179,14 +180,16 @@ def _work(size, params, shape=(1, 1)):
     """Return (multiplications, those that packing costs) for each k in the largest share of C.
 
     An element of A that is packed costs as much as about WIDTH multiplications, one of B twice
-    that.
+    that. The last tile of a row leaves out one vector if it can.
     """
-    width, height = (
-        -(-n // (parts * unit)) * unit
-        for n, parts, unit in zip((size.N, size.M), shape, (params["NR"], params["MR"]))
-    )
-    packed = 2 * width + height * -(-width // params["NC"])
-    return width * height, params["WIDTH"] * packed
+    WIDTH, MR, NR = (params[name] for name in ("WIDTH", "MR", "NR"))
+    across, down = shape
+    columns, height = -(-size.N // (across * WIDTH)) * WIDTH, -(-size.M // (down * MR)) * MR
+    whole, rest = divmod(columns, NR)
+    narrow = 0 < rest <= NR - WIDTH
+    width = whole * NR + (int(_NARROW * (NR - WIDTH)) if narrow else NR if rest else 0)
+    packed = 2 * columns + height * -(-columns // params["NC"])
+    return width * height, WIDTH * packed
 
 
 def _worth(problem, params, splits):

@@ -45,8 +45,10 @@
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
+#define UNROLL 4             /* steps of the micro-kernel between two jumps */
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
  * outside of a matrix does no harm; a CPU has only one address space. Older compilers, such as
@@ -114,6 +116,12 @@ int whole_rows(int rows, int count, int unit, int ld)
     return rows - (beyond + ld - 1) / ld;
 }
 
+/* `columns` of C are left from a tile on. Return how many vectors in a row of it are computed. */
+int needed(int columns)
+{
+    return columns > NR - WIDTH ? VECTORS : VECTORS - 1;
+}
+
 /* Copy kc rows of B, `columns` wide, into panels, row by row: down a panel, each step would be in
  * another page. With NR = 2 for this picture:
  *
@@ -128,8 +136,7 @@ void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
 {
     for (int k = 0; k < kc; k++)
         for (int p = 0; p * NR < columns; p++)
-#pragma unroll
-            for (int v = 0; v < VECTORS; v++) {
+            for (int v = 0; v < needed(columns - p * NR); v++) {
                 const int j = p * NR + v * WIDTH;
                 PREFETCH_READ(B + (k + AHEAD) * (size_t)ldb + j);
                 panels[p][k][v] = load(B + k * (size_t)ldb + j, k < whole ? WIDTH : columns - j);
@@ -159,14 +166,33 @@ void fetch_next(size_t matrix, size_t size, int i, int M)
         PREFETCH_READ(line);
 }
 
-/* sums = A * B for a panel of each: MR * VECTORS sums, kc steps. The loops over i and v are fully
- * unrolled, so that each c is a register. The loop over k takes two steps at a time: its additions
+/* A step of the micro-kernel: a column of A times a row of B, of which `vectors` are used. */
+ALWAYS_INLINE void step(const int vectors, SPACE const REAL *A, const int lda, SPACE const REAL *B,
+                        VEC c[MR][VECTORS])
+{
+    VEC b[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+        if (v < vectors)
+            b[v] = VLOAD(v, B);
+#pragma unroll
+    for (int i = 0; i < MR; i++) {
+        const VEC a = A[i * lda]; /* the same element in all lanes */
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+            if (v < vectors)
+                c[i][v] = fma(a, b[v], c[i][v]);
+    }
+}
+
+/* sums = A * B for a panel of each: MR * vectors sums, kc steps. The loops over i and v are fully
+ * unrolled, so that each c is a register. The loop over k takes UNROLL steps at a time: its additions
  * and jumps compete with fma for the CPU's ports. sums is in memory if a compiler calls this function
  * instead of inlining it. `soon` are 1 + more rows of A that will be packed next, a power of two:
  * each step fetches a cache line of one of them. */
-void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
-                  __global const REAL *soon, const int soon_ld, const int more,
-                  VEC sums[MR][VECTORS])
+ALWAYS_INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const int lda,
+                                SPACE const REAL *B, const int ldb, __global const REAL *soon,
+                                const int soon_ld, const int more, VEC sums[MR][VECTORS])
 {
     VEC c[MR][VECTORS];
 #pragma unroll
@@ -175,27 +201,37 @@ void micro_kernel(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *
         for (int v = 0; v < VECTORS; v++)
             c[i][v] = 0;
 
-#pragma unroll 2
-    for (int k = 0; k < kc; k++) {
-        PREFETCH_SOON(k);
-        VEC b[VECTORS];
+    int k = 0;
+    for (; k + UNROLL <= kc; k += UNROLL)
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-            b[v] = VLOAD(v, B + k * ldb);
-#pragma unroll
-        for (int i = 0; i < MR; i++) {
-            const VEC a = A[i * lda + k]; /* the same element in all lanes */
-#pragma unroll
-            for (int v = 0; v < VECTORS; v++)
-                c[i][v] = fma(a, b[v], c[i][v]);
+        for (int u = 0; u < UNROLL; u++) {
+            PREFETCH_SOON(k + u);
+            step(vectors, A + k + u, lda, B + (k + u) * ldb, c);
         }
-    }
+    for (; k < kc; k++)
+        step(vectors, A + k, lda, B + k * ldb, c);
 
 #pragma unroll
     for (int i = 0; i < MR; i++)
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
             sums[i][v] = c[i][v];
+}
+
+/* The micro-kernel for a whole tile, and for one whose last vector is not needed. A compiler that
+ * makes functions of these keeps the registers of each apart from those of gemm(). */
+void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
+              __global const REAL *soon, const int soon_ld, const int more,
+              VEC sums[MR][VECTORS])
+{
+    micro_kernel(VECTORS, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
+}
+
+void multiply_narrow(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B,
+                     const int ldb, __global const REAL *soon, const int soon_ld, const int more,
+                     VEC sums[MR][VECTORS])
+{
+    micro_kernel(VECTORS - 1, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
 }
 
 /* Store a vector to C. */
@@ -237,11 +273,16 @@ void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL 
         for (int v = 0; v < VECTORS; v++)
             VSTORE(sums[i][v], v, tile[i]);
 
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < columns; j++) {
-            RESULT *c = C + i * (size_t)ldc + j;
-            *c = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * *c;
+    for (int i = 0; i < rows; i++) {
+        RESULT *c = C + i * (size_t)ldc;
+        int j = 0;
+        for (; j + WIDTH <= columns; j += WIDTH) {
+            const VEC product = alpha * VLOAD(0, &tile[i][j]);
+            STORE_RESULT(beta == 0 ? product : product + beta * LOAD_RESULT(c + j), c + j);
         }
+        for (; j < columns; j++)
+            c[j] = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * c[j];
+    }
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -269,7 +310,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     /* This group's share of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
     const int down = get_group_id(1) / SPLITS, groups_down = get_num_groups(1) / SPLITS;
-    const int height = share(M, groups_down, MR), width = share(N, get_num_groups(0), NR);
+    const int height = share(M, groups_down, MR), width = share(N, get_num_groups(0), WIDTH);
     const int i0 = down * height, i1 = min(M, i0 + height);
     const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
 
@@ -325,14 +366,17 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j);
                     RESULT *c = to + i * (size_t)ld + j;
+                    __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
                             for (int v = 0; v < VECTORS; v++)
                                 PREFETCH_WRITE(c + r * (size_t)ld + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
-                    micro_kernel(kc, PANEL_A, PANEL_B, next + p * soon_rows * (size_t)lda, lda,
-                                 soon_rows - 1, sums);
+                    if (needed(columns) == VECTORS)
+                        multiply(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);
+                    else
+                        multiply_narrow(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);
                     if (rows == MR && columns == NR)
                         update(of_product, sums, scale, c, ld);
                     else

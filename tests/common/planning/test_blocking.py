@@ -68,8 +68,8 @@ def test_the_tile_follows_the_registers(plan, vector, machine, dtype, tile):
     assert (rows + 1) * columns // width < registers
 
 
-def test_a_xeon_has_14_rows_of_a_tall_c(plan):
-    for M, vector, rows in ((256, 64, 14), (255, 64, 12), (2048, 32, 6)):
+def test_a_xeon_has_tiles_of_13_rows(plan):
+    for M, vector, rows in ((256, 64, 13), (100, 64, 13), (96, 64, 12), (2048, 32, 6)):
         defines = plan(Size(M, 2048, 2048), Cpu(vector, vendor="GenuineIntel")).defines
         assert (defines["MR"], defines["NR"]) == (rows, vector // 2)
 

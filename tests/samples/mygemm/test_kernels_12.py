@@ -189,10 +189,13 @@ MUTANTS = {
     "scales each part": ("of_product = 1,", "of_product = alpha,"),
     "leaves a part without k's as it was": ("k0 == begin || k0 < end", "k0 < end"),
     "reads C at beta 0": ("beta == 0 ? alpha * sum : ", ""),
+    "leaves out a vector that C has": ("columns > NR - WIDTH ?", "columns > NR ?"),
+    "packs a vector too few": ("needed(columns - p * NR); v", "needed(columns - p * NR - WIDTH); v"),
+    "stores whole vectors beyond C": ("j + WIDTH <= columns; j", "j < columns; j"),
 }
 
 
-@pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::3], MUTANTS))
+@pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(shared, mutant):
     beta = 0 if "beta 0" in mutant else -0.5
     for size in Size(50, 60, 10), Size(50, 60, 3000):
