@@ -28,7 +28,7 @@ AWAKE = 0.05  # seconds of launches after which the threads of a driver have a c
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _TRIALS = 3  # samples in one queue, and in several, of which the best counts
-_GAIN = 0.95  # of the time in several queues: one queue is taken if its time is less
+_GAIN = 0.95  # of the time in one queue: several are taken if theirs is less
 
 
 def finish(streams):
@@ -67,7 +67,7 @@ class Contender:
             self._bare_entered.append((bare, self.launcher(bare)))
 
     def choose_queues(self, in_flight):
-        """Keep all streams, or the first alone where launches take longer if they overlap.
+        """Keep all streams where launches are faster if they overlap, or else the first alone.
 
         Two launches that overlap may keep a core each, and the caches of a core then hold half of
         what one launch on both cores would find there.
@@ -78,7 +78,7 @@ class Contender:
                 self._entered = streams
                 taken.append(self.sample(in_flight)[-1])
         of_one, of_all = map(min, times)
-        self._entered = every[:1] if of_one < _GAIN * of_all else every
+        self._entered = every if of_all < _GAIN * of_one else every[:1]
 
     def rest(self):
         """Wait until the threads of a library are at rest; return whether there are any."""

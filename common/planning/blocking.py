@@ -18,9 +18,9 @@ _FEW_BLOCKS = 2  # times the local memory that B takes, from which on panels are
 _PACKED = 5 / 8  # of the L2 for the panels: rows of A, B and C that come and go need some as well
 _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
-_MOST = 13  # rows of one with AVX-512, but on AMD's CPUs
-_LOW, _LESS = 8, 0.965  # rows of one of 3 vectors, and its work relative to that of one of 2
-_NARROW = 1.4  # times its share of a tile, a tile of one vector less takes
+_MOST = 13  # rows of one with AVX-512, except on AMD's CPUs
+_LOW, _LESS = 8, 0.965  # rows of one of 3 vectors; its work, at most, relative to one of 2
+_NARROW = 1.4  # times as long as its share of a whole one takes a tile without its last vector
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -38,8 +38,8 @@ def blocks(given, problem, limits, device):
     memory than there is. A tile has MR x NR sums, 2 vectors in a row, and leaves a few of the
     vector registers free: of 32 where vectors have 64 bytes (AVX-512) and on AArch64, else of 16.
     With AVX-512 a tile has one row more, which was faster on a Xeon and not measured on AMD's CPUs;
-    with two, compilers move values between registers. There a tile also has 3 vectors in a row if
-    that is less work: for a C of 33 to 48 columns. Where memory is little, panels (MR x KC of A,
+    with two more, compilers move values between registers. There a tile has 3 vectors in a row if
+    that is less work, as for a C of 33 to 48 columns. Where memory is little, panels (MR x KC of A,
     KC x NC of B) are less deep, so that B's still has many columns, and narrower at last.
     """
     itemsize, (M, N, K) = problem.dtype.itemsize, problem.size
@@ -177,19 +177,18 @@ def _at_work(problem, params, device):
 
 
 def _work(size, params, shape=(1, 1)):
-    """Return (multiplications, those that packing costs) for each k in the largest share of C.
+    """Return the time of the tiles in the largest share of C, and that of packing, for each k.
 
-    An element of A that is packed costs as much as about WIDTH multiplications, one of B twice
-    that. The last tile of a row leaves out one vector if it can.
+    The unit is a multiplication. An element of A that is packed takes as long as about WIDTH of
+    them, one of B twice that. The last tile in a row leaves out a vector if it can.
     """
     WIDTH, MR, NR = (params[name] for name in ("WIDTH", "MR", "NR"))
     across, down = shape
     columns, height = -(-size.N // (across * WIDTH)) * WIDTH, -(-size.M // (down * MR)) * MR
     whole, rest = divmod(columns, NR)
-    narrow = 0 < rest <= NR - WIDTH
-    width = whole * NR + (int(_NARROW * (NR - WIDTH)) if narrow else NR if rest else 0)
+    last = min(NR, _NARROW * (NR - WIDTH)) if 0 < rest <= NR - WIDTH else NR * (rest > 0)
     packed = 2 * columns + height * -(-columns // params["NC"])
-    return width * height, WIDTH * packed
+    return int((whole * NR + last) * height), WIDTH * packed
 
 
 def _worth(problem, params, splits):

@@ -92,7 +92,7 @@ PACKED = define(
     params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1, "SPLITS": 0},
     rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"],
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL) + {_COUNT}",
-    values={"MR": (4, 6, 8, 12, 14), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
+    values={"MR": (4, 6, 8, 12, 13), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1),
             "SPLITS": (1, 2, 4, 8)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,

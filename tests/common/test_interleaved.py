@@ -236,9 +236,10 @@ def test_how_many_queues(monkeypatch, about, args, queues):
 
 
 @pytest.mark.parametrize(
-    ("slow", "asked", "queues"), [(1, None, 4), (4, None, 1), (4, 3, 3), (1, 1, 1)],
+    ("slow", "asked", "queues"),
+    [(1.8, None, 4), (2, None, 1), (4, None, 1), (4, 3, 3), (1, 1, 1)],
 )
-def test_launches_overlap_unless_that_is_slower(monkeypatch, slow, asked, queues):
+def test_launches_overlap_where_that_is_faster(monkeypatch, slow, asked, queues):
     clock = [0.0]
 
     def pause(streams):

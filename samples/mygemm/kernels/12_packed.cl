@@ -45,10 +45,9 @@
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
-#define UNROLL 4             /* steps of the micro-kernel between two jumps */
+#define UNROLL 4             /* steps between two jumps: with 8, PoCL kept the sums in memory */
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
  * outside of a matrix does no harm; a CPU has only one address space. Older compilers, such as
@@ -74,10 +73,12 @@
 #define PANEL_A A + i * (size_t)lda, lda
 #define PANEL_B B + j, ldb
 #define PREFETCH_SOON(k)
+#define UNIT NR /* of a share's columns: each has whole tiles only, as C has */
 #else
 #define PANEL_A (SPACE const REAL *)a_panel, STRIDE
 #define PANEL_B (SPACE const REAL *)b_panels[p], NR
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + ((k) & more) * (size_t)soon_ld + (k))
+#define UNIT WIDTH
 #endif
 
 /* STREAM is defined for a batch whose C is larger than a cache: whole vectors bypass the caches, so
@@ -116,7 +117,8 @@ int whole_rows(int rows, int count, int unit, int ld)
     return rows - (beyond + ld - 1) / ld;
 }
 
-/* `columns` of C are left from a tile on. Return how many vectors in a row of it are computed. */
+/* A tile begins `columns` before the end of a share. Return how many of the vectors in its rows are
+ * computed: all, or all but the last. */
 int needed(int columns)
 {
     return columns > NR - WIDTH ? VECTORS : VECTORS - 1;
@@ -130,7 +132,8 @@ int needed(int columns)
  *     8  9 |10 11
  *
  * The last vectors of the first `whole` rows continue into the rows after them: those columns of
- * the panel are not in C. The last vectors of the other rows are filled up with zeros. */
+ * the panel are not in C. The last vectors of the other rows are filled up with zeros. A vector that
+ * is not computed is not packed. */
 void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
             SPACE VEC (*panels)[KC][VECTORS])
 {
@@ -144,8 +147,8 @@ void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
 }
 
 /* Copy MR rows of A, kc deep. They stay rows: the micro-kernel takes single elements from them, and
- * those of a column need not lie together. Rows that are missing below `rows` repeat the last row. The
- * last vectors of the first `whole` rows continue into the rows after them, as in pack_B: the
+ * those of a column need not lie together. Rows that are missing below `rows` repeat the last row.
+ * The last vectors of the first `whole` rows continue into the rows after them, as in pack_B: the
  * micro-kernel does not read those elements. */
 void pack_A(int kc, int rows, int whole, __global const REAL *A, int lda,
             SPACE VEC (*panel)[STRIDE / WIDTH])
@@ -166,9 +169,13 @@ void fetch_next(size_t matrix, size_t size, int i, int M)
         PREFETCH_READ(line);
 }
 
-/* A step of the micro-kernel: a column of A times a row of B, of which `vectors` are used. */
-ALWAYS_INLINE void step(const int vectors, SPACE const REAL *A, const int lda, SPACE const REAL *B,
-                        VEC c[MR][VECTORS])
+/* Inlined wherever it is called, where the number of vectors is a constant. Without `inline`: some
+ * compilers make a call of that, to a function that is not there. */
+#define INLINE __attribute__((always_inline))
+
+/* A step of the micro-kernel: c += a column of A times a row of B, its first `vectors` vectors. */
+INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
+                         SPACE const REAL *B, VEC c[MR][VECTORS])
 {
     VEC b[VECTORS];
 #pragma unroll
@@ -186,13 +193,12 @@ ALWAYS_INLINE void step(const int vectors, SPACE const REAL *A, const int lda, S
 }
 
 /* sums = A * B for a panel of each: MR * vectors sums, kc steps. The loops over i and v are fully
- * unrolled, so that each c is a register. The loop over k takes UNROLL steps at a time: its additions
- * and jumps compete with fma for the CPU's ports. sums is in memory if a compiler calls this function
- * instead of inlining it. `soon` are 1 + more rows of A that will be packed next, a power of two:
- * each step fetches a cache line of one of them. */
-ALWAYS_INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const int lda,
-                                SPACE const REAL *B, const int ldb, __global const REAL *soon,
-                                const int soon_ld, const int more, VEC sums[MR][VECTORS])
+ * unrolled, so that each c is a register. The loop over k takes UNROLL steps at a time: its
+ * additions and jumps compete with fma for the CPU's ports. `soon` are 1 + more rows of A that will
+ * be packed next, a power of two: each of these steps fetches a cache line of one of them. */
+INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const int lda,
+                         SPACE const REAL *B, const int ldb, __global const REAL *soon,
+                         const int soon_ld, const int more, VEC sums[MR][VECTORS])
 {
     VEC c[MR][VECTORS];
 #pragma unroll
@@ -206,10 +212,10 @@ ALWAYS_INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, 
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             PREFETCH_SOON(k + u);
-            step(vectors, A + k + u, lda, B + (k + u) * ldb, c);
+            add_products(vectors, A + k + u, lda, B + (k + u) * ldb, c);
         }
     for (; k < kc; k++)
-        step(vectors, A + k, lda, B + k * ldb, c);
+        add_products(vectors, A + k, lda, B + k * ldb, c);
 
 #pragma unroll
     for (int i = 0; i < MR; i++)
@@ -218,8 +224,8 @@ ALWAYS_INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, 
             sums[i][v] = c[i][v];
 }
 
-/* The micro-kernel for a whole tile, and for one whose last vector is not needed. A compiler that
- * makes functions of these keeps the registers of each apart from those of gemm(). */
+/* The micro-kernel for a whole tile, and for one whose last vector is not needed. Where a compiler
+ * does not inline these, sums is in memory, and all registers are the micro-kernel's. */
 void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
               __global const REAL *soon, const int soon_ld, const int more,
               VEC sums[MR][VECTORS])
@@ -262,7 +268,7 @@ void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT *C, int ldc)
         }
 }
 
-/* The same for a tile at the edge, of which only rows x columns elements are in C. */
+/* The same for a tile at the edge, of which only rows x columns elements are in this share of C. */
 void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL beta,
                  RESULT *C, int ldc)
 {
@@ -310,7 +316,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     /* This group's share of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
     const int down = get_group_id(1) / SPLITS, groups_down = get_num_groups(1) / SPLITS;
-    const int height = share(M, groups_down, MR), width = share(N, get_num_groups(0), WIDTH);
+    const int height = share(M, groups_down, MR), width = share(N, get_num_groups(0), UNIT);
     const int i0 = down * height, i1 = min(M, i0 + height);
     const int j0 = get_group_id(0) * width, j1 = min(N, j0 + width);
 
@@ -342,8 +348,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
             /* From the second block on, partial sums are there. */
             const REAL scale = k0 == begin ? of_before : 1;
 #ifndef IN_PLACE
-            pack_B(kc, jb1 - jb, whole_rows(K - k0, jb1 - jb, NR, ldb), B + k0 * (size_t)ldb + jb, ldb,
-                   b_panels);
+            pack_B(kc, jb1 - jb, whole_rows(K - k0, jb1 - jb, NR, ldb),
+                   B + k0 * (size_t)ldb + jb, ldb, b_panels);
 #endif
 
             /* Each micro-kernel of a panel of A fetches as many rows of the next one. */
@@ -369,7 +375,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                     __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
-                            for (int v = 0; v < VECTORS; v++)
+                            for (int v = 0; v < needed(columns); v++)
                                 PREFETCH_WRITE(c + r * (size_t)ld + v * WIDTH);
 
                     VEC sums[MR][VECTORS];

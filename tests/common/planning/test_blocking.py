@@ -229,7 +229,8 @@ def test_every_core_has_a_share(plan):
 @pytest.mark.parametrize(("size", "tile"), [
     (Size(16, 4096, 4096), (8, 32)), (Size(13, 33, 500), (7, 48)), (Size(5, 64, 64), (5, 32)),
     (Size(4096, 16, 4096), (12, 16)), (Size(4096, 17, 4096), (12, 32)), (Size(1, 1, 9), (1, 4)),
-    (Size(4096, 48, 64), (8, 48)), (Size(4096, 49, 64), (12, 32)), (Size(4096, 144, 64), (8, 48))])
+    (Size(4096, 48, 64), (8, 48)), (Size(4096, 49, 64), (12, 32)), (Size(4096, 144, 64), (8, 48)),
+    (Size(4096, 240, 64), (12, 32))])
 def test_the_tile_of_a_small_c_has_few_rows_and_columns_beyond_it(plan, size, tile):
     defines = plan(size, Cpu(64)).defines
     assert (defines["MR"], defines["NR"]) == tile
@@ -240,3 +241,12 @@ def test_the_tile_of_a_small_c_has_few_rows_and_columns_beyond_it(plan, size, ti
 def test_a_panel_of_a_takes_half_of_the_first_cache(plan, dtype, l1):
     defines = plan(LARGE, Cpu(64), dtype, l1=l1, l2=4 * MIB, local=4 * MIB).defines
     assert l1 * 0.4 < defines["MR"] * defines["KC"] * dtype.itemsize <= l1 / 2
+
+
+@pytest.mark.parametrize(("columns", "NR", "shape", "counted"), [
+    (96, 32, (2, 1), 32 + 1.4 * 16), (96, 32, (1, 1), 96), (17, 32, (1, 1), 32),
+    (80, 48, (1, 1), 48 + 1.4 * 32), (7, 8, (1, 1), 8), (50, 64, (1, 1), 64),
+])
+def test_shares_are_whole_vectors_and_a_tile_may_leave_out_its_last(columns, NR, shape, counted):
+    params = {"WIDTH": 16 if NR > 8 else 1, "MR": 10, "NR": NR, "NC": 2 * NR}
+    assert blocking._work(Size(10, columns, 9), params, shape)[0] == int(10 * counted)
