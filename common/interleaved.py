@@ -22,13 +22,13 @@ from common.text import listed
 from common.timing import Timing, elapsed, settle, stamps
 
 FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
-_LONG = 1e-2  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
+_LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
 SHORT = 0.1  # seconds of a sample to which it matters that cores slept before
 AWAKE = 0.05  # seconds of launches after which the threads of a driver have a core each
 _MOST_IN_FLIGHT = 200
 _MOST_QUEUES = 8
 _TRIALS = 3  # samples in one queue, and in several, of which the best counts
-_GAIN = 0.95  # of the time in one queue: several are taken if theirs is less
+_GAIN = 0.95  # of the time in several queues: one queue is taken if its time is less
 
 
 def finish(streams):
@@ -67,7 +67,7 @@ class Contender:
             self._bare_entered.append((bare, self.launcher(bare)))
 
     def choose_queues(self, in_flight):
-        """Keep all streams where launches are faster if they overlap, or else the first alone.
+        """Keep all streams, or the first alone where launches take longer if they overlap.
 
         Two launches that overlap may keep a core each, and the caches of a core then hold half of
         what one launch on both cores would find there.
@@ -78,7 +78,7 @@ class Contender:
                 self._entered = streams
                 taken.append(self.sample(in_flight)[-1])
         of_one, of_all = map(min, times)
-        self._entered = every if of_all < _GAIN * of_one else every[:1]
+        self._entered = every[:1] if of_one < _GAIN * of_all else every
 
     def rest(self):
         """Wait until the threads of a library are at rest; return whether there are any."""
