@@ -102,21 +102,6 @@
 #define STORE_RESULT(vector, c) VSTORE(vector, 0, c)
 #endif
 
-/* Divide `total` into `parts`, as evenly as whole units allow; return the size of the largest. */
-int share(int total, int parts, int unit)
-{
-    return (total + parts * unit - 1) / (parts * unit) * unit;
-}
-
-/* `rows` rows are left from here to the end of a matrix, and `count` elements of each are wanted.
- * Return how many of the rows can be read in whole units: the last unit may continue into the rows
- * after it, which the last rows do not have. */
-int whole_rows(int rows, int count, int unit, int ld)
-{
-    const int beyond = share(count, 1, unit) - count;
-    return rows - (beyond + ld - 1) / ld;
-}
-
 /* A tile begins `columns` before the end of a share. Return how many of the vectors in its rows are
  * computed: all, or all but the last. */
 int needed(int columns)
