@@ -324,7 +324,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int depth = share(length, (length + KC - 1) / KC, WIDTH);
     const int breadth = share(width, (width + NC - 1) / NC, NR);
 
-#ifdef IN_PLACE /* divided here, not for each tile: that took a tenth of the time */
+#ifdef IN_PLACE /* divided here, not for each tile */
     const size_t each_A = (STRIDE_A + M - 1) / M, each_B = (STRIDE_B + M - 1) / M;
 #endif
     for (int jb = j0; jb < j1; jb += breadth) {
