@@ -20,7 +20,7 @@ _NARROWEST = 16  # bytes of a vector register
 _MANY, _FEW = 12, 6  # rows of a tile, of 2 vectors each, where there are 32 registers or 16
 _MOST = 13  # rows of one with AVX-512, except on AMD's CPUs
 _LOW, _LESS = 8, 0.965  # rows of one of 3 vectors; its work, at most, relative to one of 2
-_NARROW = 1.4  # times as long as its share of a whole one takes a tile without its last vector
+_NARROW = 1.4  # time of a tile without its last vector, relative to its share of a whole one's
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
@@ -131,6 +131,8 @@ def more(problem, params, limits, device):
     found = {"PREFETCH": 1}
     if _in_place(problem, params):
         found["IN_PLACE"] = 1
+        sizes = (*problem.size, *problem.leading)
+        found.update(zip(("SIZE_M", "SIZE_N", "SIZE_K", "SIZE_LDA", "SIZE_LDB", "SIZE_LDC"), sizes))
         size_of_c = problem.batch * problem.size.M * problem.size.N * problem.dtype.itemsize
         if problem.dtype.itemsize > 2 and size_of_c > _STAYS:  # clang stores no half past a cache
             found["STREAM"] = 1

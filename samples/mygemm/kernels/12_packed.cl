@@ -62,6 +62,7 @@
 
 /* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B fit in a
  * cache and are not packed. The micro-kernel gets the first element and the row stride of each.
+ * SIZE_M to SIZE_LDC are then defined as well.
  * With GLOBAL the panels are in global memory, where a driver has less local memory than a CPU has
  * L2 cache. */
 #if defined(IN_PLACE) || GLOBAL
@@ -104,7 +105,7 @@
 
 /* A tile begins `columns` before the end of a share. Return how many of the vectors in its rows are
  * computed: all, or all but the last. */
-int needed(int columns)
+int vectors_for(int columns)
 {
     return columns > NR - WIDTH ? VECTORS : VECTORS - 1;
 }
@@ -124,7 +125,7 @@ void pack_B(int kc, int columns, int whole, __global const REAL *B, int ldb,
 {
     for (int k = 0; k < kc; k++)
         for (int p = 0; p * NR < columns; p++)
-            for (int v = 0; v < needed(columns - p * NR); v++) {
+            for (int v = 0; v < vectors_for(columns - p * NR); v++) {
                 const int j = p * NR + v * WIDTH;
                 PREFETCH_READ(B + (k + AHEAD) * (size_t)ldb + j);
                 panels[p][k][v] = load(B + k * (size_t)ldb + j, k < whole ? WIDTH : columns - j);
@@ -145,11 +146,11 @@ void pack_A(int kc, int rows, int whole, __global const REAL *A, int lda,
     }
 }
 
-/* Fetch MR rows' share of the next product's matrix while the tiles from row i on are computed: each
- * matrix begins in its own page, and a CPU does not guess which. A row's share is `each` bytes. */
-void fetch_next(size_t matrix, size_t each, int i)
+/* Fetch a share of the next product's matrix while the tiles from row i on are computed: each matrix
+ * begins in its own page, and a CPU does not guess which. `per_row` bytes are fetched for a row of C. */
+void fetch_next(size_t matrix, size_t per_row, int i)
 {
-    for (size_t line = matrix + each * i; line < matrix + each * (i + MR); line += 64)
+    for (size_t line = matrix + per_row * i; line < matrix + per_row * (i + MR); line += 64)
         PREFETCH_READ(line);
 }
 
@@ -224,16 +225,18 @@ void multiply_narrow(int kc, SPACE const REAL *A, const int lda, SPACE const REA
     micro_kernel(VECTORS - 1, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
 }
 
-/* Store a vector to C. */
-void put(VEC vector, RESULT *c)
+/* C = product + beta * C, for a vector of C. */
+void put(VEC product, REAL beta, RESULT *c)
 {
+    if (beta != 0)
+        product += beta * LOAD_RESULT(c);
 #if BYPASS
-    if ((size_t)c % sizeof(VEC) == 0) {
-        __builtin_nontemporal_store(vector, (__global VEC *)c);
+    else if ((size_t)c % sizeof(VEC) == 0) {
+        __builtin_nontemporal_store(product, (__global VEC *)c);
         return;
     }
 #endif
-    STORE_RESULT(vector, c);
+    STORE_RESULT(product, c);
 }
 
 /* C = alpha * sums + beta * C, for a whole tile. */
@@ -242,14 +245,8 @@ void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT *C, int ldc)
 #pragma unroll
     for (int i = 0; i < MR; i++)
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) {
-            RESULT *c = C + i * (size_t)ldc + v * WIDTH;
-            const VEC product = alpha * sums[i][v];
-            if (beta == 0)
-                put(product, c);
-            else
-                STORE_RESULT(product + beta * LOAD_RESULT(c), c);
-        }
+        for (int v = 0; v < VECTORS; v++)
+            put(alpha * sums[i][v], beta, C + i * (size_t)ldc + v * WIDTH);
 }
 
 /* The same for a tile at the edge, of which only rows x columns elements are in this share of C. */
@@ -266,10 +263,8 @@ void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL 
     for (int i = 0; i < rows; i++) {
         RESULT *c = C + i * (size_t)ldc;
         int j = 0;
-        for (; j + WIDTH <= columns; j += WIDTH) {
-            const VEC product = alpha * VLOAD(0, &tile[i][j]);
-            STORE_RESULT(beta == 0 ? product : product + beta * LOAD_RESULT(c + j), c + j);
-        }
+        for (; j + WIDTH <= columns; j += WIDTH)
+            put(alpha * VLOAD(0, &tile[i][j]), beta, c + j);
         for (; j < columns; j++)
             c[j] = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * c[j];
     }
@@ -287,6 +282,14 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #endif
           )
 {
+#ifdef IN_PLACE /* all sizes are known here, so little else than the products is computed */
+#define M SIZE_M
+#define N SIZE_N
+#define K SIZE_K
+#define lda SIZE_LDA
+#define ldb SIZE_LDB
+#define ldc SIZE_LDC
+#endif
     OF_BATCH(A); OF_BATCH(B); OF_BATCH(C);
 #if GLOBAL /* each group has panels of its own */
     OF_BATCH(work);
@@ -324,9 +327,6 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int depth = share(length, (length + KC - 1) / KC, WIDTH);
     const int breadth = share(width, (width + NC - 1) / NC, NR);
 
-#ifdef IN_PLACE /* divided here, not for each tile */
-    const size_t each_A = (STRIDE_A + M - 1) / M, each_B = (STRIDE_B + M - 1) / M;
-#endif
     for (int jb = j0; jb < j1; jb += breadth) {
         const int jb1 = min(j1, jb + breadth);
         for (int k0 = begin; k0 == begin || k0 < end; k0 += depth) {
@@ -349,8 +349,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 __global const REAL *next = i + MR < i1 ? A + (i + MR) * (size_t)lda + k0
                                                         : A + i0 * (size_t)lda + k0 + depth;
 #ifdef IN_PLACE
-                fetch_next((size_t)A + STRIDE_A, each_A, i);
-                fetch_next((size_t)B + STRIDE_B, each_B, i);
+                fetch_next((size_t)A + STRIDE_A, (STRIDE_A + M - 1) / M, i);
+                fetch_next((size_t)B + STRIDE_B, (STRIDE_B + M - 1) / M, i);
 #else
                 pack_A(kc, rows, whole_rows(M - i, kc, WIDTH, lda), A + i * (size_t)lda + k0, lda,
                        a_panel);
@@ -362,11 +362,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                     __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
-                            for (int v = 0; v < needed(columns); v++)
+                            for (int v = 0; v < vectors_for(columns); v++)
                                 PREFETCH_WRITE(c + r * (size_t)ld + v * WIDTH);
 
                     VEC sums[MR][VECTORS];
-                    if (needed(columns) == VECTORS)
+                    if (vectors_for(columns) == VECTORS)
                         multiply(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);
                     else
                         multiply_narrow(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);

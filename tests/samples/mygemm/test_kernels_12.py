@@ -198,7 +198,7 @@ MUTANTS = {
     "leaves a part without k's as it was": ("k0 == begin || k0 < end", "k0 < end"),
     "reads C at beta 0": ("beta == 0 ? alpha * sum : ", ""),
     "leaves out a vector that C has": ("columns > NR - WIDTH ?", "columns > NR ?"),
-    "packs a vector too few": ("needed(columns - p * NR);", "needed(columns - (p + 1) * NR);"),
+    "packs a vector too few": ("for(columns - p * NR)", "for(columns - (p + 1) * NR)"),
     "stores whole vectors beyond C": ("j + WIDTH <= columns; j", "j < columns; j"),
 }
 
