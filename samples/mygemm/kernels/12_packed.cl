@@ -146,8 +146,9 @@ void pack_A(int kc, int rows, int whole, __global const REAL *A, int lda,
     }
 }
 
-/* Fetch a share of the next product's matrix while the tiles from row i on are computed: each matrix
- * begins in its own page, and a CPU does not guess which. `per_row` bytes are fetched for a row of C. */
+/* Fetch a share of the next product's matrix while the tiles from row i on are computed: each
+ * matrix begins in its own page, and a CPU does not guess which. For a row of C, `per_row` bytes are
+ * fetched. */
 void fetch_next(size_t matrix, size_t per_row, int i)
 {
     for (size_t line = matrix + per_row * i; line < matrix + per_row * (i + MR); line += 64)
