@@ -159,18 +159,27 @@ def _split(operands):
 # The machine's assembly, as objdump or LLVM's prints it.
 
 _LINE = re.compile(r"^\s*[0-9a-f]+: *\t(?:[a-z]+\d* (?=v?[a-z]+ ))?([a-z][\w.]*\s*.*)$")
+_BODY = re.compile(r"^[0-9a-f]+ <([^>]+)>:\n(.*?)(?:\n\n|\Z)", re.M | re.S)
+_BRANCH = re.compile(r"(?:callq?|bl)\s.*<([\w.$-]+?)(?:@plt)?>$")
 
 
 def assembly(text, functions):
-    """Return the Counter of the first of `functions` that is there, in x86, AArch64 or ARM code.
+    """Return the Counter of the first of `functions` that is there, and of the functions it calls,
+    in x86, AArch64 or ARM code.
 
     For a CPU, global and local memory are the same, so loads and stores are not told apart; those
     of the stack are, since they include what did not fit the registers.
     """
-    for name in functions:
-        mark = rf"^[0-9a-f]+ <{re.escape(name)}>:\n(.*?)(?:\n\n|\Z)"
-        if found := re.search(mark, text, re.M | re.S):
-            lines = [m[1] for m in map(_LINE.match, found[1].splitlines()) if m]
-            x86 = "x86-64" in text or "i386" in text
-            return _count(lines, *((_X86_FMA, _X86) if x86 else (_ARM_FMA, _ARM)))
-    return Counter()
+    bodies = {m[1]: [line[1] for line in map(_LINE.match, m[2].splitlines()) if line]
+              for m in _BODY.finditer(text)}
+    x86 = "x86-64" in text or "i386" in text
+    tables = (_X86_FMA, _X86) if x86 else (_ARM_FMA, _ARM)
+
+    def counted(name, callers):
+        counts = _count(bodies[name], *tables)
+        for called in filter(None, map(_BRANCH.match, bodies[name])):
+            if called[1] in bodies and called[1] not in (name, *callers):
+                counts += counted(called[1], (name, *callers))
+        return counts
+
+    return next((counted(name, ()) for name in functions if name in bodies), Counter())

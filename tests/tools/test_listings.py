@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tools import inspect, listings
 
 PTX = """
@@ -186,6 +188,17 @@ def test_assembly_is_counted():
     of_llvm = re.sub(r"(?m)^( *[0-9a-f]+:)", r"\1      ", AARCH64)
     assert listings.assembly(of_llvm, names) == listings.assembly(AARCH64, names)
     assert listings.assembly("", names) == {}
+
+
+@pytest.mark.parametrize(
+    "call", ["call   10 <multiply>", "callq  8 <multiply@plt>", "bl\t10 <multiply>"])
+def test_functions_that_are_called_count_in_assembly(call):
+    code = "vfmadd231ps %zmm1,%zmm2,%zmm3" if "bl" not in call else "fmla v3.4s, v0.4s, v1.s[0]"
+    text = ("x86-64\n" if "bl" not in call else "") + (
+        f"0010 <multiply>:\n  10:\t{code}\n  14:\t{call}\n\n"
+        f"0020 <gemm>:\n  20:\t{code}\n  24:\t{call}\n  28:\tcall 8 <memset@plt>\n")
+    assert listings.assembly(text, ["gemm"]) == {"fma": 2}
+    assert listings.assembly(text, ["multiply"]) == {"fma": 1}  # it calls itself
 
 
 def test_a_count_is_shown_only_where_the_text_tells():
