@@ -47,39 +47,39 @@ def _tiles(names, *rows):
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 _ALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.91, 20),
-    ((64, 128, 16, 8, 8, 1), 3, 0.88, 10),
-    ((64, 128, 8, 8, 8, 1), 3, 0.9, 50),
-    ((128, 64, 8, 8, 8, 1), 3, 0.91, 60),
-    ((64, 128, 8, 8, 8, 3), 1, 0.69, 0),
-    ((64, 64, 8, 8, 8, 1), 4, 0.72, 30),
-    ((64, 64, 8, 8, 8, 2), 3, 0.81, 60),
-    ((64, 64, 8, 8, 8, 4), 1, 0.69, 120),
-    ((64, 32, 8, 8, 8, 4), 3, 0.55, 20),
-    ((32, 64, 8, 4, 16, 4), 3, 0.72, 200),
-    ((32, 64, 8, 4, 8, 4), 2, 0.59, 70),
-    ((32, 32, 16, 4, 4, 4), 2, 0.5, 120),
-    ((32, 32, 16, 4, 4, 2), 4, 0.48, 20),
-    ((32, 16, 16, 4, 4, 4), 6, 0.36, 30),
+    ((128, 128, 8, 16, 8, 1), 2, 0.97, 70),
+    ((64, 128, 16, 8, 8, 1), 3, 0.91, 30),
+    ((64, 128, 8, 8, 8, 1), 3, 0.86, 0),
+    ((128, 64, 8, 8, 8, 1), 3, 0.83, 10),
+    ((64, 128, 8, 8, 8, 3), 1, 0.74, 40),
+    ((64, 64, 8, 8, 8, 1), 4, 0.73, 20),
+    ((64, 64, 8, 8, 8, 2), 3, 0.82, 30),
+    ((64, 64, 8, 8, 8, 4), 1, 0.66, 80),
+    ((64, 32, 8, 8, 8, 4), 3, 0.67, 110),
+    ((32, 64, 8, 4, 16, 4), 3, 0.66, 40),
+    ((32, 64, 8, 4, 8, 4), 2, 0.66, 100),
+    ((32, 32, 16, 4, 4, 4), 2, 0.48, 40),
+    ((32, 32, 16, 4, 4, 2), 3, 0.49, 10),
+    ((32, 16, 16, 4, 4, 4), 5, 0.4, 20),
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.86, 20),
-    ((128, 64, 8, 16, 8, 2), 2, 0.77, 40),
-    ((128, 64, 8, 8, 8, 1), 3, 0.83, 10),
-    ((128, 32, 8, 8, 8, 2), 2, 0.61, 20),
-    ((96, 64, 16, 12, 8, 2), 2, 0.66, 10),
-    ((64, 128, 8, 8, 8, 1), 3, 0.77, 10),
-    ((64, 128, 8, 8, 8, 3), 1, 0.63, 40),
-    ((64, 64, 8, 8, 8, 1), 6, 0.77, 0),
-    ((64, 64, 8, 8, 8, 2), 2, 0.69, 20),
-    ((64, 64, 16, 8, 4, 2), 1, 0.59, 10),
-    ((64, 32, 8, 8, 8, 4), 3, 0.63, 90),
-    ((32, 128, 8, 4, 16, 2), 3, 0.7, 10),
-    ((32, 64, 8, 4, 8, 4), 2, 0.58, 50),
-    ((32, 32, 16, 4, 4, 4), 2, 0.5, 130),
-    ((32, 32, 8, 4, 8, 4), 3, 0.52, 20),
-    ((32, 16, 16, 4, 4, 4), 4, 0.34, 50),
+    ((128, 128, 8, 16, 8, 1), 2, 0.88, 70),
+    ((128, 64, 8, 16, 8, 2), 2, 0.71, 10),
+    ((128, 64, 8, 8, 8, 1), 3, 0.84, 20),
+    ((128, 32, 8, 8, 8, 2), 3, 0.63, 20),
+    ((96, 64, 16, 12, 8, 2), 2, 0.68, 30),
+    ((64, 128, 8, 8, 8, 1), 3, 0.82, 20),
+    ((64, 128, 8, 8, 8, 3), 1, 0.61, 30),
+    ((64, 64, 8, 8, 8, 1), 6, 0.74, 0),
+    ((64, 64, 8, 8, 8, 2), 3, 0.8, 20),
+    ((64, 64, 16, 8, 4, 2), 1, 0.64, 90),
+    ((64, 32, 8, 8, 8, 4), 3, 0.67, 130),
+    ((32, 128, 8, 4, 16, 2), 3, 0.71, 10),
+    ((32, 64, 8, 4, 8, 4), 2, 0.55, 50),
+    ((32, 32, 16, 4, 4, 4), 3, 0.52, 80),
+    ((32, 32, 8, 4, 8, 4), 6, 0.61, 120),
+    ((32, 16, 16, 4, 4, 4), 5, 0.47, 130),
 )
 _ALIGNED_BATCH = _tiles(
     WARP_NAMES,
@@ -208,10 +208,9 @@ def best(size, tiles, units, itemsize, before=0, batch=1):
         last = shared(size, {**alone, "SPLITS": 2}, units) if batch == 1 else 0
         most = size.K // _LEAST
         tried = {n * units // last for n in range(1, 5)} if last else set()
-        tried = {1, *range(2, 13), *tried, min(most, max(tried))} if last else {1}
-        if tile.at_once > _AT_ONCE and last < count(size, alone):
-            # The parts run beside the whole tiles that fill the round: many parts were slower.
-            tried = {n for n in tried if n <= 6}
+        added = MOST_ADDED // (alone["TSM"] * alone["TSN"])  # most parts without a launch of add()
+        ends = {min(end, max(tried)) for end in (most, added)} if last else set()
+        tried = {1, *range(2, 13), *tried, *ends} if last else {1}
         for splits in sorted(tried):
             if splits == 1 or 1 < splits <= most:
                 params = {**alone, "SPLITS": splits}
@@ -263,8 +262,8 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
     deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
     numbers = batch * count(size, params) - last, last * splits
     each = [-(-number // units) for number in numbers]  # of a compute unit
-    if all(numbers) and sum(each) <= tile.at_once:  # they run side by side
-        depth = sum(n * k for n, k in zip(each, deep)) / (sum(each) * tile.at_once) ** 0.5
+    if all(numbers) and sum(each) <= tile.at_once:  # side by side, as long as there are parts
+        depth = rounds(units * sum(each)) * deep[1] + rounds(units * each[0]) * (deep[0] - deep[1])
     else:
         depth = sum(rounds(number) * k for number, k in zip(numbers, deep))
     depth += tile.once

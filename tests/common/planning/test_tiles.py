@@ -19,7 +19,7 @@ def best(size, **more):
     [
         ("4096", (128, 128), 1, 0),
         ("4097", (128, 128), 8, 33),  # 1089 tiles are 4 rounds of 264, and 33
-        ("100000x64x64", (64, 64), 1, 0),
+        ("100000x64x64", (128, 64), 1, 0),
         ("64x64x100000", (64, 64), 132, 1),
         ("512", (32, 32), 1, 0),
         ("1x1x1", None, 1, 0),
@@ -43,7 +43,7 @@ def test_each_tile_has_its_work_groups(size, splits):
 @pytest.mark.parametrize(
     ("size", "direct", "splits"),
     [("768", 0, 5), ("4096", 0, 1), ("512", 1, 4), ("128", 1, 1), ("100000x64x64", 1, 1),
-     ("64x64x100000", 1, 264), ("16x4096x4096", 1, 12)],
+     ("64x64x100000", 1, 264), ("16x4096x4096", 1, 12), ("128x128x8192", 1, 32)],
 )
 def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, splits):
     _, params = tiles.best_units(parse_size(size), UNITS)
@@ -88,3 +88,14 @@ def test_parts_run_beside_whole_tiles_where_a_unit_holds_both():
     beside, after = (tiles.seconds(size, each, shape, UNITS, 4) for each in (three, two))
     whole = tiles.seconds(size, three, {**shape, "SPLITS": 1}, UNITS, 4)
     assert beside < whole < after
+
+
+def test_whole_tiles_go_on_alone_when_the_parts_beside_them_are_done():
+    """264 whole tiles and 86 shared ones: 6 parts of each leave a unit two whole tiles for long."""
+    size, shape = parse_size("1552x871x2056"), {"TSM": 64, "TSN": 64, "SPLITS": 6}
+    assert (tiles.count(size, shape), tiles.shared(size, shape, UNITS)) == (350, 86)
+    tile = tiles.Tile(shape, 6, 0.75, 0)
+    both, alone = 343, 2056 - 343  # k's of a part, and those that whole tiles then still have
+    depth = both + alone * (2 / 6) ** 0.5
+    time = depth * 6 * 64 * 64 / (0.75 * 2.4e11)
+    assert tiles.seconds(size, tile, shape, UNITS, 4) == pytest.approx(time, rel=0.2)
