@@ -25,12 +25,13 @@ def groups(problem, params, device):
 
 
 def _adding(params, limits, device):
-    """Return whether the last work-group of a tile adds up its parts.
+    """Return whether the last work-group of a tile adds up its parts."""
+    return {"LAST_ADDS": tiles.last_adds(params) if _may_add(limits, device) else 0}
 
-    last.cl needs more than OpenCL C 1.2 promises, and was not tried on other GPUs.
-    """
-    tried = EXTENSION in limits.extensions or type_of(device) == "cpu"
-    return {"LAST_ADDS": tiles.last_adds(params) if tried else 0}
+
+def _may_add(limits, device):
+    """Tell whether last.cl was tried here: it needs more than OpenCL C 1.2 promises."""
+    return EXTENSION in limits.extensions or type_of(device) == "cpu"
 
 
 # 13: warps.
@@ -42,7 +43,8 @@ def warps(problem, limits, device):
     if EXTENSION in limits.extensions:
         aligned = set(_widths(problem).values()) == {4}
         found = tiles.DOUBLE if itemsize == 8 else tiles.single(problem.batch, aligned)
-    return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch)
+    return tiles.best(problem.size, found, device.max_compute_units, itemsize, 0, problem.batch,
+                      _may_add(limits, device))
 
 
 def warps_start(given, problem, limits, device):

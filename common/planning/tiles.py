@@ -1,9 +1,10 @@
 """Tiles of a GEMM on a GPU: which of several is the fastest, and how many work-groups share one.
 
-Work-groups run in rounds of as many as the device holds. A last round that is not full costs as
-much as a full one, unless its work-groups share tiles: each then takes a part of K, and the last
-of them, or another kernel, adds up what they made. seconds() weighs this up; its numbers were
-fitted to times on an H200 and an H100, and only ratios of them matter elsewhere.
+Work-groups run in rounds of as many as the device holds. A last round that is not full takes nearly
+as long as a full one. So work-groups may share its tiles: each takes a part of K, beside whole
+tiles if a compute unit has room for both, and the last of them, or another kernel, adds up what
+they made. seconds() weighs this up; its numbers were fitted to times on an H200 and an H100, and
+only ratios of them matter elsewhere.
 """
 
 from typing import NamedTuple
@@ -27,9 +28,9 @@ _UNPAIRED_BESIDE = 20  # the same where another work-group computes meanwhile
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
-    A compute unit holds `at_once` work-groups and then reaches the share `rate` of _PEAK. With
-    fewer its rate falls as the square root of their number. To begin and to end a tile costs as
-    much as `start` k's, to begin and to end a launch as `once`.
+    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK; with fewer its rate
+    falls as the square root of their number. It may hold more: all these numbers were fitted. To
+    begin and to end a tile costs as much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
@@ -196,26 +197,27 @@ def groups(size, params, units):
     return count(size, params) + (params["SPLITS"] - 1) * shared(size, params, units)
 
 
-def best(size, tiles, units, itemsize, before=0, batch=1):
+def best(size, tiles, units, itemsize, before=0, batch=1, adds=True):
     """Return (seconds, parameters) of the fastest of the `tiles`; SPLITS is among the parameters.
 
     `itemsize` is that of an element, `before` the seconds of what is launched first. Products of a
-    `batch` do not share tiles.
+    `batch` do not share tiles. `adds` tells whether the last work-group may add up parts.
     """
     found = []
     for tile in tiles:
         alone = {**tile.params, "SPLITS": 1}
         last = shared(size, {**alone, "SPLITS": 2}, units) if batch == 1 else 0
         most = size.K // _LEAST
-        tried = {n * units // last for n in range(1, 5)} if last else set()
-        added = MOST_ADDED // (alone["TSM"] * alone["TSN"])  # most parts without a launch of add()
-        ends = {min(end, max(tried)) for end in (most, added)} if last else set()
-        tried = {1, *range(2, 13), *tried, *ends} if last else {1}
-        for splits in sorted(tried):
-            if splits == 1 or 1 < splits <= most:
-                params = {**alone, "SPLITS": splits}
-                time = seconds(size, tile, params, units, itemsize, before, batch)
-                found.append((time, params))
+        tried = {1}
+        if last:
+            rounds = {n * units // last for n in range(1, 5)}  # parts that fill the device n times
+            # The most parts that K allows, and the most that the last work-group adds up itself.
+            ends = most, MOST_ADDED // (alone["TSM"] * alone["TSN"])
+            tried |= {*range(2, 13), *rounds, *(min(end, max(rounds)) for end in ends)}
+        for splits in sorted(n for n in tried if n == 1 or 1 < n <= most):
+            params = {**alone, "SPLITS": splits}
+            time = seconds(size, tile, params, units, itemsize, before, batch, adds)
+            found.append((time, params))
     return min(found, key=lambda pair: pair[0])
 
 
@@ -249,10 +251,10 @@ def split(size, params, units):
     return {"PARTS": parts, "SPLIT_ITEMS": items, "KEPT": min(-(-8 * chunks // items), _KEPT)}
 
 
-def seconds(size, tile, params, units, itemsize, before=0, batch=1):
-    """Return about how long a GEMM takes, or a batch of them."""
+def seconds(size, tile, params, units, itemsize, before=0, batch=1, adds=True):
+    """Return about how long a GEMM takes, or a batch of them, with the arguments of best()."""
     (M, N, K), splits, last = size, params["SPLITS"], shared(size, params, units)
-    area = params["TSM"] * params["TSN"]
+    area, adds = params["TSM"] * params["TSN"], adds and last_adds(params)
 
     def rounds(number):
         full, rest = divmod(number, units * tile.at_once)
@@ -260,18 +262,18 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1):
 
     step = params["TSK"] * params["SLICES"] if "TSK" in params else 1
     deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
-    numbers = batch * count(size, params) - last, last * splits
-    each = [-(-number // units) for number in numbers]  # of a compute unit
-    if all(numbers) and sum(each) <= tile.at_once:  # side by side, as long as there are parts
-        depth = rounds(units * sum(each)) * deep[1] + rounds(units * each[0]) * (deep[0] - deep[1])
-    else:
+    numbers = batch * count(size, params) - last, last * splits  # whole tiles, and parts
+    if all(numbers) and sum(numbers) <= units * tile.at_once:
+        # All run at once. When the parts are done, the whole tiles go on alone.
+        depth = rounds(sum(numbers)) * deep[1] + rounds(numbers[0]) * (deep[0] - deep[1])
+    else:  # one after the other, although parts would fill places that are free at the end
         depth = sum(rounds(number) * k for number, k in zip(numbers, deep))
     depth += tile.once
     time = depth * tile.at_once * area * itemsize / 4 / (tile.rate * _PEAK)
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
-    least = _ENQUEUE * (1 + (before > 0) + (splits > 1 and not last_adds(params)))
+    least = _ENQUEUE * (1 + (before > 0) + (splits > 1 and not adds))
     parts = splits * area * itemsize
-    if last_adds(params):
+    if adds:
         before += _COUNTING + parts / _ADDING + 2 * last * parts / _PARTS_BANDWIDTH
     elif splits > 1:
         before += _LAUNCH + 2 * last * parts / _PARTS_BANDWIDTH
