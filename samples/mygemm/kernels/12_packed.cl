@@ -82,8 +82,8 @@
 #define UNIT WIDTH
 #endif
 
-/* STREAM is defined for a batch whose C is larger than a cache: whole vectors bypass the caches, so
- * that their lines are not read before they are written. */
+/* STREAM is defined for a batch whose C is larger than a cache: its vectors, if they are aligned,
+ * bypass the caches, so that their lines are not read before they are written. */
 #define BYPASS 0
 #if defined(STREAM) && defined(__has_builtin)
 #if __has_builtin(__builtin_nontemporal_store)
@@ -94,13 +94,9 @@
 
 /* Where results go. With SPLITS another work-group reads them, so they are volatile: see last.cl. */
 #if SPLITS > 1
-#define RESULT volatile __global REAL
-#define LOAD_RESULT(c) (*(volatile __global const UNALIGNED *)(c))
-#define STORE_RESULT(vector, c) (*(volatile __global UNALIGNED *)(c) = (vector))
+#define RESULT volatile __global
 #else
-#define RESULT __global REAL
-#define LOAD_RESULT(c) VLOAD(0, c)
-#define STORE_RESULT(vector, c) VSTORE(vector, 0, c)
+#define RESULT __global
 #endif
 
 /* A tile begins `columns` before the end of a share. Return how many of the vectors in its rows are
@@ -226,23 +222,29 @@ void multiply_narrow(int kc, SPACE const REAL *A, const int lda, SPACE const REA
     micro_kernel(VECTORS - 1, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
 }
 
-/* C = product + beta * C, for a vector of C. */
-void put(VEC product, REAL beta, RESULT *c)
+/* C = product + beta * C, for a vector of C. PoCL 3.1 makes pieces of a vstore. */
+void put(VEC product, REAL beta, RESULT REAL *c)
 {
+    RESULT UNALIGNED *to = (RESULT UNALIGNED *)c;
     if (beta != 0)
-        product += beta * LOAD_RESULT(c);
-#if BYPASS
-    else if ((size_t)c % sizeof(VEC) == 0) {
-        __builtin_nontemporal_store(product, (__global VEC *)c);
-        return;
-    }
-#endif
-    STORE_RESULT(product, c);
+        product += beta * *to;
+    *to = product;
 }
 
 /* C = alpha * sums + beta * C, for a whole tile. */
-void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT *C, int ldc)
+void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
 {
+#if BYPASS
+    if (beta == 0 && ldc % WIDTH == 0 && (size_t)C % sizeof(VEC) == 0) {
+#pragma unroll
+        for (int i = 0; i < MR; i++)
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++)
+                __builtin_nontemporal_store(alpha * sums[i][v],
+                                            (__global VEC *)(C + i * (size_t)ldc + v * WIDTH));
+        return;
+    }
+#endif
 #pragma unroll
     for (int i = 0; i < MR; i++)
 #pragma unroll
@@ -252,7 +254,7 @@ void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT *C, int ldc)
 
 /* The same for a tile at the edge, of which only rows x columns elements are in this share of C. */
 void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL beta,
-                 RESULT *C, int ldc)
+                 RESULT REAL *C, int ldc)
 {
     REAL tile[MR][NR];
 #pragma unroll
@@ -262,7 +264,7 @@ void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL 
             VSTORE(sums[i][v], v, tile[i]);
 
     for (int i = 0; i < rows; i++) {
-        RESULT *c = C + i * (size_t)ldc;
+        RESULT REAL *c = C + i * (size_t)ldc;
         int j = 0;
         for (; j + WIDTH <= columns; j += WIDTH)
             put(alpha * VLOAD(0, &tile[i][j]), beta, c + j);
@@ -279,7 +281,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
 #endif
 #if SPLITS > 1
-          , RESULT *parts, volatile __global int *counters /* SPLITS matrices of M x N */
+          , RESULT REAL *parts, volatile __global int *counters /* SPLITS matrices of M x N */
 #endif
           )
 {
@@ -315,11 +317,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #if SPLITS > 1
     OF_BATCH(parts); OF_BATCH(counters);
     __local int before;
-    RESULT *const to = parts + split * (size_t)M * N;
+    RESULT REAL *const to = parts + split * (size_t)M * N;
     const int ld = N;
     const REAL of_product = 1, of_before = 0;
 #else
-    RESULT *const to = C;
+    RESULT REAL *const to = C;
     const int ld = ldc;
     const REAL of_product = alpha, of_before = beta;
 #endif
@@ -359,7 +361,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
                     const int columns = min(NR, jb1 - j);
-                    RESULT *c = to + i * (size_t)ld + j;
+                    RESULT REAL *c = to + i * (size_t)ld + j;
                     __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
                         for (int r = 0; r < rows; r++)
@@ -386,7 +388,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const int last = is_last(&counters[number], SPLITS, &before);
     for (int i = i0; last && i < i1; i++)
         for (int j = j0; j < j1; j++) {
-            RESULT *part = parts + i * (size_t)N + j;
+            RESULT REAL *part = parts + i * (size_t)N + j;
             REAL sum = 0;
             for (int s = 0; s < SPLITS; s++)
                 sum += part[s * (size_t)M * N];
