@@ -43,7 +43,8 @@ def rates(sample, machine="cpu"):
 
 
 @pytest.mark.parametrize(("sample", "number", "machine"), [
-    ("64_bit_integer", 0, "cpu"), ("64_bit_integer", 1, "zen5"), ("sgemm", 0, "cpu"),
+    ("64_bit_integer", 0, "cpu"), ("64_bit_integer", 1, "zen5"), ("64_bit_integer", 2, "zen4"),
+    ("sgemm", 0, "cpu"),
 ])
 def test_a_table_has_the_figures_of_the_records(sample, number, machine):
     head, *rows = tables(sample)[number]
