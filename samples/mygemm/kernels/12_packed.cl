@@ -49,9 +49,8 @@
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
 
-/* PREFETCH is defined for CPUs: fetch the cache line at p, to be read or written soon. An address
- * outside of a matrix does no harm; a CPU has only one address space. Older compilers, such as
- * clang 9, refuse the pointer. */
+/* PREFETCH is defined for CPUs, which have one address space: fetch the cache line at p, anywhere, to
+ * be read or written soon. Older compilers, such as clang 9, refuse the pointer. */
 #if defined(PREFETCH) && __clang_major__ >= 14
 #define PREFETCH_READ(p) __builtin_prefetch((const void *)(size_t)(p), 0)
 #define PREFETCH_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
@@ -60,11 +59,14 @@
 #define PREFETCH_WRITE(p)
 #endif
 
+/* Inlined wherever it is called, where the number of vectors is a constant. Without `inline`: some
+ * compilers make a call of that, to a function that is not there. */
+#define INLINE __attribute__((always_inline))
+
 /* IN_PLACE is defined for a batch of small products, whose tiles divide C: A and B fit in a
  * cache and are not packed. The micro-kernel gets the first element and the row stride of each.
- * SIZE_M to SIZE_LDC are then defined as well.
- * With GLOBAL the panels are in global memory, where a driver has less local memory than a CPU has
- * L2 cache. */
+ * SIZE_M to SIZE_LDC are then defined as well. With GLOBAL the panels are in global memory, where a
+ * driver has less local memory than a CPU has L2 cache. */
 #if defined(IN_PLACE) || GLOBAL
 #define SPACE __global
 #else
@@ -75,11 +77,15 @@
 #define PANEL_B B + j, ldb
 #define PREFETCH_SOON(k)
 #define UNIT NR /* of a share's columns: each has whole tiles only, as C has */
+#define OF_TILE(side, left) (side)
+#define CALLED INLINE /* a tile has few rows: its sums never leave the registers */
 #else
 #define PANEL_A (SPACE const REAL *)a_panel, STRIDE
 #define PANEL_B (SPACE const REAL *)b_panels[p], NR
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + ((k) & more) * (size_t)soon_ld + (k))
 #define UNIT WIDTH
+#define OF_TILE(side, left) min(side, left)
+#define CALLED
 #endif
 
 /* STREAM is defined for a batch whose C is larger than a cache: its vectors, if they are aligned,
@@ -151,10 +157,6 @@ void fetch_next(size_t matrix, size_t per_row, int i)
         PREFETCH_READ(line);
 }
 
-/* Inlined wherever it is called, where the number of vectors is a constant. Without `inline`: some
- * compilers make a call of that, to a function that is not there. */
-#define INLINE __attribute__((always_inline))
-
 /* A step of the micro-kernel: c += a column of A times a row of B, its first `vectors` vectors. */
 INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
                          SPACE const REAL *B, VEC c[MR][VECTORS])
@@ -188,7 +190,6 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
             c[i][v] = 0;
-
     int k = 0;
     for (; k + UNROLL <= kc; k += UNROLL)
 #pragma unroll
@@ -208,9 +209,9 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
 
 /* The micro-kernel for a whole tile, and for one whose last vector is not needed. Where a compiler
  * does not inline these, sums is in memory, and all registers are the micro-kernel's. */
-void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B, const int ldb,
-              __global const REAL *soon, const int soon_ld, const int more,
-              VEC sums[MR][VECTORS])
+CALLED void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B,
+                     const int ldb, __global const REAL *soon, const int soon_ld, const int more,
+                     VEC sums[MR][VECTORS])
 {
     micro_kernel(VECTORS, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
 }
@@ -232,7 +233,7 @@ void put(VEC product, REAL beta, RESULT REAL *c)
 }
 
 /* C = alpha * sums + beta * C, for a whole tile. */
-void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
+CALLED void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
 {
 #if BYPASS
     if (beta == 0 && ldc % WIDTH == 0 && (size_t)C % sizeof(VEC) == 0) {
@@ -348,7 +349,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 soon_rows *= 2;
 
             for (int i = i0; i < i1; i += MR) {
-                const int rows = min(MR, i1 - i);
+                const int rows = OF_TILE(MR, i1 - i);
                 __global const REAL *next = i + MR < i1 ? A + (i + MR) * (size_t)lda + k0
                                                         : A + i0 * (size_t)lda + k0 + depth;
 #ifdef IN_PLACE
@@ -360,7 +361,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #endif
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
-                    const int columns = min(NR, jb1 - j);
+                    const int columns = OF_TILE(NR, jb1 - j);
                     RESULT REAL *c = to + i * (size_t)ld + j;
                     __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
