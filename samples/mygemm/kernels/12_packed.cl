@@ -157,6 +157,11 @@ void fetch_next(size_t matrix, size_t per_row, int i)
         PREFETCH_READ(line);
 }
 
+/* For each of the vectors of a tile, which are registers: the loops are unrolled. */
+#define EACH_SUM                                                                                   \
+    _Pragma("unroll") for (int i = 0; i < MR; i++)                                                 \
+    _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
+
 /* A step of the micro-kernel: c += a column of A times a row of B, its first `vectors` vectors. */
 INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
                          SPACE const REAL *B, VEC c[MR][VECTORS])
@@ -185,11 +190,8 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
                          const int soon_ld, const int more, VEC sums[MR][VECTORS])
 {
     VEC c[MR][VECTORS];
-#pragma unroll
-    for (int i = 0; i < MR; i++)
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-            c[i][v] = 0;
+    EACH_SUM c[i][v] = 0;
+
     int k = 0;
     for (; k + UNROLL <= kc; k += UNROLL)
 #pragma unroll
@@ -200,11 +202,7 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
     for (; k < kc; k++)
         add_products(vectors, A + k, lda, B + k * ldb, c);
 
-#pragma unroll
-    for (int i = 0; i < MR; i++)
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-            sums[i][v] = c[i][v];
+    EACH_SUM sums[i][v] = c[i][v];
 }
 
 /* The micro-kernel for a whole tile, and for one whose last vector is not needed. Where a compiler
@@ -232,45 +230,39 @@ void put(VEC product, REAL beta, RESULT REAL *c)
     *to = product;
 }
 
-/* C = alpha * sums + beta * C, for a whole tile. */
-CALLED void update(REAL alpha, VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
+/* sums = alpha * sums. */
+INLINE void scale_by(REAL alpha, VEC sums[MR][VECTORS])
+{
+    EACH_SUM sums[i][v] *= alpha;
+}
+
+/* C = sums + beta * C, for a whole tile. */
+CALLED void update(VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
 {
 #if BYPASS
     if (beta == 0 && ldc % WIDTH == 0 && (size_t)C % sizeof(VEC) == 0) {
-#pragma unroll
-        for (int i = 0; i < MR; i++)
-#pragma unroll
-            for (int v = 0; v < VECTORS; v++)
-                __builtin_nontemporal_store(alpha * sums[i][v],
-                                            (__global VEC *)(C + i * (size_t)ldc + v * WIDTH));
+        __global VEC *const to = (__global VEC *)C;
+        EACH_SUM __builtin_nontemporal_store(sums[i][v], to + i * (ldc / WIDTH) + v);
         return;
     }
 #endif
-#pragma unroll
-    for (int i = 0; i < MR; i++)
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-            put(alpha * sums[i][v], beta, C + i * (size_t)ldc + v * WIDTH);
+    EACH_SUM put(sums[i][v], beta, C + i * (size_t)ldc + v * WIDTH);
 }
 
 /* The same for a tile at the edge, of which only rows x columns elements are in this share of C. */
-void update_edge(int rows, int columns, REAL alpha, VEC sums[MR][VECTORS], REAL beta,
-                 RESULT REAL *C, int ldc)
+void update_edge(int rows, int columns, VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C,
+                 int ldc)
 {
     REAL tile[MR][NR];
-#pragma unroll
-    for (int i = 0; i < MR; i++)
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-            VSTORE(sums[i][v], v, tile[i]);
+    EACH_SUM VSTORE(sums[i][v], v, tile[i]);
 
     for (int i = 0; i < rows; i++) {
         RESULT REAL *c = C + i * (size_t)ldc;
         int j = 0;
         for (; j + WIDTH <= columns; j += WIDTH)
-            put(alpha * VLOAD(0, &tile[i][j]), beta, c + j);
+            put(VLOAD(0, &tile[i][j]), beta, c + j);
         for (; j < columns; j++)
-            c[j] = beta == 0 ? alpha * tile[i][j] : alpha * tile[i][j] + beta * c[j];
+            c[j] = beta == 0 ? tile[i][j] : tile[i][j] + beta * c[j];
     }
 }
 
@@ -374,10 +366,12 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                         multiply(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);
                     else
                         multiply_narrow(kc, PANEL_A, PANEL_B, soon, lda, soon_rows - 1, sums);
+                    if (of_product != 1)
+                        scale_by(of_product, sums);
                     if (rows == MR && columns == NR)
-                        update(of_product, sums, scale, c, ld);
+                        update(sums, scale, c, ld);
                     else
-                        update_edge(rows, columns, of_product, sums, scale, c, ld);
+                        update_edge(rows, columns, sums, scale, c, ld);
                 }
             }
         }
