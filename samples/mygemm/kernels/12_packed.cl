@@ -49,8 +49,9 @@
 #define AHEAD 8              /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH)  /* of a panel of A: its rows are not a power of two apart */
 
-/* PREFETCH is defined for CPUs, which have one address space: fetch the cache line at p, anywhere, to
- * be read or written soon. Older compilers, such as clang 9, refuse the pointer. */
+/* PREFETCH is defined for CPUs, which have one address space: fetch the cache line at p, to be read
+ * or written soon. It need not be in a matrix. Older compilers, such as clang 9, refuse the
+ * pointer. */
 #if defined(PREFETCH) && __clang_major__ >= 14
 #define PREFETCH_READ(p) __builtin_prefetch((const void *)(size_t)(p), 0)
 #define PREFETCH_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
@@ -77,15 +78,15 @@
 #define PANEL_B B + j, ldb
 #define PREFETCH_SOON(k)
 #define UNIT NR /* of a share's columns: each has whole tiles only, as C has */
-#define OF_TILE(side, left) (side)
-#define CALLED INLINE /* a tile has few rows: its sums never leave the registers */
+#define IN_C(side, left) (side)
+#define INLINE_IN_PLACE INLINE /* a tile has few rows: its sums never leave the registers */
 #else
 #define PANEL_A (SPACE const REAL *)a_panel, STRIDE
 #define PANEL_B (SPACE const REAL *)b_panels[p], NR
 #define PREFETCH_SOON(k) PREFETCH_READ(soon + ((k) & more) * (size_t)soon_ld + (k))
 #define UNIT WIDTH
-#define OF_TILE(side, left) min(side, left)
-#define CALLED
+#define IN_C(side, left) min(side, left) /* rows or columns of a tile that C has */
+#define INLINE_IN_PLACE
 #endif
 
 /* STREAM is defined for a batch whose C is larger than a cache: its vectors, if they are aligned,
@@ -157,7 +158,7 @@ void fetch_next(size_t matrix, size_t per_row, int i)
         PREFETCH_READ(line);
 }
 
-/* For each of the vectors of a tile, which are registers: the loops are unrolled. */
+/* Go over the vectors of a tile. The loops are unrolled, so that each vector is a register. */
 #define EACH_SUM                                                                                   \
     _Pragma("unroll") for (int i = 0; i < MR; i++)                                                 \
     _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
@@ -207,9 +208,9 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
 
 /* The micro-kernel for a whole tile, and for one whose last vector is not needed. Where a compiler
  * does not inline these, sums is in memory, and all registers are the micro-kernel's. */
-CALLED void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B,
-                     const int ldb, __global const REAL *soon, const int soon_ld, const int more,
-                     VEC sums[MR][VECTORS])
+INLINE_IN_PLACE void multiply(int kc, SPACE const REAL *A, const int lda, SPACE const REAL *B,
+                              const int ldb, __global const REAL *soon, const int soon_ld,
+                              const int more, VEC sums[MR][VECTORS])
 {
     micro_kernel(VECTORS, kc, A, lda, B, ldb, soon, soon_ld, more, sums);
 }
@@ -237,7 +238,7 @@ INLINE void scale_by(REAL alpha, VEC sums[MR][VECTORS])
 }
 
 /* C = sums + beta * C, for a whole tile. */
-CALLED void update(VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
+INLINE_IN_PLACE void update(VEC sums[MR][VECTORS], REAL beta, RESULT REAL *C, int ldc)
 {
 #if BYPASS
     if (beta == 0 && ldc % WIDTH == 0 && (size_t)C % sizeof(VEC) == 0) {
@@ -341,7 +342,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 soon_rows *= 2;
 
             for (int i = i0; i < i1; i += MR) {
-                const int rows = OF_TILE(MR, i1 - i);
+                const int rows = IN_C(MR, i1 - i);
                 __global const REAL *next = i + MR < i1 ? A + (i + MR) * (size_t)lda + k0
                                                         : A + i0 * (size_t)lda + k0 + depth;
 #ifdef IN_PLACE
@@ -353,7 +354,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #endif
 
                 for (int p = 0, j = jb; j < jb1; p++, j += NR) {
-                    const int columns = OF_TILE(NR, jb1 - j);
+                    const int columns = IN_C(NR, jb1 - j);
                     RESULT REAL *c = to + i * (size_t)ld + j;
                     __global const REAL *soon = next + p * soon_rows * (size_t)lda;
                     if (!BYPASS || scale != 0)
