@@ -4,6 +4,7 @@ import os
 import signal
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
+SLICE = 0.2  # seconds: the longest that a main thread waits for others in one call, see wait()
 
 
 class Stopped(KeyboardInterrupt):
@@ -48,3 +49,13 @@ def stop_in_order(line, closed=True):
         signal.signal(number, stop)
     if closed and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
+def wait(done):
+    """Call done(SLICE), which waits for at most that many seconds, until it returns True.
+
+    Python calls a signal's handler between two instructions, in the main thread. One that comes
+    right before a call that blocks, or to another thread, would wait until that call returns.
+    """
+    while not done(SLICE):
+        pass

@@ -4,7 +4,8 @@ import os
 import socket
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 
 import fabric.executor
 from invoke import Exit
@@ -13,7 +14,7 @@ from common.errors import OPENCL_FAILURE, WRONG_RESULT, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.programs import is_unwritable
-from common.stopping import Stopped, end_at_once, stop_in_order
+from common.stopping import Stopped, end_at_once, stop_in_order, wait
 from deploy import boards, samples
 from deploy.errors import BoardError, explained
 from deploy.link import LocalLink, Session, SshLink
@@ -100,12 +101,15 @@ def on_each(chosen, work, progress=None):
             if not board.stopping or board.failed != STOPPED:  # else the user knows
                 SCREEN.complain(f"{board.name}: {board.failed}")
 
+    def ended(seconds):
+        return not wait_for(jobs.values(), seconds).not_done
+
     shown = progress() if progress else None
     with SCREEN.showing(shown), ThreadPoolExecutor(max(1, len(chosen))) as pool:
         try:
             for board in chosen:
                 jobs[board] = pool.submit(go, board)
-            wait(jobs.values())
+            wait(ended)
         except KeyboardInterrupt:
             SCREEN.stop_progress()
             for board in chosen:
@@ -114,6 +118,7 @@ def on_each(chosen, work, progress=None):
                     board.say("stopping")
                     # One that takes no data must not keep the others from hearing of it.
                     threading.Thread(target=board.stop, daemon=True).start()
+            wait(ended)
             raise
     for job in jobs.values():
         job.result()

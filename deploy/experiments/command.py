@@ -4,6 +4,7 @@ from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
 
+from common import stopping
 from common.errors import UNSUPPORTED, WRONG_USAGE, SampleError, worst
 from deploy import samples
 from deploy.experiments import file
@@ -97,4 +98,4 @@ def work(boards, scheduler, stop):
     from deploy.experiments import workers
 
     with workers.attended(boards, scheduler):
-        stop.wait()
+        stopping.wait(stop.wait)

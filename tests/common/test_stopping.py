@@ -38,3 +38,26 @@ def test_a_second_signal(first, second, status, said):
         process.send_signal(getattr(signal, name))
     assert process.communicate(timeout=20) == (said, "" if said else "it: error: stopped\n")
     assert process.returncode == status
+
+
+HEARS = """
+import signal, threading, time
+from common import stopping
+stopping.stop_in_order("it: error: stopped")
+deaf = threading.Event()
+
+def kill():
+    time.sleep(0.5)  # until the main thread waits, which this signal does not wake
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+threading.Thread(target=kill).start()
+try:
+    stopping.wait(deaf.wait)
+except stopping.Stopped as stop:
+    raise SystemExit(stop.exit_status)
+"""
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_is_seen():
+    done = subprocess.run([sys.executable, "-c", HEARS], cwd=ROOT, timeout=20)
+    assert done.returncode == 130

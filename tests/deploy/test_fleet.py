@@ -1,6 +1,7 @@
 """Work on several boards at once: one that goes wrong costs the others nothing."""
 
 import errno
+import signal
 import threading
 import time
 
@@ -76,7 +77,7 @@ def test_a_stop_reaches_all_boards(capsys, monkeypatch):
         monkeypatch.setattr(board, "stop", lambda board=board, event=event: (
             setattr(board, "stopping", True), event.set()))
 
-    def interrupt(_jobs):
+    def interrupt(_ended):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fleet, "wait", interrupt)
@@ -91,7 +92,7 @@ def test_a_board_that_takes_no_data_does_not_delay_the_stop_of_others(monkeypatc
     monkeypatch.setattr(deaf, "stop", lambda: heard.append(stopped.wait(PATIENCE)))
     monkeypatch.setattr(other, "stop", stopped.set)
 
-    def interrupt(_jobs):
+    def interrupt(_ended):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fleet, "wait", interrupt)
@@ -124,3 +125,19 @@ def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
         fleet.on_each([board], deploy)
     assert board.stopping
     assert "stopping" in capsys.readouterr().out
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_stops_the_boards(capsys):
+    (board,) = boards("one")
+
+    def deploy(board):
+        time.sleep(0.5)  # until the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        end = time.monotonic() + PATIENCE
+        while not board.stopping:
+            assert time.monotonic() < end, "nobody stops it"
+            time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        fleet.on_each([board], deploy)
+    assert (board.failed, capsys.readouterr().out) == (None, "stopping\n")
