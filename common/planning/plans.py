@@ -144,10 +144,16 @@ class Plan(NamedTuple):
     shared: int  # tiles that several work-groups share, and whose parts add.cl adds up
     chain: int
 
+    @property
+    def products(self):
+        """How many products of a batch a work-group computes, one after the other."""
+        return self.defines.get("PRODUCTS", 1)
+
     def lines(self):
         """Return the lines that say how the kernel is launched, and why not with its defaults."""
         total, local = (" x ".join(map(str, n)) for n in (self.global_size, self.local_size))
-        each = " for each product" if self.problem.batch > 1 else ""
+        products = "product" if self.products == 1 else f"{self.products} products"
+        each = f" for each {products}" if self.problem.batch > 1 else ""
         memory = f", {self.local_bytes} bytes of local memory" if self.local_bytes else ""
         return [f"{self.kernel.label}: {constraints.options(self.params)}",
                 f"    NDRange {total}{each}, work-groups of {local}{memory}",

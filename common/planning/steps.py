@@ -38,12 +38,15 @@ class Step(NamedTuple):
     local_size: tuple
     arguments: tuple
 
-    def times(self, products):
-        """Return it for a batch: dimension 2 of its NDRange goes over the products."""
+    def times(self, products, each=1):
+        """Return it for a batch: dimension 2 of its NDRange goes over the products.
+
+        A work-group computes `each` of them.
+        """
         if products == 1:
             return self
         ones = (1,) * (2 - len(self.local_size))
-        return self._replace(global_size=(*self.global_size, *ones, products),
+        return self._replace(global_size=(*self.global_size, *ones, -(-products // each)),
                              local_size=(*self.local_size, *ones, 1))
 
 

@@ -111,8 +111,12 @@ def enqueuer(built, alpha, beta, stream):
     # and B, sums add up parts of C. For kernel 6 both are empty.
     arguments, passes, sums = steps.around(built, stream, arguments)
     kernel = cl.Kernel(built.program, "gemm")
+    batch = plan.problem.batch
     gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)
-    order = [step.times(plan.problem.batch) for step in (*before, *passes, gemm, *sums, *after)]
+    gemm = gemm.times(batch, plan.products)
+    before, after = ([step.times(batch) for step in each]
+                     for each in ((*before, *passes), (*sums, *after)))
+    order = [*before, gemm, *after]
 
     # Set the arguments. They belong to the kernel, so each stream has kernels of its own.
     for step in order:

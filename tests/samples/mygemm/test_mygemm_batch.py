@@ -1,6 +1,7 @@
 """Batches of samples/mygemm: every product of one launch, whatever the kernel."""
 
 import re
+import shutil
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -85,6 +86,46 @@ def test_12_bypasses_the_caches_where_c_is_large(checked, sample, queue, gaps):
     about = problem_of(size, batch, gaps), device.limits(queue.device), queue.device
     assert "STREAM" in plans.plan(kernel_of(sample, 12), {}, *about).defines
     assert checked(12, size, batch, gaps).reason is None
+
+
+def test_12_computes_several_small_products_in_a_work_group(sample, queue, monkeypatch):
+    monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
+    cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
+                          vendor="", name="")
+    limits = device.limits(queue.device)
+    for batch, products, groups in ((2, 1, 2), (255, 1, 255), (257, 2, 129), (4097, 8, 513)):
+        made = plans.plan(kernel_of(sample, 12), {}, problem_of((32,) * 3, batch), limits, cpu)
+        launch = steps.Step("gemm", None, made.global_size, made.local_size, ())
+        assert (made.products, launch.times(batch, products).global_size[2]) == (products, groups)
+    assert made.lines()[1].startswith("    NDRange 1 x 1 for each 8 products, work-groups of 1 x 1")
+
+
+IN_PLACE_MUTANTS = {
+    "leaves out the last product": ("first + PRODUCTS)", "first + PRODUCTS - 1)"),
+    "computes products beyond the last": ("min(BATCH, first + PRODUCTS)", "first + PRODUCTS"),
+    "begins at another product": ("get_group_id(2) * PRODUCTS", "get_group_id(2)"),
+    "takes the first A": ("A + product * (STRIDE_A", "A + 0 * (STRIDE_A"),
+    "stores in the first C": ("C + product * (STRIDE_C", "C + 0 * (STRIDE_C"),
+    "forgets alpha": ("alpha != 1", "false"),
+    "forgets beta": ("update(sums, beta, tile)", "update(sums, 0, tile)"),
+    "takes another row of A": ("a + i * SIZE_LDA, SIZE_LDA", "a, SIZE_LDA"),
+}
+
+
+@pytest.mark.parametrize("mutant", [None, *exhaustive_but(list(IN_PLACE_MUTANTS)[:2],
+                                                          IN_PLACE_MUTANTS)])
+def test_12_broken_in_place_fails(checked, sample, monkeypatch, tmp_path, mutant):
+    """Of 131 products the last work-group has fewer than the others."""
+    kernel = kernel_of(sample, 12)
+    folder = shutil.copytree(kernel.folder, tmp_path / "kernels")
+    monkeypatch.setattr(sample.special, "KERNELS", [replace(kernel, folder=folder)])
+    monkeypatch.setattr(blocking, "speeds", lambda: (1.0, 1.0))
+    if mutant:
+        path, (right, wrong) = folder / "12_in_place.cl", IN_PLACE_MUTANTS[mutant]
+        assert path.read_text().count(right) == 1
+        path.write_text(path.read_text().replace(right, wrong))
+    found = checked(12, (16, 32, 20), 131, (3, 0, 0))  # a C beyond the last is a guard band
+    assert (found.reason is None) == (mutant is None)
 
 
 def test_14_with_its_instructions_emulated(sample, queue):
@@ -183,10 +224,11 @@ def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, mon
     cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
                           vendor="", name="")
     limits = device.limits(queue.device)
-    for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1)):
+    for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1), (4096, 1)):
         made = plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,
                                  cpu)
         assert np.prod(made.global_size) == groups
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ()).times(batch)
         assert launch.global_size == (*made.global_size, *((batch,) if batch > 1 else ()))
+        assert made.products == 1  # these are packed
     assert steps.Step("add", None, (512,), (256,), ()).times(3)[2:4] == ((512, 1, 3), (256, 1, 1))
