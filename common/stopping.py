@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM, for programs of the host: one line, and 128 + the signal as exit status."""
+"""Ctrl-C and SIGTERM, for programs of the host: one line, and 128 + the signal as exit status.
+
+A main thread that waits for others does so by wait(), else it may see a signal late.
+"""
 
 import os
 import signal
@@ -51,11 +54,11 @@ def stop_in_order(line, closed=True):
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
-def wait(done):
-    """Call done(SLICE), which waits for at most that many seconds, until it returns True.
+def wait(waits):
+    """Call waits(SLICE), which waits for at most that many seconds, until it returns True.
 
-    Python calls a signal's handler between two instructions, in the main thread. One that comes
-    right before a call that blocks, or to another thread, would wait until that call returns.
+    Python calls a signal's handler between two instructions, in the main thread. For a signal that
+    comes right before a call that blocks, or to another thread, that is when the call has returned.
     """
-    while not done(SLICE):
+    while not waits(SLICE):
         pass

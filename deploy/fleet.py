@@ -4,17 +4,17 @@ import os
 import socket
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
+from concurrent import futures
 
 import fabric.executor
 from invoke import Exit
 
+from common import stopping
 from common.errors import OPENCL_FAILURE, WRONG_RESULT, UsageError
 from common.files import regular
 from common.isolation import leave
 from common.programs import is_unwritable
-from common.stopping import Stopped, end_at_once, stop_in_order, wait
+from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, samples
 from deploy.errors import BoardError, explained
 from deploy.link import LocalLink, Session, SshLink
@@ -102,14 +102,14 @@ def on_each(chosen, work, progress=None):
                 SCREEN.complain(f"{board.name}: {board.failed}")
 
     def ended(seconds):
-        return not wait_for(jobs.values(), seconds).not_done
+        return not futures.wait(jobs.values(), seconds).not_done
 
     shown = progress() if progress else None
-    with SCREEN.showing(shown), ThreadPoolExecutor(max(1, len(chosen))) as pool:
+    with SCREEN.showing(shown), futures.ThreadPoolExecutor(max(1, len(chosen))) as pool:
         try:
             for board in chosen:
                 jobs[board] = pool.submit(go, board)
-            wait(ended)
+            stopping.wait(ended)
         except KeyboardInterrupt:
             SCREEN.stop_progress()
             for board in chosen:
@@ -118,7 +118,7 @@ def on_each(chosen, work, progress=None):
                     board.say("stopping")
                     # One that takes no data must not keep the others from hearing of it.
                     threading.Thread(target=board.stop, daemon=True).start()
-            wait(ended)
+            stopping.wait(ended)
             raise
     for job in jobs.values():
         job.result()

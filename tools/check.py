@@ -78,7 +78,7 @@ def main(argv, starter=None):
             return engine.run(found, point, args.limit, env, run)
 
         with child.pool(os.cpu_count()) as pool:
-            for point, result in zip(plan, pool.map(one, plan)):
+            for point, result in zip(plan, child.in_order(pool, one, plan)):
                 problems = {each: n for each, n in findings(folder, point).items()
                             if each[0] not in found.tools.ignored}
                 state = result.state.ended

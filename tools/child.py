@@ -6,13 +6,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 
-from common import manifest, record
+from common import manifest, record, stopping
 from common.errors import UNSUPPORTED, WRONG_USAGE, OpenCLFailure, Unsupported, UsageError
 from common.text import printable, signal_name
 
@@ -115,6 +115,13 @@ def pool(workers):
             threads.shutdown()  # they delete what the runs left, before folders of the block go
         raise
     threads.shutdown()
+
+
+def in_order(threads, do, items):
+    """Start do(item) for all items in the threads of a pool; yield what each returns, in order."""
+    for future in [threads.submit(do, item) for item in items]:
+        stopping.wait(lambda seconds, each=future: wait([each], seconds).done)
+        yield future.result()
 
 
 def _reason(status, limit_s, said, records, errors):

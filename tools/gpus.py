@@ -65,7 +65,8 @@ def compare(found, gpu, plan, limit_s):
 
     # The emulated compiler keeps one core busy.
     with tempfile.TemporaryDirectory() as folder, child.pool(os.cpu_count()) as pool:
-        for point, (result, costs) in command.shown(zip(plan, pool.map(one, plan)), len(plan)):
+        results = child.in_order(pool, one, plan)
+        for point, (result, costs) in command.shown(zip(plan, results), len(plan)):
             print(f"{point.label}: {engine.line(found, result)}", flush=True)
             built += [(point, item, cost) for item, cost in costs if cost]
 

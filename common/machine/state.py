@@ -15,7 +15,7 @@ _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
 # How the names of variables begin that tell drivers and libraries how to run.
 _SETTINGS = (
     "POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_TF32_",
-    "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_",
+    "DPCPP_", "SYCL_", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_",
 )
 
 

@@ -153,7 +153,7 @@ class Plan(NamedTuple):
         """Return the lines that say how the kernel is launched, and why not with its defaults."""
         total, local = (" x ".join(map(str, n)) for n in (self.global_size, self.local_size))
         products = "product" if self.products == 1 else f"{self.products} products"
-        each = f" for each {products}" if self.problem.batch > 1 else ""
+        each = f" for every {products}" if self.problem.batch > 1 else ""
         memory = f", {self.local_bytes} bytes of local memory" if self.local_bytes else ""
         return [f"{self.kernel.label}: {constraints.options(self.params)}",
                 f"    NDRange {total}{each}, work-groups of {local}{memory}",
@@ -180,7 +180,9 @@ def plan(kernel, given, problem, limits, device):
     else:
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)
-    used = constraints.local_bytes(kernel.space, params, known)
+    # What is read in place needs no panels.
+    in_place = "IN_PLACE" in defines
+    used = 0 if in_place else constraints.local_bytes(kernel.space, params, known)
     tiled = "SPLITS" in params and "TSM" in known
     shared = tiles.shared(size, known, device.max_compute_units) if tiled else 0
     passes, room = _beside(kernel, known, local, problem.batch, shared, device)

@@ -113,10 +113,9 @@ def enqueuer(built, alpha, beta, stream):
     kernel = cl.Kernel(built.program, "gemm")
     batch = plan.problem.batch
     gemm = steps.Step("gemm", kernel, plan.global_size, plan.local_size, arguments)
-    gemm = gemm.times(batch, plan.products)
-    before, after = ([step.times(batch) for step in each]
-                     for each in ((*before, *passes), (*sums, *after)))
-    order = [*before, gemm, *after]
+    order = [*(step.times(batch) for step in (*before, *passes)),
+             gemm.times(batch, plan.products),
+             *(step.times(batch) for step in (*sums, *after))]
 
     # Set the arguments. They belong to the kernel, so each stream has kernels of its own.
     for step in order:

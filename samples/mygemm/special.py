@@ -70,7 +70,7 @@ REGISTERS_ONLY = define(
 _COUNT = "4 * (SPLITS > 1)"  # bytes of local memory: how many work-groups came before
 # 12, 16 and 17: each such part has a counter.
 _COUNTERS_OF_PARTS = "4 * work_groups // SPLITS"
-_VECTORS = "vector", "last"
+_VECTOR_SOURCES = "vector", "last"
 
 # 12: packed panels, for CPUs.
 
@@ -98,7 +98,7 @@ PACKED = define(
             "SPLITS": (1, 2, 4, 8)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", parts="SPLITS * M * N",
-    counters=_COUNTERS_OF_PARTS, before=(*_VECTORS, "12_tile", "12_in_place"),
+    counters=_COUNTERS_OF_PARTS, before=(*_VECTOR_SOURCES, "12_tile", "12_in_place"),
 )
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
@@ -219,7 +219,7 @@ DOT_PRODUCTS = define(
     values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
             "TEAMS": (1, 2, 4, 8, 16, 32), "SPLITS": _SPLITS},
     start=vectors.start_dots, more=vectors.more_dots, groups=_dots_groups,
-    parts="SPLITS * M * N", counters=_COUNTERS_OF_PARTS, before=_VECTORS,
+    parts="SPLITS * M * N", counters=_COUNTERS_OF_PARTS, before=_VECTOR_SOURCES,
 )
 ROW_SUMS = define(
     17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
@@ -228,7 +228,7 @@ ROW_SUMS = define(
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),
             "SPLITS": _SPLITS},
     start=vectors.start_sums, more=vectors.more_sums, groups=_sums_groups,
-    parts="work_groups * NC", counters=_COUNTERS_OF_PARTS, before=_VECTORS,
+    parts="work_groups * NC", counters=_COUNTERS_OF_PARTS, before=_VECTOR_SOURCES,
 )
 
 # 21 to 26: for Mali. A work-item computes M0 x N0 elements of C; a missing parameter is 4. 22 to 26

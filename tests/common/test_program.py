@@ -130,7 +130,7 @@ def test_nothing_is_built_that_some_mali_drivers_refuse(queue):
 # They are about what no OpenCL 1.1 has: shuffles, inline PTX, images read without a sampler,
 # half precision. Elsewhere their status is 77. PARTS do not build alone.
 BEYOND = ("08_shuffles", "14_matrix_units", "15_", "23_mali", "24_mali", "25_mali", "26_mali")
-PARTS = ("nvidia", "hopper", "split", "store", "no_tail")
+PARTS = ("nvidia", "hopper", "split", "store", "no_tail", "12_tile")
 SOURCES = [
     path for path in sorted(ROOT.glob("samples/**/*.cl"))
     if not path.name.startswith(BEYOND + PARTS)

@@ -80,7 +80,7 @@ def test_a_stop_reaches_all_boards(capsys, monkeypatch):
     def interrupt(_ended):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fleet, "wait", interrupt)
+    monkeypatch.setattr(fleet.stopping, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fleet.on_each(there, lambda board: [event.wait(PATIENCE) for event in stopped])
     assert capsys.readouterr().out == "a | stopping\nb | stopping\n"
@@ -95,7 +95,7 @@ def test_a_board_that_takes_no_data_does_not_delay_the_stop_of_others(monkeypatc
     def interrupt(_ended):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fleet, "wait", interrupt)
+    monkeypatch.setattr(fleet.stopping, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fleet.on_each([deaf, other], lambda board: stopped.wait(PATIENCE) or heard.append(False))
     assert False not in heard
@@ -105,13 +105,13 @@ def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):
     """... though its job is not noted yet."""
     begun = threading.Event()
 
-    class Interrupted(fleet.ThreadPoolExecutor):
+    class Interrupted(fleet.futures.ThreadPoolExecutor):
         def submit(self, *args):
             super().submit(*args)
             assert begun.wait(PATIENCE)
             raise Stopped(2)
 
-    monkeypatch.setattr(fleet, "ThreadPoolExecutor", Interrupted)
+    monkeypatch.setattr(fleet.futures, "ThreadPoolExecutor", Interrupted)
     (board,) = boards("one")
 
     def deploy(board):

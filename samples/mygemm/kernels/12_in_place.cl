@@ -3,14 +3,14 @@
  *
  *     work-group 0                    work-group 1
  *     +------+------+--     --+------+------+------+--     A work-group computes PRODUCTS of them, one
- *     |  0   |  1   |   ...   |  P-1 |  P   |  P+1 |       after the other, of BATCH in all. While it
- *     +------+------+--     --+------+------+------+--     computes one it fetches the next.
+ *     |  0   |  1   |   ...   |  P-1 |  P   |  P+1 |       after the other, of BATCH in all. With each
+ *     +------+------+--     --+------+------+------+--     it fetches the one that follows it.
  *
  * NDRange: work-groups of (1, 1, 1). Dimension 0 goes over the columns of C, dimension 1 over its
  * rows, dimension 2 over the products.
  *
- * The cost it removes: for a small product, to start a work-group and to handle edges takes a part
- * of the time that counts. All sizes are known when this is compiled, and tiles divide C, so that
+ * The cost it removes: starting a work-group and handling edges take a part of the time that counts
+ * if products are small. All sizes are known when this is compiled, and tiles divide C, so that
  * the sums never leave the registers. What is fetched ahead comes a cache line at a time: many at
  * once would keep the loads of A and B waiting. */
 
@@ -25,8 +25,6 @@
 #define BYPASS 1
 #endif
 #endif
-
-#define SHARE(bytes) (((bytes) + TILES - 1) / TILES) /* of a matrix, which a tile fetches */
 
 /* C = sums + beta * C, for a tile. */
 INLINE void update(VEC sums[MR][VECTORS], REAL beta, __global REAL *C)
@@ -56,9 +54,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 
     const int first = get_group_id(2) * PRODUCTS;
     for (size_t product = first; product < min(BATCH, first + PRODUCTS); product++) {
-        __global const REAL *a = A + product * (STRIDE_A / sizeof(REAL));
-        __global const REAL *b = B + product * (STRIDE_B / sizeof(REAL));
-        __global REAL *c = C + product * (STRIDE_C / sizeof(REAL));
+        __global const REAL *a = PRODUCT(product, A), *b = PRODUCT(product, B);
+        __global REAL *c = PRODUCT(product, C);
 
         for (int i = i0; i < i1; i += MR) {
             for (int j = j0; j < j1; j += NR) {

@@ -19,8 +19,8 @@
  * some of the k's, and stores its sums in `parts`. The one that comes last adds them up.
  *
  * NDRange: work-groups of (1, 1). Dimension 0 goes over the columns of C, dimension 1 over its rows,
- * with SPLITS groups for each share of them; there may be any number of shares. Small products of a
- * batch have one group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any
+ * with SPLITS groups for each share of them; there may be any number of shares. Each product of a
+ * large batch has one group. WIDTH must divide NR and KC, and NR must divide NC. M, N and K may be any
  * number from 1 up: panels are filled up beyond the matrices, and the results outside of C are not
  * written.
  *

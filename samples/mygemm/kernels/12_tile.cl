@@ -1,5 +1,6 @@
 /* A tile of C for kernel 12: MR x NR sums in registers. Compiled after vector.cl and last.cl, before
- * 12_in_place.cl and 12_packed.cl, which say where A and B are: in panels, or where they were. */
+ * 12_in_place.cl, which reads A and B where the caller put them, and 12_packed.cl, which copies
+ * them into panels. */
 
 #ifndef MR /* the defaults; build options must define all of these, or none */
 #define MR 6 /* rows of a tile of C: MR * NR / WIDTH sums must leave registers for A and B */
@@ -10,20 +11,6 @@
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
-
-/* The micro-kernel takes UNROLL steps between two jumps; with 8, PoCL kept the sums in memory. Each
- * step fetches LINES cache lines of what is needed soon, PACE bytes behind those of the step before:
- * of rows of A that are packed next or, in place, of a tile's share of the next A and B by turns. */
-#ifdef IN_PLACE
-#define UNROLL 2
-#define TILES (SIZE_M / MR * (SIZE_N / NR))
-#define PACE (((STRIDE_A > STRIDE_B ? STRIDE_A : STRIDE_B) - 1) / (TILES * SIZE_K) + 1)
-#define LINES ((2 * PACE + 63) / 64)
-#else
-#define UNROLL 4
-#define PACE sizeof(REAL)
-#define LINES 1
-#endif
 
 /* PREFETCH is defined for CPUs, which have one address space: fetch the cache line at p, to be read
  * or written soon. It need not be in a matrix. Older compilers, such as clang 9, refuse the
@@ -79,11 +66,39 @@ INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
     }
 }
 
+/* In a step of the micro-kernel, fetch a part of what is needed soon.
+ *
+ * In place: of the next product, in even steps of A, from `soon` on, and in odd ones of B, which is
+ * `apart` bytes from there. A tile fetches its share of each.
+ * Else: of 1 + more rows of A, a power of two, which are packed next. They are `apart` bytes from each
+ * other. A step fetches the cache line in which the row that has its turn has its k-th element. */
+#ifdef IN_PLACE
+#define UNROLL 2 /* a step is even or odd whatever k is */
+#define TILES (SIZE_M / MR * (SIZE_N / NR))
+#define SHARE(bytes) (((bytes) + TILES - 1) / TILES)
+#define PACE(bytes) ((SHARE(bytes) - 1) / (SIZE_K > 1 ? SIZE_K / 2 : 1) + 1) /* in two steps */
+#define FETCH_PART(from, bytes)                                                                    \
+    _Pragma("unroll") for (int n = 0; n < PACE(bytes); n += 64)                                    \
+        PREFETCH_READ((from) + k / 2 * PACE(bytes) + n)
+INLINE void fetch(int k, const size_t soon, const size_t apart, const int more)
+{
+    if (k % 2 == 0)
+        FETCH_PART(soon, STRIDE_A);
+    else
+        FETCH_PART(soon + apart, STRIDE_B);
+}
+#else
+#define UNROLL 4 /* with 8, PoCL kept the sums in memory */
+INLINE void fetch(int k, const size_t soon, const size_t apart, const int more)
+{
+    PREFETCH_READ(soon + (k & more) * apart + k * sizeof(REAL));
+}
+#endif
+
 /* sums = A * B for a panel of each: MR * vectors sums, kc steps. The loops over i and v are fully
  * unrolled, so that each c is a register. The loop over k takes UNROLL steps at a time: its
- * additions and jumps compete with fma for the CPU's ports. `soon` is the address of the first of
- * 1 + more rows, a power of two, `apart` bytes from each other, that are needed next: each of these
- * steps fetches a cache line of one of them. */
+ * additions and jumps compete with fma for the CPU's ports. For the last three arguments see
+ * fetch(). */
 INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const int lda,
                          SPACE const REAL *B, const int ldb, const size_t soon,
                          const size_t apart, const int more, VEC sums[MR][VECTORS])
@@ -95,9 +110,7 @@ INLINE void micro_kernel(const int vectors, int kc, SPACE const REAL *A, const i
     for (; k + UNROLL <= kc; k += UNROLL)
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-#pragma unroll
-            for (int n = 0; n < LINES; n++)
-                PREFETCH_READ(soon + (k + u & more) * apart + (k + u) * PACE + n * 64);
+            fetch(k + u, soon, apart, more);
             add_products(vectors, A + k + u, lda, B + (k + u) * ldb, c);
         }
     for (; k < kc; k++)

@@ -199,5 +199,6 @@ def test_this_machines_own_sys_can_be_read():
 def test_what_drivers_and_libraries_are_told_is_kept(monkeypatch):
     monkeypatch.setenv("POCL_AFFINITY", "1")
     assert state.environment()["variables"]["POCL_AFFINITY"] == "1"
-    kept = {"CL_X": "y", "OMP_NUM_THREADS": "1", "BLIS_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}
+    kept = {"CL_X": "y", "OMP_NUM_THREADS": "1", "BLIS_NUM_THREADS": "2", "KMP_BLOCKTIME": "0",
+            "DPCPP_CPU_CU_AFFINITY": "close"}
     assert state.settings(kept | {"OCL_ICD_VENDORS": "/home/me", "TOKEN": "x"}) == kept

@@ -98,8 +98,9 @@ def test_many_groups(sample):
                        "--GLOBAL", outside))
 
 
-def test_a_batch_that_shares_ks_is_not_read_in_place(sample):
-    passed(*sample("--size", "64,32x32x48", "--batch", 3, "--SPLITS", 2, "--beta", 1))
+@pytest.mark.parametrize("more", [("--SPLITS", 2), ("--GLOBAL", 1)], ids=str)
+def test_a_batch_with_panels_is_not_read_in_place(sample, more):
+    passed(*sample("--size", "64,32x32x48", "--batch", 3, *more, "--beta", 1))
 
 
 BLOCKS = exhaustive_but([()], [

@@ -88,7 +88,7 @@ def test_12_bypasses_the_caches_where_c_is_large(checked, sample, queue, gaps):
     assert checked(12, size, batch, gaps).reason is None
 
 
-def test_12_computes_several_small_products_in_a_work_group(sample, queue, monkeypatch):
+def test_12_has_several_small_products_for_a_work_group(sample, queue, monkeypatch):
     monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
     cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
                           vendor="", name="")
@@ -97,25 +97,28 @@ def test_12_computes_several_small_products_in_a_work_group(sample, queue, monke
         made = plans.plan(kernel_of(sample, 12), {}, problem_of((32,) * 3, batch), limits, cpu)
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ())
         assert (made.products, launch.times(batch, products).global_size[2]) == (products, groups)
-    assert made.lines()[1].startswith("    NDRange 1 x 1 for each 8 products, work-groups of 1 x 1")
+    assert made.lines()[1] == "    NDRange 1 x 1 for every 8 products, work-groups of 1 x 1"
 
 
 IN_PLACE_MUTANTS = {
     "leaves out the last product": ("first + PRODUCTS)", "first + PRODUCTS - 1)"),
     "computes products beyond the last": ("min(BATCH, first + PRODUCTS)", "first + PRODUCTS"),
     "begins at another product": ("get_group_id(2) * PRODUCTS", "get_group_id(2)"),
-    "takes the first A": ("A + product * (STRIDE_A", "A + 0 * (STRIDE_A"),
-    "stores in the first C": ("C + product * (STRIDE_C", "C + 0 * (STRIDE_C"),
+    "takes the first A": ("PRODUCT(product, A)", "A"),
+    "takes the first B": ("PRODUCT(product, B)", "B"),
+    "stores in the first C": ("PRODUCT(product, C)", "C"),
     "forgets alpha": ("alpha != 1", "false"),
     "forgets beta": ("update(sums, beta, tile)", "update(sums, 0, tile)"),
     "takes another row of A": ("a + i * SIZE_LDA, SIZE_LDA", "a, SIZE_LDA"),
+    "takes another column of B": ("b + j, SIZE_LDB", "b, SIZE_LDB"),
 }
 
 
 @pytest.mark.parametrize("mutant", [None, *exhaustive_but(list(IN_PLACE_MUTANTS)[:2],
                                                           IN_PLACE_MUTANTS)])
-def test_12_broken_in_place_fails(checked, sample, monkeypatch, tmp_path, mutant):
+def test_12_broken_in_place_fails(checked, sample, queue, monkeypatch, tmp_path, mutant):
     """Of 131 products the last work-group has fewer than the others."""
+    size, gaps = (16, 32, 21), (3, 1, 2)
     kernel = kernel_of(sample, 12)
     folder = shutil.copytree(kernel.folder, tmp_path / "kernels")
     monkeypatch.setattr(sample.special, "KERNELS", [replace(kernel, folder=folder)])
@@ -124,7 +127,10 @@ def test_12_broken_in_place_fails(checked, sample, monkeypatch, tmp_path, mutant
         path, (right, wrong) = folder / "12_in_place.cl", IN_PLACE_MUTANTS[mutant]
         assert path.read_text().count(right) == 1
         path.write_text(path.read_text().replace(right, wrong))
-    found = checked(12, (16, 32, 20), 131, (3, 0, 0))  # a C beyond the last is a guard band
+    about = problem_of(size, 131, gaps), device.limits(queue.device), queue.device
+    made = plans.plan(sample.special.KERNELS[0], {"NR": 16}, *about)
+    assert ("IN_PLACE" in made.defines, made.products) == (True, 4)
+    found = checked(12, size, 131, gaps, NR=16)  # a C beyond the last one is a guard band
     assert (found.reason is None) == (mutant is None)
 
 
