@@ -24,11 +24,10 @@ _NARROW = 1.4  # time of a tile without its last vector, relative to its share o
 _ROW = 1 / 24  # of the L1 for a row of A's panel: _MANY of them take half of it
 _STAYS = 2**23  # bytes of C of a batch that may stay in a cache
 _MORE = 4  # times as many shares as cores, at most, where the cores differ
-_PRODUCTS = 8  # of a batch, which a work-group computes one after the other, at most
+_PRODUCTS = 16  # of a batch, which a work-group computes one after the other, at most
 _GROUPS = 16  # work-groups for each core, at least, where each computes several products
 _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read where they are
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
-_SMALL_WITH_32 = ((8, 2), *_SMALL)  # with 32 registers: 16 sums leave room, and B is read less
 _WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
@@ -65,7 +64,7 @@ def blocks(given, problem, limits, device):
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
         if cpu and given.get("SPLITS", 1) == 1 and not given.get("GLOBAL"):
-            yield from ({**blocks, **given} for blocks in _small(problem, width, avx512 and wide))
+            yield from ({**blocks, **given} for blocks in _small(problem, width))
         MR, NR = _tile(given, problem, width, wide, avx512, device)
         depth = int(cache_bytes(1) * _ROW) // itemsize
         while depth >= width:
@@ -105,13 +104,13 @@ def _least(tiles, problem, width, groups, device):
     return best if work(best) < _LESS * work(tiles[0]) else tiles[0]
 
 
-def _small(problem, width, has_32):
+def _small(problem, width):
     """Give blocks for products that are read in place, if the problem has such.
 
     A vector has `width` elements. A tile has few rows: each row of A needs an address of its own.
     """
     _, N, K = problem.size
-    for rows, vectors in _SMALL_WITH_32 if has_32 else _SMALL:
+    for rows, vectors in _SMALL:
         params = {"WIDTH": width, "MR": rows, "NR": vectors * width,
                   "KC": -(-K // width) * width, "NC": N, "GLOBAL": 0}
         if _in_place(problem, params):

@@ -93,11 +93,11 @@ def test_12_has_several_small_products_for_a_work_group(sample, queue, monkeypat
     cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
                           vendor="", name="")
     limits = device.limits(queue.device)
-    for batch, products, groups in ((2, 1, 2), (255, 1, 255), (257, 2, 129), (4097, 8, 513)):
+    for batch, products, groups in ((2, 1, 2), (255, 1, 255), (257, 2, 129), (4097, 16, 257)):
         made = plans.plan(kernel_of(sample, 12), {}, problem_of((32,) * 3, batch), limits, cpu)
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ())
         assert (made.products, launch.times(batch, products).global_size[2]) == (products, groups)
-    assert made.lines()[1] == "    NDRange 1 x 1 for every 8 products, work-groups of 1 x 1"
+    assert made.lines()[1] == "    NDRange 1 x 1 for every 16 products, work-groups of 1 x 1"
 
 
 IN_PLACE_MUTANTS = {
