@@ -180,17 +180,26 @@ def test_kernels_14_and_15_are_more_exact_than_cublas():
         assert max(found["14_matrix_units"], found["15_warpgroups"]) < found["cublas"], size
 
 
-def test_the_factors_to_clblast_and_of_batches_on_a_xeon():
+def test_the_factors_to_clblast_on_a_xeon():
     text = " ".join((RESULTS / "mygemm.md").read_text().split())
     to = {order(item): f"{item.metrics['ratios']['clblast']:.1f}" for item in records(XEON[0])
           if item.variant == "12_packed" and "clblast" in item.metrics.get("ratios", {})}
     assert (f"{to['2048']} times as fast as CLBlast as shipped at 2048, {to['1024']} times at 1024 "
             f"and {to['512']} times at 512") in text
-    found = {(driver(item), order(item)): f"{item.metrics['ratios']['numpy']:.2f}"
-             for item in records("mygemm/xeon.jsonl")
+
+
+@pytest.mark.parametrize("name", ["xeon", "zen5", "zen4"])
+def test_the_factors_of_batches(name):
+    text = " ".join((RESULTS / "mygemm.md").read_text().split())
+    found = {(driver(item), order(item)): item.metrics["ratios"]
+             for item in records(f"mygemm/{name}.jsonl")
              if item.variant == "12_packed" and item.params.get("batch", 1) > 1}
     for each in DRIVERS:
-        assert f"{found[each, '32']} and {found[each, '64']} times" in text
+        one, two = (f"{found[each, size]['numpy']:.2f}" for size in ("32", "64"))
+        assert f"{one} and {two} times" in text
+    if name == "zen4":
+        shares = (f"{100 * found[each, '32']['ceiling']:.0f}" for each in DRIVERS)
+        assert "Kernel 12 reaches {} and {} % of the ceiling".format(*shares) in text
 
 
 def test_mkl_on_a_zen_5():
