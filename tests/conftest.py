@@ -173,6 +173,18 @@ def recorded(run_sample, tmp_path):
     return run
 
 
+def broken_kernels(folder, names, right, wrong):
+    """Copy mygemm's kernels into a folder, one of them with `wrong` for `right`; return the copy.
+
+    It is the only file of these `names`, which may be patterns, that has `right`.
+    """
+    kernels = shutil.copytree(ROOT / "samples/mygemm/kernels", folder / "kernels")
+    (path,) = (path for name in names for path in kernels.glob(f"{name}.cl")
+               if right in path.read_text())
+    path.write_text(path.read_text().replace(right, wrong))
+    return kernels
+
+
 def exhaustive_but(kept, values):
     """Return the values of a test's parameter: those that are not in `kept` marked exhaustive."""
     mark = pytest.mark.exhaustive

@@ -131,19 +131,20 @@ def more(problem, params, limits, device):
     if type_of(device) != "cpu":
         return {}, ()
     if not _in_place(problem, params):
-        found = {"PREFETCH": 1}
-    else:
-        (_, N, K), (lda, ldb, _) = problem.size, problem.leading
-        # Matrices are fetched with what is between their rows: not if that is most of them.
-        found = {"IN_PLACE": 1, **({"PREFETCH": 1} if lda < 2 * K and ldb < 2 * N else {})}
-        sizes = (*problem.size, *problem.leading)
-        found.update(zip(("SIZE_M", "SIZE_N", "SIZE_K", "SIZE_LDA", "SIZE_LDB", "SIZE_LDC"), sizes))
-        groups = _GROUPS * len(_at_work(problem, params, device)[0])
-        found["BATCH"] = problem.batch
-        found["PRODUCTS"] = max(1, min(_PRODUCTS, problem.batch // groups))
-        size_of_c = problem.batch * problem.size.M * problem.size.N * problem.dtype.itemsize
-        if problem.dtype.itemsize > 2 and size_of_c > _STAYS:  # clang stores no half past a cache
-            found["STREAM"] = 1
+        return {"PREFETCH": 1}, ()
+    (M, N, K), (lda, ldb, ldc) = problem.size, problem.leading
+    groups = _GROUPS * len(_at_work(problem, params, device)[0])
+    found = {
+        "IN_PLACE": 1, "SIZE_M": M, "SIZE_N": N, "SIZE_K": K, "SIZE_LDA": lda, "SIZE_LDB": ldb,
+        "SIZE_LDC": ldc, "BATCH": problem.batch,
+        "PRODUCTS": max(1, min(_PRODUCTS, problem.batch // groups)),
+    }
+    # A matrix is prefetched with what is between its rows: not if that is most of it.
+    if lda < 2 * K and ldb < 2 * N:
+        found["PREFETCH"] = 1
+    size_of_c = problem.batch * M * N * problem.dtype.itemsize
+    if problem.dtype.itemsize > 2 and size_of_c > _STAYS:  # clang stores no half past a cache
+        found["STREAM"] = 1
     return found, ()
 
 

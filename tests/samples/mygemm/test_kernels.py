@@ -3,7 +3,6 @@
 In one process, with the sample's own modules: a run of the program for each would take minutes.
 """
 
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -17,7 +16,7 @@ from common.errors import UsageError
 from common.interleaved import finish
 from common.planning import plans
 from common.planning.stream import Stream
-from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
 
@@ -178,13 +177,7 @@ ONE_OF_EACH_FILE = {(number, *other): mutant for mutant, (number, _, _, *other) 
 @pytest.mark.parametrize("mutant", exhaustive_but(ONE_OF_EACH_FILE.values(), MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong, *other = MUTANTS[mutant]
-    kernels = tmp_path / "kernels"
-    shutil.copytree(FOLDER / "kernels", kernels)
-    name = other[0] if other else f"{number:02}_*"
-    (path,) = kernels.glob(f"{name}.cl")
-    text = path.read_text()
-    assert right in text
-    path.write_text(text.replace(right, wrong))
+    kernels = broken_kernels(tmp_path, other or [f"{number:02}_*"], right, wrong)
     M, N, K = (TILE.get(number, 32) + 3,) * 3
     beta, strides = 0 if "beta 0" in mutant else -0.5, (K + 1, N + 2, N + 3)
     check, _ = run(number, (M, N, K), beta=beta, strides=strides, folder=kernels)
@@ -197,10 +190,7 @@ TILE = {6: 128, 7: 128, 9: 128, 10: 128}  # the others' is 32 or less
 
 
 def test_a_write_into_the_gap_behind_a_row_is_seen(run, tmp_path):
-    kernels = tmp_path / "kernels"
-    shutil.copytree(FOLDER / "kernels", kernels)
-    path = kernels / "01_naive.cl"
-    path.write_text(path.read_text().replace("    *c = beta", "    C[N] = 1;\n    *c = beta"))
+    kernels = broken_kernels(tmp_path, ["01_naive"], "*c = beta", "C[N] = 1;\n    *c = beta")
     check, _ = run(1, (8, 8, 8), strides=(8, 8, 9), folder=kernels)
     assert check.reason == "with --beta -0.5, the kernel wrote outside of its buffers"
 

@@ -1,6 +1,5 @@
 """samples/mygemm: kernels 16 and 17, for one column of B or one row of A."""
 
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +12,7 @@ from common.bounds import Expected
 from common.errors import Unsupported, UsageError
 from common.planning import plans, steps
 from common.planning.stream import Stream
-from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.conftest import broken_kernels, exhaustive_but, sample_module
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +149,8 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong = MUTANTS[mutant]
-    kernels = tmp_path / "kernels"
-    shutil.copytree(ROOT / "samples/mygemm/kernels", kernels)
-    (path,) = kernels.glob(f"{number}*.cl")
+    kernels = broken_kernels(tmp_path, [f"{number}*"], right, wrong)
     number = number if isinstance(number, int) else 17
-    text = path.read_text()
-    assert right in text
-    path.write_text(text.replace(right, wrong))
     lanes = 1 if "end twice" in mutant else 4
     given = {"LANES": lanes, "WIDTH": 4, "SPLITS": 1 if "beyond" in mutant else 2}
     more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}

@@ -3,7 +3,6 @@
 What they are on a Mali's compiler is not for tests.
 """
 
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ from common.errors import Unsupported, UsageError
 from common.planning import plans
 from common.planning.stream import Stream
 from common.program import build
-from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
 SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130, 66)]
@@ -142,11 +141,7 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     number, right, wrong = MUTANTS[mutant]
-    kernels = tmp_path / "kernels"
-    shutil.copytree(FOLDER / "kernels", kernels)
-    paths = [*kernels.glob(f"{number}_*.cl"), kernels / "mali.cl"]
-    (path,) = (each for each in paths if right in each.read_text())
-    path.write_text(path.read_text().replace(right, wrong))
+    kernels = broken_kernels(tmp_path, [f"{number}_*", "mali"], right, wrong)
     factors = {"alpha": 1, "beta": 0 if "beta 0" in mutant else 2}
     more = {"N0": 8} if "pixel" in mutant else {}
     check, _ = run(number, (35, 101, 70), **factors, **more, plain=True, folder=kernels)

@@ -1,7 +1,6 @@
 """Batches of samples/mygemm: every product of one launch, whatever the kernel."""
 
 import re
-import shutil
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from common.errors import Unsupported, UsageError
 from common.planning import blocking, plans, steps
 from common.planning.stream import Stream
 from common.program import build
-from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
 
 FLOAT = np.dtype(np.float32)
 NVIDIA = "cl_nv_compiler_options"
@@ -88,13 +87,19 @@ def test_12_bypasses_the_caches_where_c_is_large(checked, sample, queue, gaps):
     assert checked(12, size, batch, gaps).reason is None
 
 
-def test_12_has_several_small_products_for_a_work_group(sample, queue, monkeypatch):
+@pytest.fixture
+def eight_cores(monkeypatch):
+    """A CPU with eight equal cores and vectors of 8 floats."""
     monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
-    cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
-                          vendor="", name="")
+    return SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8,
+                           native_vector_width_float=8, vendor="", name="")
+
+
+def test_12_has_several_small_products_for_a_work_group(sample, queue, eight_cores):
     limits = device.limits(queue.device)
     for batch, products, groups in ((2, 1, 2), (255, 1, 255), (257, 2, 129), (4097, 16, 257)):
-        made = plans.plan(kernel_of(sample, 12), {}, problem_of((32,) * 3, batch), limits, cpu)
+        made = plans.plan(kernel_of(sample, 12), {}, problem_of((32,) * 3, batch), limits,
+                          eight_cores)
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ())
         assert (made.products, launch.times(batch, products).global_size[2]) == (products, groups)
     assert made.lines()[1] == "    NDRange 1 x 1 for every 16 products, work-groups of 1 x 1"
@@ -120,15 +125,13 @@ def test_12_broken_in_place_fails(checked, sample, queue, monkeypatch, tmp_path,
     """Of 131 products the last work-group has fewer than the others."""
     size, gaps = (16, 32, 21), (3, 1, 2)
     kernel = kernel_of(sample, 12)
-    folder = shutil.copytree(kernel.folder, tmp_path / "kernels")
-    monkeypatch.setattr(sample.special, "KERNELS", [replace(kernel, folder=folder)])
-    monkeypatch.setattr(blocking, "speeds", lambda: (1.0, 1.0))
     if mutant:
-        path, (right, wrong) = folder / "12_in_place.cl", IN_PLACE_MUTANTS[mutant]
-        assert path.read_text().count(right) == 1
-        path.write_text(path.read_text().replace(right, wrong))
+        folder = broken_kernels(tmp_path, ["12_in_place"], *IN_PLACE_MUTANTS[mutant])
+        kernel = replace(kernel, folder=folder)
+    monkeypatch.setattr(sample.special, "KERNELS", [kernel])
+    monkeypatch.setattr(blocking, "speeds", lambda: (1.0, 1.0))
     about = problem_of(size, 131, gaps), device.limits(queue.device), queue.device
-    made = plans.plan(sample.special.KERNELS[0], {"NR": 16}, *about)
+    made = plans.plan(kernel, {"NR": 16}, *about)
     assert ("IN_PLACE" in made.defines, made.products) == (True, 4)
     found = checked(12, size, 131, gaps, NR=16)  # a C beyond the last one is a guard band
     assert (found.reason is None) == (mutant is None)
@@ -225,14 +228,11 @@ def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, 
     assert (found["TSM"], found["TSN"], found["SPLITS"]) == (*tile, 1)
 
 
-def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, monkeypatch):
-    monkeypatch.setattr(blocking, "speeds", lambda: (1.0,) * 8)
-    cpu = SimpleNamespace(type=cl.device_type.CPU, max_compute_units=8, native_vector_width_float=8,
-                          vendor="", name="")
+def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, eight_cores):
     limits = device.limits(queue.device)
     for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1), (4096, 1)):
         made = plans.plan(kernel_of(sample, 12), {}, problem_of((512,) * 3, batch), limits,
-                                 cpu)
+                          eight_cores)
         assert np.prod(made.global_size) == groups
         launch = steps.Step("gemm", None, made.global_size, made.local_size, ()).times(batch)
         assert launch.global_size == (*made.global_size, *((batch,) if batch > 1 else ()))
