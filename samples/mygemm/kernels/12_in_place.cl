@@ -7,11 +7,11 @@
  *     +------+------+--     --+------+------+------+--     it fetches the one that follows it.
  *
  * NDRange: work-groups of (1, 1, 1). Dimension 0 goes over the columns of C, dimension 1 over its
- * rows, dimension 2 over the products.
+ * rows, dimension 2 over the products, PRODUCTS at a time.
  *
- * The cost it removes: starting a work-group and handling edges take a part of the time that counts
- * if products are small. All sizes are known when this is compiled, and tiles divide C, so that
- * the sums never leave the registers. What is fetched ahead comes a cache line at a time: many at
+ * The cost it removes: starting a work-group and handling edges take a noticeable part of the time
+ * of a small product. All sizes are known when this is compiled, and tiles divide C, so that the sums
+ * never leave the registers. The next product is fetched a little in each step over k: all of it at
  * once would keep the loads of A and B waiting. */
 
 #ifdef IN_PLACE
