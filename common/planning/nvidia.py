@@ -122,7 +122,8 @@ def warpgroups(problem, device, given=()):
     """
     (M, N, K), batch, found = problem.size, problem.batch, []
     lines = sum(-(-side // 128) * 128 for side in (M, N))
-    for tile in tiles.unpaired(problem.size, tiles.WARPGROUPS):
+    unaligned = (K % 4 > 0) + (N % 4 > 0)
+    for tile in tiles.aligned(problem.size, tiles.WARPGROUPS):
         params = {**tile.params, **_rows(tile.params)}
         if params["SWAPPED"] and M > _FEW_ROWS and not dict(given).get("SWAPPED"):
             continue
@@ -131,7 +132,7 @@ def warpgroups(problem, device, given=()):
         if params["DIRECT"] and batch > 1:
             rate *= 0.66  # no tile shares with another one what it reads
         if not params["DIRECT"]:
-            before = 3e-6 + batch * lines * K / 4.5e11
+            before = 3e-6 + unaligned * 1.5e-6 + batch * lines * K / 4.5e11
             if params["KC"] <= 64:  # sums are taken from the unit more often
                 rate *= 0.65 if params["TSN"] == 128 else 0.8
         tile = tile._replace(params=params, rate=rate)

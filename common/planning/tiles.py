@@ -12,6 +12,7 @@ from typing import NamedTuple
 _AT_ONCE = 2  # work-groups of a full round on a compute unit, for what is shared
 MOST_ADDED = 2**16  # sums in all parts of a tile that the last of its work-groups adds up
 _LEAST = 128  # k's that are worth a work-group
+_SLAB = 32  # k's that matrix units take at a time
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 4e-6  # seconds that a launch takes on the device
@@ -21,8 +22,11 @@ _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
 _ALONE = 0.85  # of the rate of DIRECT in a batch: no tile shares what it reads with many others
-_UNPAIRED = 100  # k's, times the rate, for a tile of a C whose rows begin at odd elements
-_UNPAIRED_BESIDE = 20  # the same where another work-group computes meanwhile
+# Where rows do not begin at multiples of 16 bytes, a kernel that splits A and B itself loads them
+# element by element, at this share of its rate for either.
+_UNALIGNED_ROWS = 0.88
+# And to store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
+_UNALIGNED_TILES, _ODD_TILES = 30, 80
 
 
 class Tile(NamedTuple):
@@ -48,39 +52,41 @@ def _tiles(names, *rows):
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 _ALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.97, 70),
-    ((64, 128, 16, 8, 8, 1), 3, 0.91, 20),
-    ((64, 128, 8, 8, 8, 1), 3, 0.86, 0),
-    ((128, 64, 8, 8, 8, 1), 3, 0.88, 30),
-    ((64, 128, 8, 8, 8, 3), 1, 0.81, 80),
-    ((64, 64, 8, 8, 8, 1), 4, 0.77, 60),
-    ((64, 64, 8, 8, 8, 2), 3, 0.86, 50),
-    ((64, 64, 8, 8, 8, 4), 1, 0.66, 100),
-    ((64, 32, 8, 8, 8, 4), 3, 0.73, 220),
-    ((32, 64, 8, 4, 16, 4), 3, 0.67, 50),
-    ((32, 64, 8, 4, 8, 4), 2, 0.66, 100),
-    ((32, 32, 16, 4, 4, 4), 2, 0.48, 60),
-    ((32, 32, 16, 4, 4, 2), 3, 0.48, 20),
-    ((32, 16, 16, 4, 4, 4), 5, 0.42, 70),
+    ((128, 128, 8, 16, 8, 1), 2, 0.94, 70),
+    ((64, 128, 16, 8, 8, 1), 3, 1, 55),
+    ((64, 128, 8, 8, 8, 1), 4, 0.85, 35),
+    ((128, 64, 8, 8, 8, 1), 3, 0.9, 45),
+    ((64, 128, 8, 8, 8, 3), 1, 0.75, 85),
+    ((64, 64, 8, 8, 8, 1), 4, 0.74, 60),
+    ((64, 64, 8, 8, 8, 2), 3, 0.81, 55),
+    ((64, 64, 8, 8, 8, 4), 1, 0.58, 100),
+    ((64, 32, 8, 8, 8, 4), 3, 0.71, 235),
+    ((32, 64, 8, 4, 16, 4), 3, 0.64, 135),
+    ((32, 64, 8, 4, 8, 4), 2, 0.66, 155),
+    ((32, 32, 16, 4, 4, 4), 3, 0.47, 50),
+    ((32, 32, 16, 4, 4, 2), 3, 0.45, 65),
+    ((32, 16, 16, 4, 4, 4), 5, 0.41, 65),
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.92, 70),
-    ((128, 64, 8, 16, 8, 2), 2, 0.72, 10),
-    ((128, 64, 8, 8, 8, 1), 3, 0.85, 30),
-    ((128, 32, 8, 8, 8, 2), 3, 0.65, 30),
-    ((96, 64, 16, 12, 8, 2), 2, 0.69, 30),
-    ((64, 128, 8, 8, 8, 1), 3, 0.84, 30),
-    ((64, 128, 8, 8, 8, 3), 1, 0.63, 40),
-    ((64, 64, 8, 8, 8, 1), 6, 0.79, 0),
-    ((64, 64, 8, 8, 8, 2), 3, 0.8, 20),
-    ((64, 64, 16, 8, 4, 2), 1, 0.64, 90),
-    ((64, 32, 8, 8, 8, 4), 3, 0.68, 130),
-    ((32, 128, 8, 4, 16, 2), 3, 0.69, 10),
-    ((32, 64, 8, 4, 8, 4), 2, 0.56, 60),
-    ((32, 32, 16, 4, 4, 4), 3, 0.53, 90),
-    ((32, 32, 8, 4, 8, 4), 6, 0.6, 110),
-    ((32, 16, 16, 4, 4, 4), 5, 0.46, 120),
+    ((128, 128, 8, 16, 8, 1), 2, 0.9, 35),
+    ((128, 64, 8, 16, 8, 2), 2, 0.7, 90),
+    ((128, 64, 8, 8, 8, 1), 3, 0.81, 40),
+    ((128, 32, 8, 8, 8, 2), 2, 0.63, 110),
+    ((96, 64, 16, 12, 8, 2), 2, 0.67, 105),
+    ((64, 128, 16, 8, 8, 1), 3, 0.91, 45),
+    ((64, 128, 8, 8, 8, 1), 3, 0.79, 20),
+    ((64, 128, 8, 8, 8, 3), 1, 0.63, 75),
+    ((64, 64, 8, 8, 8, 1), 6, 0.77, 50),
+    ((64, 64, 8, 8, 8, 2), 2, 0.69, 65),
+    ((64, 64, 16, 8, 4, 2), 1, 0.64, 175),
+    ((64, 32, 8, 8, 8, 4), 3, 0.67, 195),
+    ((32, 128, 8, 4, 16, 2), 3, 0.69, 80),
+    ((32, 64, 8, 4, 8, 4), 3, 0.52, 120),
+    ((32, 32, 16, 4, 4, 4), 3, 0.49, 175),
+    ((32, 32, 16, 4, 4, 2), 3, 0.42, 45),
+    ((32, 32, 8, 4, 8, 4), 6, 0.54, 160),
+    ((32, 16, 16, 4, 4, 4), 4, 0.43, 200),
 )
 _ALIGNED_BATCH = _tiles(
     WARP_NAMES,
@@ -123,36 +129,37 @@ _KEPT = 4  # most chunks of a line that one of them keeps
 UNIT_NAMES = ("TSM", "TSN", "WARP_M", "WARP_N", "STAGES", "DIRECT")
 UNITS = _tiles(
     UNIT_NAMES,
-    ((64, 128, 32, 64, 4, 0), 2, 2.19, 140),
-    ((64, 64, 32, 32, 4, 0), 3, 2.08, 130),
-    ((32, 64, 16, 32, 4, 0), 2, 1.58, 120),
-    ((32, 32, 16, 16, 4, 0), 4, 1.23, 100),
+    ((64, 128, 32, 64, 4, 0), 4, 2.47, 185),
+    ((64, 64, 32, 32, 4, 0), 3, 2.19, 55),
+    ((32, 64, 16, 32, 4, 0), 2, 1.39, 55),
+    ((32, 32, 16, 16, 4, 0), 4, 1.14, 115),
 )
 DIRECT = _tiles(
     UNIT_NAMES,
-    ((128, 64, 32, 64, 2, 1), 2, 0.88, 60),
-    ((64, 128, 32, 64, 2, 1), 2, 0.79, 10),
-    ((64, 64, 64, 16, 2, 1), 2, 0.69, 40),
-    ((32, 64, 32, 16, 2, 1), 3, 0.45, 0),
-    ((128, 32, 32, 32, 2, 1), 2, 0.44, 20),
-    ((64, 32, 32, 32, 2, 1), 4, 0.46, 30),
-    ((32, 128, 32, 32, 2, 1), 2, 0.59, 10),
-    ((128, 16, 64, 16, 2, 1), 4, 0.33, 90),
-    ((32, 16, 32, 16, 2, 1), 8, 0.235, 20),
-    ((16, 64, 16, 32, 2, 1), 6, 0.36, 30),
-    ((32, 32, 16, 16, 2, 1), 5, 0.33, 0),
+    ((128, 64, 32, 64, 2, 1), 2, 0.86, 45),
+    ((64, 128, 32, 64, 2, 1), 2, 0.82, 25),
+    ((64, 64, 64, 16, 2, 1), 2, 0.65, 30),
+    ((32, 64, 32, 16, 2, 1), 3, 0.47, 15),
+    ((32, 64, 16, 32, 2, 1), 3, 0.47, 55),
+    ((128, 32, 32, 32, 2, 1), 2, 0.44, 15),
+    ((64, 32, 32, 32, 2, 1), 4, 0.46, 50),
+    ((32, 128, 32, 32, 2, 1), 2, 0.59, 50),
+    ((128, 16, 64, 16, 2, 1), 4, 0.31, 35),
+    ((32, 16, 32, 16, 2, 1), 8, 0.233, 35),
+    ((16, 64, 16, 32, 2, 1), 6, 0.36, 25),
+    ((32, 32, 16, 16, 2, 1), 5, 0.35, 10),
 )
 WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "DIRECT", "SWAPPED")
 WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
     WARPGROUP_NAMES,
-    ((128, 0, 4, 1, 0, 0), 1, 4, 60, 180),
-    ((64, 0, 6, 1, 0, 0), 1, 3.7, 150, 160),
-    ((64, 32, 2, 1, 1, 0), 3, 1.08, 40),
-    ((64, 32, 2, 2, 1, 0), 1, 0.86, 160),
-    ((32, 32, 2, 2, 1, 0), 2, 0.72, 85),
-    ((32, 32, 2, 1, 1, 0), 5, 0.8, 40),
-    ((64, 32, 2, 2, 1, 1), 2, 0.62, 85),
-    ((64, 32, 2, 1, 1, 1), 5, 0.66, 40),
+    ((128, 0, 4, 1, 0, 0), 1, 4.15, 165, 340),
+    ((64, 0, 6, 1, 0, 0), 1, 3.72, 130, 60),
+    ((64, 32, 2, 1, 1, 0), 3, 1.05, 40),
+    ((64, 32, 2, 2, 1, 0), 1, 0.83, 90),
+    ((32, 32, 2, 2, 1, 0), 2, 0.67, 110),
+    ((32, 32, 2, 1, 1, 0), 4, 0.7, 25),
+    ((64, 32, 2, 2, 1, 1), 2, 0.65, 75),
+    ((64, 32, 2, 1, 1, 1), 5, 0.64, 85),
 )
 
 
@@ -221,19 +228,26 @@ def best(size, tiles, units, itemsize, before=0, batch=1, adds=True):
     return min(found, key=lambda pair: pair[0])
 
 
-def unpaired(size, tiles, late=_UNPAIRED):
-    """Return the tiles of matrix units. For an odd N they store C element by element, which takes
-    as long as `late` k's, times the rate."""
-    odd = size.N % 2
-    return [tile._replace(start=tile.start + odd * late * tile.rate) for tile in tiles]
+def aligned(size, tiles):
+    """Return the tiles of matrix units as they are where rows of A, B and C have that alignment."""
+    found = []
+    for tile in tiles:
+        if tile.params["DIRECT"]:
+            few = tile.params.get("SWAPPED")  # rows of A: it loads little of them
+            unaligned = (size.K % 4 > 0 and not few) + (size.N % 4 > 0)
+            found.append(tile._replace(rate=tile.rate * _UNALIGNED_ROWS**unaligned))
+        else:
+            late = _ODD_TILES * (size.N % 2) if "KC" in tile.params else (
+                _UNALIGNED_TILES * (size.N % 4 > 0))
+            found.append(tile._replace(start=tile.start + late * tile.rate))
+    return found
 
 
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
     before = 3.5e-6 + batch * (size.M + size.N) * size.K / 4.5e11
-    parts = unpaired(size, UNITS, _UNPAIRED_BESIDE)
-    alone = _ALONE if batch > 1 else 1
-    itself = [tile._replace(rate=tile.rate * alone) for tile in unpaired(size, DIRECT)]
+    parts, alone = aligned(size, UNITS), _ALONE if batch > 1 else 1
+    itself = [tile._replace(rate=tile.rate * alone) for tile in aligned(size, DIRECT)]
     found = [] if direct == 1 else [best(size, parts, units, 4, before, batch)]
     found += [] if direct == 0 else [best(size, itself, units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
@@ -260,7 +274,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1, adds=True):
         full, rest = divmod(number, units * tile.at_once)
         return full + (-(-rest // units) / tile.at_once) ** 0.5
 
-    step = params["TSK"] * params["SLICES"] if "TSK" in params else 1
+    step = params["TSK"] * params["SLICES"] if "TSK" in params else _SLAB * params.get("SLICES", 1)
     deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
     numbers = batch * count(size, params) - last, last * splits  # whole tiles, and parts
     if all(numbers) and sum(numbers) <= units * tile.at_once:

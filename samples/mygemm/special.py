@@ -103,7 +103,7 @@ PACKED = define(
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
 
-_LAST = "last", "parts"
+_LAST = "last", "parts", "rows"
 _COUNTERS = "4 * shared * LAST_ADDS"  # bytes
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
@@ -121,7 +121,8 @@ WARPS = define(
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
-                f"(SLICES - 1) * WPTN // 4 * {_SLICE}) * itemsize + {_COUNT}",
+                f"(SLICES - 1) * WPTN // 4 * {_SLICE}, {_SLICE} * (WPTN + 1) // 4) * itemsize "
+                f"+ {_COUNT}",
     values={**dict.fromkeys(("TSM", "TSN"), (16, 32, 64, 128, 256)),
             **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
             "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},

@@ -23,7 +23,7 @@
  * add up their sums. SPLITS work-groups share a tile of C: each takes a part of K and stores its
  * sums. The one that comes last adds up all of them, or add.cl does, always in the same order: see
  * parts.cl. All tiles may be shared, or only the last ones, which would otherwise leave most of the
- * device idle. It is compiled after last.cl and parts.cl.
+ * device idle. It is compiled after last.cl, parts.cl and rows.cl, which says how C is stored.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
@@ -77,7 +77,10 @@
 #define FETCH_B (TSK * VECS_N / ITEMS * 4 / WIDTH_N) /* of B: vectors or elements */
 #define TILES (TSK * (VECS_M + VECS_N)) /* vectors of a tile of A and one of B */
 #define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on of a row */
-#define VECTORS (2 * SLICES * TILES > SUMS ? 2 * SLICES * TILES : SUMS)
+#define STRIDE (LANES_N * WPTN + 4) /* elements of a row on its way to C; 4 are unused, as above */
+#define ROWS (ITEMS / LANES_N * STRIDE / 4) /* vectors of 8 such rows of each warp */
+#define LEAST (SUMS > ROWS ? SUMS : ROWS)
+#define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -107,15 +110,15 @@
 #define NTH_A(f) ((f) % TIMES_A * ACROSS_A) /* k's from the first element of its row to vector f */
 
 /* The loads from B: load f is of row ROW_B(f) of the slice's tile, from column COLUMN(f % WIDE)
- * on. Where WIDTH_N is 1, columns 0, 4, 8 and 12 of each 16 are kept side by side: one lane stores
- * them to C, its neighbours store those between, so that a warp stores contiguous elements. */
+ * on. Where WIDTH_N is 1, column j is kept at PLACE(j), so a lane has columns 0, 4, 8 and 12 of 16:
+ * in the order of the columns, NVIDIA's compiler needs more registers, and spills some. */
 #if WIDTH_N == 4
 #define PART_B VEC
 #define ACROSS VECS_N /* work-items that load side by side */
 #else
 #define PART_B REAL
-#define ACROSS (ITEMS % TSN == 0 ? TSN : ITEMS % (TSN / 2) == 0 ? TSN / 2 : TSN / 4)
 #define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
+#define ACROSS (ITEMS % TSN == 0 ? TSN : ITEMS % (TSN / 2) == 0 ? TSN / 2 : TSN / 4)
 #endif
 #define WIDE (TSN / (ACROSS * WIDTH_N)) /* loads of each of them in a row */
 #define DEEP (ITEMS / ACROSS)           /* rows that are loaded side by side */
@@ -149,26 +152,10 @@ void put_b(__local VEC *tile, const PART_B *b, const int item)
 #endif
 }
 
-/* Store alpha * sum + beta * c to the elements of a row of C that exist: `left` from here on.
- * Where beta is 0, C is not read. */
-void store(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
+/* Store alpha * sum + beta * c. Where beta is 0, C is not read. */
+void store(__global VEC *c, const VEC sum, const REAL alpha, const REAL beta)
 {
-    const VEC v = alpha * sum;
-#if WIDTH_N == 4
-    if (left > 0) {
-        __global VEC *whole = (__global VEC *)c;
-        *whole = beta == 0 ? v : v + beta * *whole;
-    }
-#else
-    if (left > 0)
-        c[0] = beta == 0 ? v.s0 : v.s0 + beta * c[0];
-    if (left > 4)
-        c[4] = beta == 0 ? v.s1 : v.s1 + beta * c[4];
-    if (left > 8)
-        c[8] = beta == 0 ? v.s2 : v.s2 + beta * c[8];
-    if (left > 12)
-        c[12] = beta == 0 ? v.s3 : v.s3 + beta * c[12];
-#endif
+    *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
 }
 
 __kernel __attribute__((reqd_work_group_size(SLICES * ITEMS, 1, 1)))
@@ -206,9 +193,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 
     /* The lane's first vectors in the rows of the tiles. Lanes n and n ^ 1 need the same one of A,
      * lanes n and n ^ 2 of B: so an NVIDIA GPU serves twice as many lanes at a time. */
-    const int lane = item % LANES, warp = item / LANES;
-    const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane / 2 % LANES_M;
-    const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane % 2 + lane / (2 * LANES_M) * 2;
+    const int lane = get_local_id(0) % LANES, warp = item / LANES;
+    const int lane_m = lane / 2 % LANES_M, lane_n = lane % 2 + lane / (2 * LANES_M) * 2;
+    const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane_m;
+    const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane_n;
 
     /* The first step may be shorter than the others, which then need not compare: for a k before
      * `begin` an element that exists is loaded, and replaced by 0. A row or a column that does not
@@ -346,32 +334,53 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                         sums[m][n] += PASSED(m, s, n);
     }
 #endif
+    int stores = slice == 0;
 #if LAST_ADDS
-    if (tile >= whole && !add_parts(&sums[0][0], ITEMS, item, slice == 0, parts, counters, part,
-                                    shared, &before))
-        return;
+    if (tile >= whole) /* no return: PoCL's compiler confused it with what follows */
+        stores &= add_parts(&sums[0][0], ITEMS, item, slice == 0, parts, counters, part, shared,
+                            &before);
 #endif
 
-    /* Not a second return: PoCL's compiler confused it with the one above. */
+#if WIDTH_N == 4
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;
-        if (i < M && slice == 0) {
+        if (i < M && stores) {
 #pragma unroll
             for (int n = 0; n < PIECES_N; n++) {
-#if WIDTH_N == 4
                 const int j = j0 + (at_n + n * LANES_N) * 4;
-#else
-                const int j = j0 + at_n / 4 * 16 + at_n % 4 + n * LANES_N * 4;
-#endif
 #if SPLITS > 1 && !LAST_ADDS
                 __global REAL *to = &parts[(size_t)part * (TSM * TSN) + (i - i0) * TSN + j - j0];
                 if (tile >= whole)
-                    store(to, sums[m][n], N - j, 1, 0);
+                    store((__global VEC *)to, sums[m][n], 1, 0);
                 else
 #endif
-                    store(&C[i * (size_t)ldc + j], sums[m][n], N - j, alpha, beta);
+                if (j < N)
+                    store((__global VEC *)&C[i * (size_t)ldc + j], sums[m][n], alpha, beta);
             }
         }
     }
+#else
+    target to = {C, ldc, alpha, beta};
+#if SPLITS > 1 && !LAST_ADDS
+    if (tile >= whole)
+        to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
+#endif
+    __local REAL *rows = (__local REAL *)tiles + warp * (LANES_M * STRIDE);
+#pragma unroll
+    for (int m = 0; m < WPTM; m++) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
+#pragma unroll
+        for (int e = 0; e < WPTN; e++) { /* of 16 columns a lane has 4, which are 4 apart: see PLACE */
+            const REAL *sum = (const REAL *)&sums[m][e / 4] + e % 4;
+            if (slice == 0)
+                rows[lane_m * STRIDE + e / 4 * (LANES_N * 4) + e % 4 * 4 + lane_n] = *sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE); /* the sums of the other lanes are there */
+        const int i = i0 + warp % WARPS_M * (LANES_M * WPTM) + m / 4 * (4 * LANES_M) + m % 4;
+        const int j = j0 + warp / WARPS_M * (LANES_N * WPTN);
+        if (stores)
+            store_rows(to, rows, LANES_N * WPTN, STRIDE, M, N, i, j, 4);
+    }
+#endif
 }

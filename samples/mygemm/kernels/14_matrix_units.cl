@@ -52,8 +52,8 @@
  * asynchronously, ldmatrix loads four matrices at a time, and nothing is converted or transposed.
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
- * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after five files. last.cl
- * and parts.cl have what work-groups do that share a tile.
+ * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after six files. last.cl
+ * and parts.cl have what work-groups do that share a tile, rows.cl has how C is stored.
  * nvidia.cl has cp.async, ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a
  * part in memory. store.cl and split.cl have the parts, where they lie, split(), and STAGES, slabs in
  * local memory: one is multiplied, the others are under way; 2 with DIRECT. */
@@ -364,14 +364,27 @@ void gemm(const int M, const int N, const int K, const float alpha,
     if (tile >= whole)
         to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif
-    const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
+#if WIDTH_N < 4
+#define STRIDE (WARP_N + 8) /* 8 are unused, against bank conflicts */
+    barrier(CLK_LOCAL_MEM_FENCE); /* all have used the stages, where each warp now puts 8 rows */
+    __local float *rows = (__local float *)stages + warp * (8 * STRIDE);
+#endif
 #pragma unroll
-    for (int m = 0; m < 2 * PIECES_M; m++)
-        if (i + 8 * m < M)
+    for (int m = 0; m < 2 * PIECES_M; m++) {
 #pragma unroll
-            for (int n = 0; n < PIECES_N; n++) {
-                const float2 v = m % 2 ? sums[m / 2][n].hi : sums[m / 2][n].lo;
-                store(to, (i + 8 * m) * to.ld + j + 8 * n, scaled(v, e_a[m] + e_b[n]), at_once,
-                      N - j - 8 * n);
-            }
+        for (int n = 0; n < PIECES_N; n++) {
+            const float2 v = scaled(m % 2 ? sums[m / 2][n].hi : sums[m / 2][n].lo, e_a[m] + e_b[n]);
+#if WIDTH_N < 4
+            *(__local float2 *)&rows[lane / 4 * STRIDE + lane % 4 * 2 + 8 * n] = v;
+#else
+            if (i + 8 * m < M && j + 8 * n < N)
+                store_two(to, (i + 8 * m) * to.ld + j + 8 * n, v);
+#endif
+        }
+#if WIDTH_N < 4
+        sync_warp();
+        store_rows(to, rows, WARP_N, STRIDE, M, N, i0 + warp_m + 8 * m, j0 + warp_n, 1);
+        sync_warp(); /* the rows are overwritten */
+#endif
+    }
 }

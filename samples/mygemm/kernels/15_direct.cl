@@ -247,22 +247,44 @@ void gemm(const int M, const int N, const int K, const float alpha,
                                                part, shared, &before))
         return;
 #endif
-    if (slice > 0)
-        return;
-
     target to = {C, ldc, alpha, beta};
 #if SPLITS > 1 && !LAST_ADDS
     if (get_group_id(0) >= whole)
         to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif
-    const int at_once = j0 + TSN <= N && to.ld % 2 == 0;
+    /* A warp has EIGHTS times 8 rows of WIDTH_C columns; a lane has PAIRS times 2 of each 8. */
+#define EIGHTS (SWAPPED ? TSM / 8 : 2)
+#define PAIRS (SUMS_EACH / 2 / EIGHTS)
+#define WIDTH_C (SWAPPED ? 16 : TSN)
+#if WIDTH_N < 4
+    sync_warpgroup(slice); /* all have used the ring, where each warp now puts 8 rows */
+#define STRIDE (WIDTH_C + 8) /* 8 are unused, against bank conflicts */
+    __local float *rows_of_c = (__local float *)ring + warp * (8 * STRIDE);
+    const int from_i = SWAPPED ? i0 : i0 + warp * 16, from_j = SWAPPED ? j0 + warp * 16 : j0;
+#endif
 #pragma unroll
-    for (int n = 0; n < SUMS_EACH / 2; n++) {
-        /* A sum, and the one in the next column. */
-        const int s = SWAPPED ? n / 2 * 4 + n % 2 : 2 * n, next = SWAPPED ? s + 2 : s + 1;
-        if (i + ROW_OF(s) < M)
-            store(to, (i + ROW_OF(s)) * to.ld + j + COLUMN_OF(s), (float2)(sums[s], sums[next]),
-                  at_once, N - j - COLUMN_OF(s));
+    for (int m = 0; m < EIGHTS; m++) {
+#pragma unroll
+        for (int n = 0; n < PAIRS; n++) {
+            /* A sum, and the one in the next column. */
+            const int s = SWAPPED ? 4 * m + n : 4 * n + 2 * m, next = SWAPPED ? s + 2 : s + 1;
+            const float2 v = (float2)(sums[s], sums[next]);
+            const int row = i + ROW_OF(s), column = j + COLUMN_OF(s);
+#if WIDTH_N < 4
+            const int place = (row - from_i) % 8 * STRIDE + column - from_j;
+            if (slice == 0)
+                *(__local float2 *)&rows_of_c[place] = v;
+#else
+            if (row < M && column < N && slice == 0)
+                store_two(to, row * to.ld + column, v);
+#endif
+        }
+#if WIDTH_N < 4
+        sync_warp();
+        if (slice == 0)
+            store_rows(to, rows_of_c, WIDTH_C, STRIDE, M, N, from_i + 8 * m, from_j, 1);
+        sync_warp(); /* the rows are overwritten */
+#endif
     }
 }
 #endif

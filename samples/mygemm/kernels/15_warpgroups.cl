@@ -30,8 +30,8 @@
  * K may be shared, as in 13, for the last tiles, which are fewer than the work-groups. add.cl adds up
  * their sums; with DIRECT the last work-group of a tile may do so, see parts.cl.
  *
- * Needs: NVIDIA's compiler, compute capability 9.0, and before it last.cl, parts.cl, nvidia.cl, hopper.cl,
- * store.cl, 15_split.cl and 15_direct.cl. */
+ * Needs: NVIDIA's compiler, compute capability 9.0, and before it last.cl, parts.cl, rows.cl, nvidia.cl,
+ * hopper.cl, store.cl, 15_split.cl and 15_direct.cl. */
 
 #if !DIRECT
 #define SLOTS (STAGES + 1) /* for scales, each of TSN */
@@ -209,9 +209,15 @@ void gemm(const int M, const int N, const int K, const float alpha,
             if (i + 8 * m < M)
 #pragma unroll
                 for (int n = 0; n < TSN / 8; n++) {
-                    const float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
-                    store(to, (i + 8 * m) * to.ld + j + 8 * n, scaled(v, (int2)(fits ? e[m] : 0)),
-                          at_once, N - j - 8 * n);
+                    float2 v = (float2)(sums[4 * n + 2 * m], sums[4 * n + 2 * m + 1]);
+                    const size_t element = (i + 8 * m) * to.ld + j + 8 * n;
+                    v = scaled(v, (int2)(fits ? e[m] : 0));
+                    if (at_once)
+                        store_two(to, element, v);
+                    else if (j + 8 * n < N)
+                        store_one(to, element, v.s0);
+                    if (!at_once && j + 8 * n + 1 < N)
+                        store_one(to, element + 1, v.s1);
                 }
     }
 }

@@ -24,6 +24,9 @@ void copy(__local uint4 *to, __global const uint4 *from)
 #define COMMIT __asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT __asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory")
 
+/* A barrier for the lanes of a warp: what they wrote to local memory before it, all see after it. */
+void sync_warp(void) { __asm volatile("bar.warp.sync -1;" ::: "memory"); }
+
 /* Load four matrices of 8 rows of 16 bytes. Lane 8 * n + r says where row r of matrix n is; lane
  * 4 * r + w gets word w of row r of each. */
 uint4 ldmatrix(__local const uint4 *row)

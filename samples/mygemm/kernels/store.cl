@@ -1,5 +1,5 @@
 /* For kernels 14 and 15: how numbers are split into parts, and how two elements of C are scaled and
- * stored. Compiled before their other files. */
+ * stored. Compiled after rows.cl, before their other files. */
 
 #define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
 #define SMALL_SCALE 2048.0f
@@ -46,31 +46,13 @@ float2 scaled(const float2 v, const int2 e)
     return v * as_float2((e / 2 + 127) << 23) * as_float2((e - e / 2 + 127) << 23);
 }
 
-/* The target of a tile: element (i, j) of C is stored in c[i * ld + j], as alpha * v + beta * c. */
-typedef struct {
-    __global float *c;
-    size_t ld;
-    float alpha, beta;
-} target;
-
-/* The target of a tile that is shared: a part, as in 13, with rows of `ld` elements. The tile begins at
- * (i0, j0). */
-target part_of(__global float *part, const int ld, const int i0, const int j0)
+/* Store two elements from c[at] on, or one. */
+void store_two(const target to, const size_t at, const float2 v)
 {
-    const target it = {part - i0 * (long)ld - j0, ld, 1, 0};
-    return it;
+    __global float2 *c = (__global float2 *)&to.c[at];
+    *c = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * *c;
 }
-
-/* Store two elements from c[at] on: at once, or as many as are `left` in the row. Where beta is 0, C
- * is not read. */
-void store(const target to, const size_t at, const float2 v, const int at_once, const int left)
+void store_one(const target to, const size_t at, const float v)
 {
-    __global float *c = &to.c[at];
-    __global float2 *both = (__global float2 *)c;
-    if (at_once)
-        *both = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * *both;
-    else if (left > 0)
-        c[0] = to.beta == 0 ? to.alpha * v.s0 : to.alpha * v.s0 + to.beta * c[0];
-    if (!at_once && left > 1)
-        c[1] = to.beta == 0 ? to.alpha * v.s1 : to.alpha * v.s1 + to.beta * c[1];
+    to.c[at] = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * to.c[at];
 }

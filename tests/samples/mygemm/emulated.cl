@@ -10,6 +10,7 @@ void copy(__local uint4 *to, __global const uint4 *from) { *to = *from; }
 #endif
 #define COMMIT
 #define WAIT
+void sync_warp(void) { barrier(CLK_LOCAL_MEM_FENCE); }
 uint word(uint4 v, int n) { return n == 0 ? v.s0 : n == 1 ? v.s1 : n == 2 ? v.s2 : v.s3; }
 uint4 emulated_ldmatrix(__local uint4 *exchange, __local const uint4 *row)
 {

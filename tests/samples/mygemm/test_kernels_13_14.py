@@ -15,6 +15,7 @@ from common.program import build
 from tests.conftest import ROOT, exhaustive_but, sample_module
 from tests.samples.mygemm import split_model as split
 
+KERNELS = ROOT / "samples/mygemm/kernels"
 EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -180,10 +181,14 @@ def test_inf_and_nan_come_through(multiply, number, shape, gap):
 
 
 MUTANTS_13 = {
-    "stores beyond the row": ("if (left > 4)", "if (left > 0)"),
-    "stores beyond C": ("if (i < M && slice == 0) {", "if (slice == 0) {"),
+    "stores beyond the row": (" && COLUMN(n) < N - j", ""),
+    "stores beyond C": ("ROW(n) * down < M - i && ", ""),
+    "aligned: stores beyond the row": ("if (j < N)\n", ""),
+    "aligned: stores beyond C": ("if (i < M && stores) {", "if (stores) {"),
     "forgets a slice": ("s < SLICES - 1; s++", "s < SLICES - 2; s++"),
     "mixes up lanes": ("lane / 2 % LANES_M", "lane % LANES_M"),
+    "forgets to wait for sums": (
+        "        barrier(CLK_LOCAL_MEM_FENCE); /* the sums of the other lanes are there */\n", ""),
     "forgets to wait": (
         "        barrier(CLK_LOCAL_MEM_FENCE);\n        __local",
         "        __local",
@@ -191,8 +196,8 @@ MUTANTS_13 = {
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
     "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
-    "leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
-    "mixes up columns": ("(j) % 4 * 4 +", "(j) % 4 * 2 +"),
+    "aligned: leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
+    "mixes up columns": ("e % 4 * 4 + lane_n", "e % 4 * 4 + lane_m % 4"),
 }
 
 
@@ -200,11 +205,11 @@ MUTANTS_13 = {
     "mutant", exhaustive_but(["mixes up lanes", "forgets to wait"], MUTANTS_13)
 )
 def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
-    aligned = "part" in mutant  # only then the first step is cut
+    aligned = "aligned" in mutant  # a part of a step is left out only then
     inputs = matrices(75, 36, 36) if aligned else matrices(75, 33, 37)
     gap = 4 if aligned else 3
-    kernel = ROOT / "samples/mygemm/kernels/13_warps.cl"
-    assert MUTANTS_13[mutant][0] in kernel.read_text()  # else multiply() fails as a mutant may
+    texts = [(KERNELS / f"{name}.cl").read_text() for name in ("rows", "13_warps")]
+    assert MUTANTS_13[mutant][0] in "".join(texts)  # else multiply() fails as a mutant may
     try:
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant], **TINY)
     except AssertionError:
@@ -331,12 +336,13 @@ def test_14_loads_columns_together(multiply, tile, bits):
 MUTANTS_14 = {
     "makes one product only": ("low = mma(small[1][m], b1.lo, low);", ""),
     "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
-    "forgets to scale back": ("scaled(v, e_a[m] + e_b[n])", "scaled(v, e_a[m])"),
+    "forgets to scale back": ("e_a[m] + e_b[n])", "e_a[m])"),
     "takes any line": ("SPAN(K) (26", "SPAN(K) (90"),
     "does not see Inf": ("largest <= highest && ", ""),
     "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
-    "stores beyond C": ("if (i + 8 * m < M)", ""),
-    "stores beyond the row": ("if (!at_once && left > 1)", "if (!at_once && left > 0)"),
+    "stores beyond C": ("ROW(n) * down < M - i && ", ""),
+    "stores beyond the row": (" && COLUMN(n) < N - j", ""),
+    "forgets to wait for sums": ("sync_warp();\n        store_rows", "store_rows"),
     "uses a stage twice": ("next = next + 1 == STAGES ? 0 : next + 1;", ""),
 }
 MUTANTS_ONCE = {
@@ -345,7 +351,11 @@ MUTANTS_ONCE = {
     "leaves out the rest": ("n) == 0 ? end - 1 :", "n) == 0 ? begin :"),
     "mixes up scales": ("of_row[2 * (m) + 1] *", "of_row[2 * (m)] *"),
 }
-MUTANTS_WIDE = {"mixes up columns": ("^ (column) / 8 % WIDE", "^ (column) / 8 % 2")}
+MUTANTS_WIDE = {
+    "mixes up columns": ("^ (column) / 8 % WIDE", "^ (column) / 8 % 2"),
+    "aligned: stores beyond C": ("i + 8 * m < M && ", ""),
+    "aligned: stores beyond the row": (" && j + 8 * n < N", ""),
+}
 _BROKEN = [(None, TILE), (None, ONCE), ("stores beyond C", TILE), ("mixes up scales", ONCE)]
 _ALL_BROKEN = [(name, tile) for tile, mutants in
                ((TILE, MUTANTS_14), (ONCE, MUTANTS_ONCE), (WIDE, MUTANTS_WIDE))

@@ -47,7 +47,7 @@ def multiply(sample, queue, tmp_path, programs):
     """
 
     def run(A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=2, **params):
-        names = "last", "parts", "store", "15_split", "15_direct", "15_warpgroups"
+        names = "last", "parts", "rows", "store", "15_split", "15_direct", "15_warpgroups"
         text = "".join((KERNELS / f"{name}.cl").read_text() for name in names)
         if change:
             assert change[0] in text

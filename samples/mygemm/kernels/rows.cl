@@ -1,0 +1,56 @@
+/* For kernels 13 to 15: where a tile of C is stored, and how if rows of C begin anywhere. Compiled
+ * after parts.cl, before their files.
+ *
+ * Then no vector can be stored. Single elements of a lane would go to 8 rows, in pieces that are
+ * smaller than what memory takes at a time. So a warp puts 8 rows of its sums in local memory, and
+ * its lanes store contiguous elements of a row. */
+
+/* The target of a tile: element (i, j) of C is stored in c[i * ld + j], as alpha * v + beta * c. Where
+ * beta is 0, C is not read. */
+typedef struct {
+    __global REAL *c;
+    size_t ld;
+    REAL alpha, beta;
+} target;
+
+/* The target of a tile that is shared: a part, as in 13, with rows of `ld` elements. The tile begins at
+ * (i0, j0). */
+target part_of(__global REAL *part, const int ld, const int i0, const int j0)
+{
+    const target it = {part - i0 * (long)ld - j0, ld, 1, 0};
+    return it;
+}
+
+/* Store 8 rows of `width` elements, which lie `stride` apart in `rows`, `down` apart in C, from element
+ * (i, j) on: those that exist in a matrix of M x N. 8 elements of a lane are read before the first
+ * of them is needed. */
+void store_rows(const target to, __local const REAL *rows, const int width, const int stride,
+                const int M, const int N, const int i, const int j, const int down)
+{
+    const int lane = get_local_id(0) % 32;
+#define ROW(n) (((n)*32 + lane) / width)
+#define COLUMN(n) (((n)*32 + lane) % width)
+#define EXISTS(n) ((n) < width / 4 && ROW(n) * down < M - i && COLUMN(n) < N - j)
+#define IN_C(n) to.c[(i + ROW(n) * down) * to.ld + j + COLUMN(n)]
+#pragma unroll
+    for (int first = 0; first < width / 4; first += 8) {
+        REAL values[8];
+#pragma unroll
+        for (int n = 0; n < 8; n++)
+            if (first + n < width / 4)
+                values[n] = to.alpha * rows[ROW(first + n) * stride + COLUMN(first + n)];
+        if (to.beta != 0)
+#pragma unroll
+            for (int n = 0; n < 8; n++)
+                if (EXISTS(first + n))
+                    values[n] += to.beta * IN_C(first + n);
+#pragma unroll
+        for (int n = 0; n < 8; n++)
+            if (EXISTS(first + n))
+                IN_C(first + n) = values[n];
+    }
+#undef ROW
+#undef COLUMN
+#undef EXISTS
+#undef IN_C
+}
