@@ -25,7 +25,7 @@ _ALONE = 0.85  # of the rate of DIRECT in a batch: no tile shares what it reads 
 # Where rows do not begin at multiples of 16 bytes, a kernel that splits A and B itself loads them
 # element by element, at this share of its rate for either.
 _UNALIGNED_ROWS = 0.88
-# And to store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
+# To store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
 _UNALIGNED_TILES, _ODD_TILES = 30, 80
 
 

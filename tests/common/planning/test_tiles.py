@@ -95,7 +95,8 @@ def test_whole_tiles_go_on_alone_when_the_parts_beside_them_are_done():
     size, shape = parse_size("1552x871x2056"), {"TSM": 64, "TSN": 64, "SPLITS": 6}
     assert (tiles.count(size, shape), tiles.shared(size, shape, UNITS)) == (350, 86)
     tile = tiles.Tile(shape, 6, 0.75, 0)
-    both, alone = 352, 2080 - 352  # k's of a part, and what whole tiles then still have; both in slabs of 32
+    # k's of a part, and those that whole tiles then still have, in slabs of 32
+    both, alone = 352, 2080 - 352
     depth = both + alone * (2 / 6) ** 0.5
     time = depth * 6 * 64 * 64 / (0.75 * 2.4e11)
     assert tiles.seconds(size, tile, shape, UNITS, 4) == pytest.approx(
