@@ -21,6 +21,12 @@ target part_of(__global REAL *part, const int ld, const int i0, const int j0)
     return it;
 }
 
+/* Store an element in c[at]. */
+void store_one(const target to, const size_t at, const REAL v)
+{
+    to.c[at] = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * to.c[at];
+}
+
 /* Store 8 rows of `width` elements, which lie `stride` apart in `rows`, `down` apart in C, from element
  * (i, j) on: those that exist in a matrix of M x N. 8 elements of a lane are read before the first
  * of them is needed. */

@@ -46,13 +46,9 @@ float2 scaled(const float2 v, const int2 e)
     return v * as_float2((e / 2 + 127) << 23) * as_float2((e - e / 2 + 127) << 23);
 }
 
-/* Store two elements from c[at] on, or one. */
+/* Store two elements from c[at] on. */
 void store_two(const target to, const size_t at, const float2 v)
 {
     __global float2 *c = (__global float2 *)&to.c[at];
     *c = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * *c;
-}
-void store_one(const target to, const size_t at, const float v)
-{
-    to.c[at] = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * to.c[at];
 }

@@ -87,9 +87,11 @@ def wrong(got, A, B, C, alpha=1.5, beta=-0.5):
 
 # Kernel 13.
 
-TINY = {"TSM": 32, "TSN": 16, "TSK": 8, "WPTM": 4, "WPTN": 4, "SLICES": 2, "BAND": 2}
+TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "BAND": 2}
+NARROW = {**TINY, "TSN": 16, "WPTN": 4}
 SHAPES = [
     {},
+    NARROW,
     {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
     {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
     {"TSM": 32, "TSN": 64, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 4, "BAND": 16},
@@ -97,7 +99,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", exhaustive_but([{}], SHAPES), ids=str)
+@pytest.mark.parametrize("shape", exhaustive_but([{}, NARROW], SHAPES), ids=str)
 def test_13_is_right_whatever_its_shape(multiply, shape):
     for *size, gap in ((132, 140, 36, 4), (70, 131, 17, 3)):
         inputs = matrices(*size)
@@ -198,6 +200,9 @@ MUTANTS_13 = {
     "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
     "aligned: leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
     "mixes up columns": ("e % 4 * 4 + lane_n", "e % 4 * 4 + lane_m % 4"),
+    "narrow: stores beyond the row": ("if (i < M && j < N && stores)", "if (i < M && stores)"),
+    "narrow: stores beyond C": ("if (i < M && j < N && stores)", "if (j < N && stores)"),
+    "narrow: mixes up columns": ("j = j_warp + 4 * e + lane_n", "j = j_warp + e + 4 * lane_n"),
 }
 
 
@@ -211,7 +216,8 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     texts = [(KERNELS / f"{name}.cl").read_text() for name in ("rows", "13_warps")]
     assert MUTANTS_13[mutant][0] in "".join(texts)  # else multiply() fails as a mutant may
     try:
-        got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant], **TINY)
+        got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant],
+                       **(NARROW if "narrow" in mutant else TINY))
     except AssertionError:
         return  # it wrote where it may not
     assert wrong(got, *inputs)
