@@ -386,13 +386,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #else
     /* Rows of 16 elements: this is faster. Neighbour lanes store contiguous elements. */
 #pragma unroll
-    for (int m = 0; m < WPTM; m++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + 4 * e + lane_n;
-            if (i < M && j < N && stores)
-                store_one(to, i * to.ld + j, ((const REAL *)&sums[m][0])[e]);
-        }
+    for (int m = 0; m < WPTM; m++) {
+        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + lane_n;
+        if (i < M && stores)
+            store_apart(&to.c[i * to.ld + j], sums[m][0], N - j, to.alpha, to.beta);
+    }
 #endif
 #endif
 }

@@ -21,10 +21,18 @@ target part_of(__global REAL *part, const int ld, const int i0, const int j0)
     return it;
 }
 
-/* Store an element in c[at]. */
-void store_one(const target to, const size_t at, const REAL v)
+/* Store the elements of a vector 4 apart, those of them that are among the `left` ones from c on. */
+void store_apart(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
-    to.c[at] = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * to.c[at];
+    const VEC v = alpha * sum;
+    if (left > 0)
+        c[0] = beta == 0 ? v.s0 : v.s0 + beta * c[0];
+    if (left > 4)
+        c[4] = beta == 0 ? v.s1 : v.s1 + beta * c[4];
+    if (left > 8)
+        c[8] = beta == 0 ? v.s2 : v.s2 + beta * c[8];
+    if (left > 12)
+        c[12] = beta == 0 ? v.s3 : v.s3 + beta * c[12];
 }
 
 /* Store 8 rows of `width` elements, which lie `stride` apart in `rows`, `down` apart in C, from element

@@ -52,3 +52,8 @@ void store_two(const target to, const size_t at, const float2 v)
     __global float2 *c = (__global float2 *)&to.c[at];
     *c = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * *c;
 }
+/* Store one. */
+void store_one(const target to, const size_t at, const float v)
+{
+    to.c[at] = to.beta == 0 ? to.alpha * v : to.alpha * v + to.beta * to.c[at];
+}

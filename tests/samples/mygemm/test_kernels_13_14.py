@@ -200,9 +200,9 @@ MUTANTS_13 = {
     "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
     "aligned: leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
     "mixes up columns": ("e % 4 * 4 + lane_n", "e % 4 * 4 + lane_m % 4"),
-    "narrow: stores beyond the row": ("if (i < M && j < N && stores)", "if (i < M && stores)"),
-    "narrow: stores beyond C": ("if (i < M && j < N && stores)", "if (j < N && stores)"),
-    "narrow: mixes up columns": ("j = j_warp + 4 * e + lane_n", "j = j_warp + e + 4 * lane_n"),
+    "narrow: stores beyond the row": ("if (left > 4)", "if (left > 0)"),
+    "narrow: stores beyond C": ("if (i < M && stores)\n", "if (stores)\n"),
+    "narrow: mixes up columns": ("j = j_warp + lane_n", "j = j_warp + 4 * lane_n"),
 }
 
 
