@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 
 RESULTS = ROOT / "results"
 DRIVERS = {"PoCL": "Portable Computing Language", "Intel": "Intel(R) OpenCL"}
+GPUS = {"NVIDIA": "NVIDIA CUDA"}
 METRICS = {"64_bit_integer": "gbytes_per_s", "sgemm": "gflops"}
 
 
@@ -29,6 +30,11 @@ def driver(item):
     return next((d for d, name in DRIVERS.items() if name == item.device["platform"]), None)
 
 
+def gpu(item):
+    """Return the short name of the driver of a record of a GPU."""
+    return next((d for d, name in GPUS.items() if name == item.device["platform"]), None)
+
+
 def records(path):
     return read(RESULTS / "reference" / path)
 
@@ -38,12 +44,13 @@ def rates(sample, machine="cpu"):
     found = {}
     for item in records(f"{sample}/{machine}.jsonl"):
         size = re.search(r"[0-9]+", item.params.get("size") or item.params["image"])[0]
-        found[driver(item), size, item.variant] = item.metrics[METRICS[sample]]
+        found[driver(item) or gpu(item), size, item.variant] = item.metrics[METRICS[sample]]
     return found
 
 
 @pytest.mark.parametrize(("sample", "number", "machine"), [
     ("64_bit_integer", 0, "cpu"), ("64_bit_integer", 1, "zen5"), ("64_bit_integer", 2, "zen4"),
+    ("64_bit_integer", 3, "h200"),
     ("sgemm", 0, "cpu"),
 ])
 def test_a_table_has_the_figures_of_the_records(sample, number, machine):
@@ -53,7 +60,8 @@ def test_a_table_has_the_figures_of_the_records(sample, number, machine):
         for column, cell in zip(head[1:], cells):
             name_of_driver, size = column.split()
             shown[name_of_driver, size.split("x")[0], name] = cell
-    assert shown == {key: f"{rate:.3g}" for key, rate in rates(sample, machine).items()}
+    assert shown == {
+        key: f"{float(f'{rate:.3g}'):g}" for key, rate in rates(sample, machine).items()}
 
 
 def test_the_table_of_gemm_intel():
@@ -168,7 +176,7 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
                    "15_warpgroups": nvidia.warpgroups(problem, device)}
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)
-        assert found[choice]["cublas"] >= 0.94 * fastest, (text, choice)
+        assert found[choice]["cublas"] >= 0.97 * fastest, (text, choice)
 
 
 def test_kernels_14_and_15_are_more_exact_than_cublas():
