@@ -123,7 +123,7 @@ def warpgroups(problem, device, given=()):
     (M, N, K), batch, found = problem.size, problem.batch, []
     lines = sum(-(-side // 128) * 128 for side in (M, N))
     unaligned = (K % 4 > 0) + (N % 4 > 0)
-    for tile in tiles.aligned(problem.size, tiles.WARPGROUPS):
+    for tile in tiles.slowed(problem.size, tiles.WARPGROUPS):
         params = {**tile.params, **_rows(tile.params)}
         if params["SWAPPED"] and M > _FEW_ROWS and not dict(given).get("SWAPPED"):
             continue
@@ -132,6 +132,7 @@ def warpgroups(problem, device, given=()):
         if params["DIRECT"] and batch > 1:
             rate *= 0.66  # no tile shares with another one what it reads
         if not params["DIRECT"]:
+            # split(): it loads rows that are not aligned element by element.
             before = 3e-6 + unaligned * 1.5e-6 + batch * lines * K / 4.5e11
             if params["KC"] <= 64:  # sums are taken from the unit more often
                 rate *= 0.65 if params["TSN"] == 128 else 0.8

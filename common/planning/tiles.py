@@ -228,13 +228,13 @@ def best(size, tiles, units, itemsize, before=0, batch=1, adds=True):
     return min(found, key=lambda pair: pair[0])
 
 
-def aligned(size, tiles):
-    """Return the tiles of matrix units as they are where rows of A, B and C have that alignment."""
+def slowed(size, tiles):
+    """Return the tiles of matrix units, slower where rows of A, B or C are not aligned."""
     found = []
     for tile in tiles:
         if tile.params["DIRECT"]:
-            few = tile.params.get("SWAPPED")  # rows of A: it loads little of them
-            unaligned = (size.K % 4 > 0 and not few) + (size.N % 4 > 0)
+            rows_of_a = size.K % 4 > 0 and not tile.params.get("SWAPPED")  # which has few of them
+            unaligned = rows_of_a + (size.N % 4 > 0)
             found.append(tile._replace(rate=tile.rate * _UNALIGNED_ROWS**unaligned))
         else:
             late = _ODD_TILES * (size.N % 2) if "KC" in tile.params else (
@@ -246,8 +246,8 @@ def aligned(size, tiles):
 def best_units(size, units, batch=1, direct=None):
     """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
     before = 3.5e-6 + batch * (size.M + size.N) * size.K / 4.5e11
-    parts, alone = aligned(size, UNITS), _ALONE if batch > 1 else 1
-    itself = [tile._replace(rate=tile.rate * alone) for tile in aligned(size, DIRECT)]
+    parts, alone = slowed(size, UNITS), _ALONE if batch > 1 else 1
+    itself = [tile._replace(rate=tile.rate * alone) for tile in slowed(size, DIRECT)]
     found = [] if direct == 1 else [best(size, parts, units, 4, before, batch)]
     found += [] if direct == 0 else [best(size, itself, units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])

@@ -103,7 +103,7 @@ PACKED = define(
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
 
-_LAST = "last", "parts", "rows"
+_TILE_SOURCES = "last", "parts", "rows"
 _COUNTERS = "4 * shared * LAST_ADDS"  # bytes
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
@@ -127,7 +127,7 @@ WARPS = define(
             **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 16)),
             "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
     start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
-    counters=_COUNTERS, before=_LAST,
+    counters=_COUNTERS, before=_TILE_SOURCES,
 )
 
 # 14: matrix units. A tile is small, so that two work-groups share a compute unit: while one of them
@@ -162,7 +162,7 @@ MATRIX_UNITS = define(
     # NVIDIA's OpenCL tells of 48 KiB of local memory, and gives what CUDA's does: 99 KiB, or more,
     # from compute capability 8.0 on (CUDA C++ Programming Guide, Technical Specifications).
     local_least=99 * 2**10, precisions=("single",),
-    counters=_COUNTERS, before=(*_LAST, "nvidia", "store", "split"),
+    counters=_COUNTERS, before=(*_TILE_SOURCES, "nvidia", "store", "split"),
 )
 
 # 15: warpgroups. A compute unit has one work-group, which stays.
@@ -193,7 +193,8 @@ WARPGROUPS = define(
          f"4 * {_PARTS_OF_A} + 4 * {_COLUMNS_OF_B} * {over('K', 'KC')}) * (1 - DIRECT)",
     local_least=227 * 2**10,  # from the same table as for 14
     precisions=("single",),
-    counters=_COUNTERS, before=(*_LAST, "nvidia", "hopper", "store", "15_split", "15_direct"),
+    counters=_COUNTERS,
+    before=(*_TILE_SOURCES, "nvidia", "hopper", "store", "15_split", "15_direct"),
 )
 
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.

@@ -384,7 +384,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
             store_rows(to, rows, LANES_N * WPTN, STRIDE, M, N, i, j_warp, 4);
     }
 #else
-    /* Rows of 16 elements: this is faster. Neighbour lanes store contiguous elements. */
+    /* Local memory is not worth it for rows of 16 elements. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + lane_n;

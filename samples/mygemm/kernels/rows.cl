@@ -1,9 +1,9 @@
 /* For kernels 13 to 15: where a tile of C is stored, and how if rows of C begin anywhere. Compiled
  * after parts.cl, before their files.
  *
- * Then no vector can be stored. Single elements of a lane would go to 8 rows, in pieces that are
- * smaller than what memory takes at a time. So a warp puts 8 rows of its sums in local memory, and
- * its lanes store contiguous elements of a row. */
+ * Then no vector can be stored. If each lane stored its own elements one by one, a warp would write to
+ * 8 rows at a time, in pieces that are smaller than what memory takes at a time. So the warp puts 8
+ * rows of its sums in local memory first, and its lanes store contiguous elements of a row. */
 
 /* The target of a tile: element (i, j) of C is stored in c[i * ld + j], as alpha * v + beta * c. Where
  * beta is 0, C is not read. */
@@ -21,7 +21,8 @@ target part_of(__global REAL *part, const int ld, const int i0, const int j0)
     return it;
 }
 
-/* Store the elements of a vector 4 apart, those of them that are among the `left` ones from c on. */
+/* Store the elements of a vector 4 apart, if they are among the `left` ones from c on. Kernel 13 does
+ * so where a warp has rows of 16 elements: 4 neighbour lanes then store contiguous ones. */
 void store_apart(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
     const VEC v = alpha * sum;

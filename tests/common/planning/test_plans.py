@@ -172,6 +172,25 @@ def test_a_tuner_sees_the_constraints_that_the_sample_keeps(sample, monkeypatch,
         assert plans.plan(kernel, params, problem, LIMITS, chip).params == params
 
 
+def test_rows_of_c_fit_in_the_memory_of_slabs(sample):
+    """Kernel 14, and 15 with DIRECT: each warp puts 8 rows there, with 8 unused elements."""
+    known = constraints.facts(replace(LIMITS, local_mem_size=2**18), 4)
+    for number in 14, 15:
+        kernel, names = kernel_of(sample, number), ("SWAPPED", "SLICES")
+        legal = list(constraints.legal(kernel.space, known))
+        assert legal
+        for each in legal:
+            if number == 14:
+                width, warps = each["WARP_N"], each["TSM"] // each["WARP_M"] * (
+                    each["TSN"] // each["WARP_N"])
+                slabs = each["STAGES"] * (each["TSM"] + each["TSN"]) * 128
+            elif each["DIRECT"]:
+                swapped, slices = (each[name] for name in names)
+                width, warps = 16 if swapped else each["TSN"], 4
+                slabs = 2 * slices * (32 if swapped else each["TSN"]) * 128
+            assert warps * 8 * (width + 8) * 4 <= slabs, each
+
+
 def square(n):
     return Size(n, n, n)
 
