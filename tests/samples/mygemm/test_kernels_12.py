@@ -139,11 +139,12 @@ def test_a_vector_beyond_its_matrix_is_found(run_sample, project, whole):
 
 @pytest.mark.parametrize("precision", exhaustive_but(["single"], ["single", "double"]))
 @pytest.mark.parametrize("splits", exhaustive_but([3], [2, 3, 8, 33]))
-def test_work_groups_share_the_ks(sample, precision, splits):
+@pytest.mark.parametrize(
+    "more", [("--GLOBAL", 0), ("--GLOBAL", 1, "--GROUPS", 3), ("--batch", 3)], ids=str)
+def test_work_groups_share_the_ks(sample, precision, splits, more):
     """Also where there are more of them than vectors of K, and with several shares of C."""
-    for more in ("--GLOBAL", 0), ("--GLOBAL", 1, "--GROUPS", 3), ("--batch", 3):
-        passed(*sample("--size", SIZES, "--precision", precision, "--data", "integer", "--alpha", 2,
-                       "--beta", -3, "--SPLITS", splits, "--KC", 32, *more))
+    passed(*sample("--size", SIZES, "--precision", precision, "--data", "integer", "--alpha", 2,
+                   "--beta", -3, "--SPLITS", splits, "--KC", 32, *more))
 
 
 @pytest.fixture
