@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from statistics import median
 
 import pytest
 
@@ -30,6 +29,7 @@ def test_start_up_is_at_most_one_and_a_half_times_that_of_a_bare_context(tmp_pat
         for _ in range(2):
             seconds(BARE, bare_env)
             seconds(SAMPLE, env)
-        # Interleaved, so that a machine that slows down for a while slows both.
-        ratios = [seconds(SAMPLE, env) / seconds(BARE, bare_env) for _ in range(10)]
-    assert median(ratios) <= 1.5, ratios
+        # Interleaved, and the shortest of each: tests beside this one only make a start longer.
+        times = [(seconds(SAMPLE, env), seconds(BARE, bare_env)) for _ in range(10)]
+    sample, bare = map(min, zip(*times))
+    assert sample <= 1.5 * bare, times
