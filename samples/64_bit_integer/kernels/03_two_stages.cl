@@ -126,15 +126,25 @@ typedef ushort ushort32 __attribute__((ext_vector_type(32)));
     __builtin_prefetch((const void *)((uintptr_t)(vector) + (bytes)), 0, where)
 
 /* Return the squares of the 32 numbers, which are below 2^15, added in pairs: one instruction of x86.
- * PoCL knows it. Intel's runtime compiles for no CPU at first, so it does not. */
+ * PoCL knows its name. Intel's runtime compiles for no CPU at first, so it does not; but it finds the
+ * instruction that stands for the multiplication and the addition of neighbours. */
 #if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512)
+#define SQUARES_IN_PAIRS
 typedef short short32 __attribute__((ext_vector_type(32)));
 uint16 squares_in_pairs(ushort32 v)
 {
     const short32 numbers = __builtin_astype(v, short32);
     return __builtin_astype(__builtin_ia32_pmaddwd512(numbers, numbers), uint16);
 }
+#elif defined(__SPIR__)
 #define SQUARES_IN_PAIRS
+typedef uint uint32 __attribute__((ext_vector_type(32)));
+uint16 squares_in_pairs(ushort32 v)
+{
+    const uint32 numbers = __builtin_convertvector(v, uint32);
+    const uint32 squares = numbers * numbers;
+    return squares.even + squares.odd;
+}
 #endif
 
 /* The longest stretch that sum_together can add up, in vectors: 1024 * 64 * 255 * 255 < 2^32. */
@@ -156,14 +166,15 @@ uint total(uint16 v)
  * squares as words of 32 bits: with words the arithmetic takes longer than the memory accesses. They
  * are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`: a word
  * w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in pairs
- * have no such halves, and `highs` stays 0.
+ * have no such halves, and `highs` stays 0. They have `more` beside `words`, so that an instruction
+ * that multiplies and adds does not wait for the one before.
  * While a core adds up, few loads are in flight, and its own prefetcher stops at the end of a page,
  * every 4096 bytes. So the L2 cache, which can wait for more lines than the L1, is asked for what
  * follows two pages later, and the L1 for what is near. AMD is defined for that vendor's CPUs: there
  * the L1 alone is asked, which was faster on a Zen 5. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
-    uint16 sum = 0, words = 0, highs = 0;
+    uint16 sum = 0, words = 0, more = 0, highs = 0;
     while (at < end) {
         const uint stop = min(at + PAIRS, end);
         ushort32 pairs = 0;
@@ -178,18 +189,19 @@ uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
             const ushort32 pixels = __builtin_astype(vectors[at], ushort32);
             const ushort32 even = pixels & (ushort)0xff, odd = pixels >> (ushort)8;
 #ifdef SQUARES_IN_PAIRS
-            words += squares_in_pairs(even) + squares_in_pairs(odd);
+            words += squares_in_pairs(even);
+            more += squares_in_pairs(odd);
 #else
             const uint16 two = __builtin_astype(even * even, uint16);
-            const uint16 more = __builtin_astype(odd * odd, uint16);
-            words += two + more;
-            highs += (two >> 16u) + (more >> 16u);
+            const uint16 next = __builtin_astype(odd * odd, uint16);
+            words += two + next;
+            highs += (two >> 16u) + (next >> 16u);
 #endif
             pairs += even + odd;
         }
         sum += convert_uint16(pairs.lo) + convert_uint16(pairs.hi);
     }
-    return (uint2)(total(words - 65535u * highs), total(sum));
+    return (uint2)(total(words + more - 65535u * highs), total(sum));
 }
 #endif
 

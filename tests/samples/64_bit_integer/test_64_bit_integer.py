@@ -350,15 +350,24 @@ def test_every_kernel_has_the_same_arguments(queue):
         assert kernel.num_args == 4
 
 
+UNKNOWN = "__AVX512BW__", "__SPIR__"  # what it asks for
+
+
 @pytest.mark.parametrize("white", [False, True], ids=["noise", "white"])
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 63, 64, 65, 1000, 600_013])
 @pytest.mark.parametrize(
     "defines", [{}, {"CPU": 1}, {"GROUP_X": 16}, {"CPU": 1, "AMD": 1, "GROUP_X": 16}], ids=str
 )
-def test_two_stages_with_any_access_pattern(queue, defines, count, white):
-    """White pixels fill the 32-bit sums of a stretch as far as they may be filled."""
-    file = FOLDER / "kernels" / FILES["two_stages"]
-    kernel = cl.Kernel(build(queue.context, file, {"WORK_GROUP": 16, **defines}), "two_stages")
+@pytest.mark.parametrize("unknown", [(), UNKNOWN], ids=["here", "elsewhere"])
+def test_two_stages_with_any_access_pattern(queue, tmp_path, unknown, defines, count, white):
+    """White pixels fill the 32-bit sums of a stretch as far as they may be filled.
+
+    "elsewhere" is a CPU of which the kernel knows no instruction.
+    """
+    before, file = tmp_path / "before.cl", FOLDER / "kernels" / FILES["two_stages"]
+    before.write_text("".join(f"#undef {name}\n" for name in unknown))
+    program = build(queue.context, file, {"WORK_GROUP": 16, **defines}, before=[before])
+    kernel = cl.Kernel(program, "two_stages")
     drawn = np.random.default_rng(count).integers(0, 256, count)
     pixels = np.full(count, 255, np.uint8) if white else drawn.astype(np.uint8)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
