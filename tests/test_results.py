@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from common.gemm import parse_size
-from common.planning import nvidia, tiles
+from common.gemm import Problem, parse_size
+from common.planning import nvidia
 from common.record import read
 from tests.conftest import ROOT
 
@@ -162,11 +162,10 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
     assert len(rates) == 42
     for text, found in rates.items():
         size = parse_size(text)
-        leading = size.K, size.N, size.N
-        problem = SimpleNamespace(size=size, batch=1, dtype=np.dtype("f4"), leading=leading)
+        problem = Problem(size, np.dtype("f4"), size.K, size.N, size.N)
         limits = SimpleNamespace(extensions=[nvidia.EXTENSION])
         seconds = {"13_warps": nvidia.warps(problem, limits, device),
-                   "14_matrix_units": tiles.best_units(size, 132),
+                   "14_matrix_units": nvidia.units(problem, device),
                    "15_warpgroups": nvidia.warpgroups(problem, device)}
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)

@@ -6,6 +6,18 @@ from common.errors import Unsupported
 from common.planning import tiles
 
 EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
+# Of the model of the time, as in tiles.py: fitted to times on an H200.
+_SPLIT_RATE = 4.5e11  # elements of A and B that split() of 14 or 15 splits in a second
+_BEFORE_14, _BEFORE_15 = 3.5e-6, 3e-6  # seconds that its launch takes besides
+_UNALIGNED_SPLIT = 1.5e-6  # and where that of 15 loads rows of A, or of B, element by element
+# In a batch DIRECT reaches this share of its rate: no tile shares what it reads with many others.
+_ALONE_14, _ALONE_15 = 0.85, 0.66
+# Where rows are not aligned, DIRECT loads them element by element, at this share of its rate for
+# either of A and B.
+_UNALIGNED_ROWS = 0.88
+# To store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
+_UNALIGNED_TILES, _ODD_TILES = 30, 80
+_SHORT_CHUNKS = {128: 0.65, 64: 0.8}  # of the rate, by TSN: sums are taken from the unit more often
 
 
 def require(label, limits, device, ok, needs):
@@ -53,7 +65,8 @@ def warps_start(given, problem, limits, device):
 
 
 def warps_more(problem, params, limits, device):
-    """Return how wide loads may be, and how many work-items load side by side from a row of A."""
+    """Return the widths of accesses, who adds up parts, and how many work-items load side by side
+    from a row of A."""
     defines = {**_widths(problem), **_adding(params, limits, device)}
     if defines["WIDTH_A"] == 1:
         defines["ACROSS_A"] = _across(params, problem.size.K)
@@ -74,23 +87,60 @@ def _across(params, K):
 
 
 def _widths(problem):
+    """Return how many elements an access to A may have, and one to B and C: 4 if all their rows
+    begin at multiples of that, else 1."""
     (_, N, K), lda, ldb, ldc = problem.size, *problem.leading
     widths = {"WIDTH_A": (K, lda), "WIDTH_N": (N, ldb, ldc)}
     return {name: 1 if any(n % 4 for n in each) else 4 for name, each in widths.items()}
 
 
+def _slowed(problem, found):
+    """Return the tiles of 14 or 15, slower where rows of A, B or C are not aligned."""
+    unaligned = {name: width == 1 for name, width in _widths(problem).items()}
+    slower = []
+    for tile in found:
+        if tile.params["DIRECT"]:
+            rows_of_a = unaligned["WIDTH_A"] and not tile.params.get("SWAPPED")  # it has few
+            rate = tile.rate * _UNALIGNED_ROWS ** (rows_of_a + unaligned["WIDTH_N"])
+            slower.append(tile._replace(rate=rate))
+        else:
+            late = _ODD_TILES * (problem.ldc % 2) if "KC" in tile.params else (
+                _UNALIGNED_TILES * unaligned["WIDTH_N"])
+            slower.append(tile._replace(start=tile.start + late * tile.rate))
+    return slower
+
+
 # 14: matrix units.
+
+
+def units(problem, device, direct=None):
+    """Return (seconds, parameters) of the fastest tile, with the time of split(), or with DIRECT.
+
+    `direct`, 0 or 1, asks for one of them.
+    """
+    (M, N, K), batch, times = problem.size, problem.batch, []
+    if direct != 1:
+        before = _BEFORE_14 + batch * (M + N) * K / _SPLIT_RATE
+        times.append((_slowed(problem, tiles.UNITS), before))
+    if direct != 0:
+        alone = _ALONE_14 if batch > 1 else 1
+        times.append(([tile._replace(rate=tile.rate * alone)
+                       for tile in _slowed(problem, tiles.DIRECT)], 0))
+    return min((tiles.best(problem.size, found, device.max_compute_units, 4, before, batch)
+                for found, before in times), key=lambda pair: pair[0])
 
 
 def units_start(given, problem, limits, device):
     """Return the fastest tile."""
-    about = problem.size, device.max_compute_units, problem.batch, given.get("DIRECT")
-    params = tiles.best_units(*about)[1]
+    params = units(problem, device, given.get("DIRECT"))[1]
     return {"PART_BITS": 16, **params, "BAND": 8}
 
 
 def units_more(problem, params, limits, device):
-    """Return how split() goes about. Raises Unsupported where there are no matrix units for it."""
+    """Return what split() takes at a time, the widths of accesses, and who adds up parts.
+
+    Raises Unsupported where there are no matrix units.
+    """
     require("14_matrix_units", limits, device, lambda has: has >= (8, 0), "8.0 or more")
     return {**tiles.split(problem.size, params, device.max_compute_units), **_widths(problem),
             **_adding(params, limits, device)}, ()
@@ -103,7 +153,8 @@ _FEW_ROWS = 32  # of C: with 64, 96 and 128 other tiles were faster than SWAPPED
 
 
 def _rows(params):
-    return {"TSM": 32 if params["SWAPPED"] else 64 if params["DIRECT"] else 128}  # of a tile
+    """Return the rows of a tile, by name."""
+    return {"TSM": 32 if params["SWAPPED"] else 64 if params["DIRECT"] else 128}
 
 
 def _chunk(size):
@@ -118,24 +169,23 @@ def _chunk(size):
 def warpgroups(problem, device, given=()):
     """Return (seconds, parameters) of the fastest tile, with the time of split().
 
-    Those that are `given` are kept, if they can be.
+    Where DIRECT, SWAPPED or TSN are `given`, tiles that agree with most of them come first.
     """
     (M, N, K), batch, found = problem.size, problem.batch, []
     lines = sum(-(-side // 128) * 128 for side in (M, N))
-    unaligned = (K % 4 > 0) + (N % 4 > 0)
-    for tile in tiles.slowed(problem.size, tiles.WARPGROUPS):
+    unaligned = list(_widths(problem).values()).count(1)
+    for tile in _slowed(problem, tiles.WARPGROUPS):
         params = {**tile.params, **_rows(tile.params)}
         if params["SWAPPED"] and M > _FEW_ROWS and not dict(given).get("SWAPPED"):
             continue
         params["KC"] = params["KC"] or _chunk(problem.size)
         before, rate = 0, tile.rate
         if params["DIRECT"] and batch > 1:
-            rate *= 0.66  # no tile shares with another one what it reads
+            rate *= _ALONE_15
         if not params["DIRECT"]:
-            # split(): it loads rows that are not aligned element by element.
-            before = 3e-6 + unaligned * 1.5e-6 + batch * lines * K / 4.5e11
-            if params["KC"] <= 64:  # sums are taken from the unit more often
-                rate *= 0.65 if params["TSN"] == 128 else 0.8
+            before = _BEFORE_15 + unaligned * _UNALIGNED_SPLIT + batch * lines * K / _SPLIT_RATE
+            if params["KC"] <= 64:
+                rate *= _SHORT_CHUNKS[params["TSN"]]
         tile = tile._replace(params=params, rate=rate)
         found.append(tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch))
 
@@ -158,7 +208,10 @@ def warpgroups_start(given, problem, limits, device):
 
 
 def warpgroups_more(problem, params, limits, device):
-    """Return how parts are made. Raises Unsupported for other devices than Hopper's."""
+    """Return the rows of a tile, what split() takes at a time, the widths, and who adds up parts.
+
+    Raises Unsupported for other devices than Hopper's.
+    """
     require("15_warpgroups", limits, device, lambda has: has == (9, 0), "9.0, Hopper's")
     chunks = -(-problem.size.K // 32) * 4
     items = min(256, max(4, 1 << (-(-chunks // _KEPT) - 1).bit_length()))
@@ -168,7 +221,8 @@ def warpgroups_more(problem, params, limits, device):
 
 
 def warpgroups_groups(problem, params, device):
-    """Return the work-groups: one for each compute unit, if there are enough tiles."""
+    """Return the work-groups: with DIRECT one for each tile or part, else at most one for each
+    compute unit."""
     units = device.max_compute_units
     found = tiles.groups(problem.size, {**_rows(params), **params}, units)
     return (found if params["DIRECT"] else min(units, found),)

@@ -3,8 +3,8 @@
 Work-groups run in rounds of as many as the device holds. A last round that is not full takes nearly
 as long as a full one. So work-groups may share its tiles: each takes a part of K, beside whole
 tiles if a compute unit has room for both, and the last of them, or another kernel, adds up what
-they made. seconds() weighs this up; its numbers were fitted to times on an H200 and an H100, and
-only ratios of them matter elsewhere.
+they made. seconds() weighs this up; its numbers were fitted to times on an H200, and only ratios of
+them matter elsewhere.
 """
 
 from typing import NamedTuple
@@ -20,13 +20,7 @@ _ENQUEUE = 1.2e-5  # and on the host, which works ahead
 _COUNTING = 1.5e-6  # until a work-group knows that it is the last one of a tile
 _ADDING = 7e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 2.9e12  # bytes of parts in a second, on the whole device
-_TIE = 0.02  # of the device's work is added: tiles then differ where memory or the host limits
-_ALONE = 0.85  # of the rate of DIRECT in a batch: no tile shares what it reads with many others
-# Where rows do not begin at multiples of 16 bytes, a kernel that splits A and B itself loads them
-# element by element, at this share of its rate for either.
-_UNALIGNED_ROWS = 0.88
-# To store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
-_UNALIGNED_TILES, _ODD_TILES = 30, 80
+_TIE = 0.02  # share of the device's work that is added: or tiles tie if memory or the host limits
 
 
 class Tile(NamedTuple):
@@ -225,31 +219,6 @@ def best(size, tiles, units, itemsize, before=0, batch=1, adds=True):
             params = {**alone, "SPLITS": splits}
             time = seconds(size, tile, params, units, itemsize, before, batch, adds)
             found.append((time, params))
-    return min(found, key=lambda pair: pair[0])
-
-
-def slowed(size, tiles):
-    """Return the tiles of matrix units, slower where rows of A, B or C are not aligned."""
-    found = []
-    for tile in tiles:
-        if tile.params["DIRECT"]:
-            rows_of_a = size.K % 4 > 0 and not tile.params.get("SWAPPED")  # which has few of them
-            unaligned = rows_of_a + (size.N % 4 > 0)
-            found.append(tile._replace(rate=tile.rate * _UNALIGNED_ROWS**unaligned))
-        else:
-            late = _ODD_TILES * (size.N % 2) if "KC" in tile.params else (
-                _UNALIGNED_TILES * (size.N % 4 > 0))
-            found.append(tile._replace(start=tile.start + late * tile.rate))
-    return found
-
-
-def best_units(size, units, batch=1, direct=None):
-    """Return best() of UNITS, with the time of split(), and of DIRECT; or of one of them."""
-    before = 3.5e-6 + batch * (size.M + size.N) * size.K / 4.5e11
-    parts, alone = slowed(size, UNITS), _ALONE if batch > 1 else 1
-    itself = [tile._replace(rate=tile.rate * alone) for tile in slowed(size, DIRECT)]
-    found = [] if direct == 1 else [best(size, parts, units, 4, before, batch)]
-    found += [] if direct == 0 else [best(size, itself, units, 4, 0, batch)]
     return min(found, key=lambda pair: pair[0])
 
 

@@ -102,9 +102,11 @@ PACKED = define(
 )
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.
+# BAND times the tiles in a row of C must fit in an int, whatever C may be.
 
 _TILE_SOURCES = "last", "parts", "rows"
 _COUNTERS = "4 * shared * LAST_ADDS"  # bytes
+_BAND = "BAND <= 16"
 
 # 13: warps. The tile follows the size, by common/planning/tiles.py.
 
@@ -117,7 +119,7 @@ WARPS = define(
         "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
         f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
         f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
-        UNROLLED.format("TSK * WPTM * WPTN"),
+        UNROLLED.format("TSK * WPTM * WPTN"), _BAND,
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
@@ -143,7 +145,7 @@ MATRIX_UNITS = define(
     params={"PART_BITS": 16, **dict.fromkeys((*tiles.UNIT_NAMES, "SPLITS"), 0), "BAND": 8,
             "DIRECT": 1},
     rules=[
-        "PART_BITS in (16, 32)", "DIRECT <= 1", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1",
+        "PART_BITS in (16, 32)", "DIRECT <= 1", "STAGES >= 2", "STAGES <= 2 or DIRECT < 1", _BAND,
         "WARP_M % 16 == 0", "WARP_N % 8 == 0",
         "TSM % WARP_M == 0", "TSN % WARP_N == 0", UNROLLED.format("WARP_M * WARP_N"),
         f"4 * TSM % {_ITEMS} == 0", f"4 * TSN % {_ITEMS} == 0",  # as many strips for each warp
@@ -177,7 +179,8 @@ WARPGROUPS = define(
     rules=["DIRECT <= 1", "SWAPPED <= 1", "DIRECT >= 1 or SWAPPED < 1", "TSN >= 64 or SWAPPED < 1",
            "KC in (32, 64, 128, 256)", "STAGES >= 2", "SLICES in (1, 2, 4)",
            "TSN in (64, 128) or DIRECT >= 1", "SLICES < 2 or DIRECT >= 1",
-           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1"],
+           "TSN in (32, 64) or DIRECT < 1", "KC <= 32 or DIRECT < 1", "STAGES <= 2 or DIRECT < 1",
+           _BAND],
     local_size=("384 * (1 - DIRECT) + 128 * SLICES * DIRECT",),
     # Slabs, scales, barriers; or slabs of B, with SWAPPED of 32 rows of A, and their scales.
     local_bytes="(STAGES * (128 + TSN) * 128 + (STAGES + 1) * 4 * TSN + STAGES * 16) * "
@@ -343,9 +346,8 @@ def best(args, problem, about, limits, device):
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif from_nvidia:
-        units = tiles.best_units(problem.size, device.max_compute_units, problem.batch)[0]
         seconds = {
-            WARPS: warps, MATRIX_UNITS: units,
+            WARPS: warps, MATRIX_UNITS: nvidia.units(problem, device)[0],
             WARPGROUPS: nvidia.warpgroups(problem, device)[0],
         }
         fastest = sorted(seconds, key=seconds.get)

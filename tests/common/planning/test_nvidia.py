@@ -20,6 +20,41 @@ def problem(text):
 
 
 @pytest.mark.parametrize(
+    ("size", "direct", "splits"),
+    [("768", 0, 5), ("4096", 0, 1), ("512", 1, 4), ("128", 1, 1), ("100000x64x64", 1, 1),
+     ("64x64x100000", 1, 264), ("16x4096x4096", 1, 10), ("128x128x8192", 1, 32)],
+)
+def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, splits):
+    _, params = nvidia.units(problem(size), H200)
+    assert (params["DIRECT"], params["SPLITS"]) == (direct, splits)
+    for given in (0, 1):
+        assert nvidia.units(problem(size), H200, given)[1]["DIRECT"] == given
+
+
+@pytest.mark.parametrize(
+    ("size", "units"),
+    [("512", None), ("4096", True), ("1024", True), ("128x128x4096", False), ("256", False),
+     ("100000x64x64", False), ("4096x16x4096", False), ("64x1024x1024", False)],
+)
+def test_matrix_units_are_taken_where_they_were_faster(size, units):
+    by_units = nvidia.units(problem(size), H200)[0] < nvidia.warps(problem(size), LIMITS, H200)[0]
+    assert units in (None, by_units)
+
+
+def test_the_rows_of_a_matrix_are_aligned_by_its_leading_dimension():
+    """As if N were 4097: loads of B and stores of C take longer."""
+    even = problem("4096")
+    for ld in ({"lda": 4097}, {"ldb": 4097}, {"ldc": 4097}):
+        padded = even._replace(**ld)
+        assert nvidia.units(padded, H200, 1)[0] > nvidia.units(even, H200, 1)[0]
+        assert nvidia.warps(padded, LIMITS, H200)[0] > nvidia.warps(even, LIMITS, H200)[0]
+    panels = {"DIRECT": 0}
+    odd = [nvidia.warpgroups(even._replace(ldc=ld), H200, panels)[0] for ld in (4096, 4098, 4097)]
+    assert odd[0] < odd[1] < odd[2]
+    assert nvidia.units(problem("4096x4097x4096"), H200)[0] > nvidia.units(even, H200)[0]
+
+
+@pytest.mark.parametrize(
     ("size", "chunk"),
     [("4096", 256), ("4096x4096x2047", 128), ("4096x4096x383", 64), ("1024x1024x2048", 128),
      ("512x512x8192", 64), ("8x8x8", 32)],

@@ -40,28 +40,6 @@ def test_each_tile_has_its_work_groups(size, splits):
     assert count == tiles.count(size, params) - shared + splits * shared
 
 
-@pytest.mark.parametrize(
-    ("size", "direct", "splits"),
-    [("768", 0, 5), ("4096", 0, 1), ("512", 1, 4), ("128", 1, 1), ("100000x64x64", 1, 1),
-     ("64x64x100000", 1, 264), ("16x4096x4096", 1, 10), ("128x128x8192", 1, 32)],
-)
-def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, splits):
-    _, params = tiles.best_units(parse_size(size), UNITS)
-    assert (params["DIRECT"], params["SPLITS"]) == (direct, splits)
-    for given in (0, 1):
-        assert tiles.best_units(parse_size(size), UNITS, 1, given)[1]["DIRECT"] == given
-
-
-@pytest.mark.parametrize(
-    ("size", "units"),
-    [("512", None), ("4096", True), ("1024", True), ("128x128x4096", False), ("256", False),
-     ("100000x64x64", False), ("4096x16x4096", False), ("64x1024x1024", False)],
-)
-def test_matrix_units_are_taken_where_they_were_faster(size, units):
-    by_units = tiles.best_units(parse_size(size), UNITS)[0] < best(size)[0]
-    assert units in (None, by_units)
-
-
 def test_split_keeps_what_its_work_items_can_hold():
     params = {"TSM": 64, "TSN": 64, "SPLITS": 1, "PART_BITS": 16}
     kept = {K: tiles.split(parse_size(f"64x64x{K}"), params, UNITS)["KEPT"]
