@@ -86,7 +86,7 @@ REAL shuffle(REAL value, uint from)
 #endif
 
 /* Tells the host whether neighbours are neighbouring lanes: `got` has WPTM numbers of work-items, of
- * its neighbours and itself in turn, for each work-item of the one work-group that is launched. */
+ * its neighbours and itself, in order, for each work-item of the one work-group that is launched. */
 __kernel void probe(__global REAL *got)
 {
     const int item = get_local_id(1) * COLUMNS + get_local_id(0);

@@ -71,7 +71,7 @@ INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
  * In place: of the next product, in even steps of A, from `soon` on, and in odd ones of B, which is
  * `apart` bytes from there. A tile fetches its share of each.
  * Else: of 1 + more rows of A, a power of two, which are packed next. They are `apart` bytes from each
- * other. A step fetches the cache line in which the row that has its turn has its k-th element. */
+ * other. Step k fetches the line with the k-th element of row k & more. */
 #ifdef IN_PLACE
 #define UNROLL 2 /* a step is even or odd whatever k is */
 #define TILES (SIZE_M / MR * (SIZE_N / NR))

@@ -51,7 +51,6 @@
 #define BAND 8 /* rows of tiles that are computed together */
 #define SPLITS 1 /* work-groups that share the k's of a tile of C */
 #define LAST_ADDS 0 /* 1: the last of them adds up the parts, see parts.cl */
-#define PARTS_ARGUMENT /* no parts if SPLITS is 1 */
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
 #define WIDTH_N 1 /* and to B and C */
 #endif
@@ -81,10 +80,6 @@
 #define ROWS (ITEMS / LANES_N * STRIDE / 4) /* vectors of 8 such rows of each warp, if WPTN > 4 */
 #define LEAST (SUMS > ROWS ? SUMS : ROWS)
 #define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define VEC JOIN(REAL, 4)
 
 /* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the tile of
  * slice FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the

@@ -23,7 +23,7 @@
  * up these sums. Each of them is scaled for its column in these KC, and at the end for its row. If
  * a range is too wide, the scale is NaN, or the exponent UNFIT. Elements that are not finite at the
  * end are computed again by float32 multiplications: those of lines with Inf or NaN, of columns with
- * elements beyond 2^95, and all if K < 8.
+ * elements of 2^96 or more, and all if K < 8.
  *
  * The cost it removes: the reads of local memory into registers in 14 (ldmatrix), and its barriers.
  *
@@ -153,13 +153,14 @@ void gemm(const int M, const int N, const int K, const float alpha,
             int before = 0; /* the stage before */
             slot = slot + 1 == SLOTS ? 0 : slot + 1;
             for (; slab < end; slab++) {
+                /* Nothing, except in tests, where no other warpgroup fills the ring. */
                 EMULATED_COPY(fill(ring + stage * STAGE, scales + slot * TSN, &full[stage], at,
                                    it, slab));
                 await(&full[stage], phase);
                 const matrix a = MATRIX(ring, stage * STAGE + half_of_tile * 64 * LINE);
                 const matrix b = MATRIX(ring, stage * STAGE + TSM * LINE);
                 const int add = slab > begin;
-                BEGIN_PRODUCTS; /* 2: 16 k's further; 4: the small part */
+                BEGIN_PRODUCTS; /* A matrix counts in 16 bytes. 2: 16 k's further; 4: the small part. */
                 MULTIPLY(low, a, b + 4, add);
                 MULTIPLY(low, a + 4, b, 1);
                 MULTIPLY(high, a, b, add);

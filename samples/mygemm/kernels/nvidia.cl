@@ -1,5 +1,5 @@
-/* Instructions of NVIDIA's GPUs as functions; compiled before 14_matrix_units.cl. A work-item
- * is a lane of a warp of 32. */
+/* Instructions of NVIDIA's GPUs as functions, for kernels 14 and 15. Compiled after rows.cl, before
+ * store.cl. A work-item is a lane of a warp of 32. */
 
 #ifndef PART_BITS
 #define PART_BITS 16 /* of a part of a number: 16 for float16, 32 for tf32 */

@@ -27,27 +27,28 @@
 #define OWN (WARP_M * WARP_N / 128)
 #endif
 
-/* Store part number `part` of `shared` tiles: the `sums` of those of the `items` work-items that
- * `have` some. In the work-group that comes last, return 1: there `sums` are now those of all parts.
- * All work-items call this. It is inlined, or else `sums` could not stay in registers. */
+/* Store part number `part` of `shared` tiles: the `sums` of those of the `items` work-items that have
+ * some. Return 1 in the work-group that comes last, whose `sums` are now those of all parts, and 0 in
+ * the others. All work-items call this, since it has barriers. It is inlined, or else `sums` could not
+ * stay in registers. */
 __attribute__((always_inline)) int
-add_parts(VEC *sums, const int items, const int item, const int have, volatile __global VEC *parts,
+add_parts(VEC *sums, const int items, const int item, const int has_sums, volatile __global VEC *parts,
           volatile __global int *counters, const int part, const int shared, __local int *before)
 {
     const int tile = part % shared;
     volatile __global VEC *own = parts + tile * (size_t)(SPLITS * OWN * items) + item;
 #define OF_PART(s, n) own[((s) * OWN + (n)) * items]
-    if (have)
+    if (has_sums)
 #pragma unroll
         for (int n = 0; n < OWN; n++)
             OF_PART(part / shared, n) = sums[n];
     if (!is_last(&counters[tile], SPLITS, before))
         return 0;
-    if (have) {
+    if (has_sums) {
 #pragma unroll
         for (int n = 0; n < OWN; n++)
             sums[n] = 0;
-#if OWN >= 16 && TSN < 64 /* these work-items have no registers left for more loads in flight */
+#if OWN >= 16 && TSN < 64 /* tiles like 64x32 of 13: no registers are left for more loads in flight */
 #pragma unroll 1
 #endif
         for (int s = 0; s < SPLITS; s++)

@@ -1,9 +1,14 @@
-/* For kernels 13 to 15: where a tile of C is stored, and how if rows of C begin anywhere. Compiled
+/* For kernels 13 to 15: where a tile of C is stored, and how, if rows of C are not aligned. Compiled
  * after parts.cl, before their files.
  *
- * Then no vector can be stored. If each lane stored its own elements one by one, a warp would write to
- * 8 rows at a time, in pieces that are smaller than what memory takes at a time. So the warp puts 8
- * rows of its sums in local memory first, and its lanes store contiguous elements of a row. */
+ *   sums, in a warp's lanes        `rows`, in local memory                 C
+ *   8 rows, each of which     ->   | row 0: 0 1 2 .. width-1 |  ->  lane 0 1 2 ..  31
+ *   several lanes share            | row 1: ...              |      lane 0 1 2 ..  31   next row
+ *
+ * Rows that are not aligned cannot be stored in vectors. If each lane stored its own elements one by
+ * one, a warp would write to 8 rows at a time, in pieces that are smaller than what memory takes at a
+ * time. So the warp puts 8 rows of its sums in local memory first. Then its lanes store contiguous
+ * elements: 32 of a row, or of several rows that are shorter. */
 
 /* The target of a tile: element (i, j) of C is stored in c[i * ld + j], as alpha * v + beta * c. Where
  * beta is 0, C is not read. */
@@ -36,9 +41,10 @@ void store_apart(__global REAL *c, const VEC sum, const int left, const REAL alp
         c[12] = beta == 0 ? v.s3 : v.s3 + beta * c[12];
 }
 
-/* Store 8 rows of `width` elements, which lie `stride` apart in `rows`, `down` apart in C, from element
- * (i, j) on: those that exist in a matrix of M x N. 8 elements of a lane are read before the first
- * of them is needed. */
+/* Store 8 rows of `width` elements, a multiple of 4, which lie `stride` apart in `rows`, `down` apart
+ * in C, from element (i, j) on: those that exist in a matrix of M x N. All 32 lanes of a warp call
+ * this, when `rows` is written; before it is written again, they wait. Lane l stores the elements
+ * l, l + 32, ... of the 8 rows. 8 elements of a lane are read before the first of them is needed. */
 void store_rows(const target to, __local const REAL *rows, const int width, const int stride,
                 const int M, const int N, const int i, const int j, const int down)
 {

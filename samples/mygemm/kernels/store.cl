@@ -1,5 +1,5 @@
 /* For kernels 14 and 15: how numbers are split into parts, and how two elements of C are scaled and
- * stored. Compiled after rows.cl, before their other files. */
+ * stored. Compiled after nvidia.cl, before split.cl and before 15_split.cl. */
 
 #define TOP 14 /* largest elements are scaled to 2^TOP .. 2^(TOP + 1) */
 #define SMALL_SCALE 2048.0f
