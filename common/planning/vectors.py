@@ -15,7 +15,7 @@ DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kerne
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements that are worth waking another core for
-_SHORT, _ROW = 48, 2**12  # elements of a row: between them a core reads 4 rows at a time, not 8
+_SHORT, _ROW = 48, 2**8  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
@@ -119,10 +119,14 @@ def start_dots(given, problem, limits, device):
         # Of an A that the caches do not hold one row after the other is one run of addresses.
         bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
         alone = K <= _ALONE and bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
-        ROWS = 1 if alone else 4 if _SHORT < K < _ROW else 8
+        # Of one that they do hold, 8 rows that are whole pages apart evict each other from the L1.
+        apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
+        ROWS = 1 if alone else 4 if apart or _SHORT < K < _ROW else 8
         at_work = cores(problem, device)[0]
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
         SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1
+        own = M if SPLITS > 1 else -(-M // at_work)
+        ROWS = _power(1, ROWS, 2 * own - 1)  # few that it does not have
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1, "SPLITS": SPLITS}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
