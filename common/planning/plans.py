@@ -180,7 +180,7 @@ def plan(kernel, given, problem, limits, device):
     else:
         columns, rows = _values(kernel.per_item, params)
         total = whole((-(-size.N // columns), -(-size.M // rows)), local)
-    # What is read in place needs no panels.
+    # Matrices that are read in place need no panels.
     in_place = "IN_PLACE" in defines
     used = 0 if in_place else constraints.local_bytes(kernel.space, params, known)
     tiled = "SPLITS" in params and "TSM" in known
@@ -220,7 +220,7 @@ def _values(expressions, known):
 
 
 def require_images(kernel, images, device):
-    """Raise where the device has no images, or none of as many pixels."""
+    """Raise Unsupported where the device has no images, or none of as many pixels."""
     if images and not device.image_support:
         raise Unsupported(f"{kernel.label} needs images, which this device does not have")
     for _, *shape in images.values():
@@ -234,7 +234,8 @@ def require_images(kernel, images, device):
 def choose(kernel, given, problem, limits, device):
     """Return the constraints.Choice for the parameters `given`, the others made to fit.
 
-    A parameter that is 0 by default, and given as 0, is left open.
+    A parameter that is 0 by default, and given as 0, is left open. Raises UsageError for one that
+    cannot be, Unsupported for a precision or a batch that the kernel does not have.
     """
     if problem.precision not in kernel.precisions:
         raise Unsupported(f"{kernel.label} is for --precision {', '.join(kernel.precisions)}")

@@ -18,7 +18,10 @@ from common.sizes import buffer_bytes, require_matrices
 
 
 class Copy(NamedTuple):
-    """A matrix that a copy fills: as much of a Matrix as a kernel is given. Or a batch of them."""
+    """A buffer with a padded or transposed copy of a Matrix, or of those of a batch.
+
+    `rows`, `columns` and `ld` are those of one matrix, in elements.
+    """
 
     device: cl.Buffer
     rows: int
@@ -122,6 +125,7 @@ def around(built, stream, first):
 
 
 def _adders(built):
+    """Return how many work-items of add.cl share the parts of an element: a power of two."""
     return min(built.side**2, next(n for n in (16, 4, 1) if n <= built.plan.params["SPLITS"]))
 
 

@@ -206,6 +206,7 @@ _SPLITS = (1, 2, 4, 8, 16)
 
 
 def _dots_groups(problem, params, device):
+    """Return the work-groups of kernel 16, by dimension; on a CPU one for each core at most."""
     shares = -(-problem.size.M // (params["ROWS"] * params["TEAMS"]))
     if type_of(device) == "cpu":
         shares = max(1, min(shares, vectors.cores(problem, device)[0] // params["SPLITS"]))
@@ -213,6 +214,7 @@ def _dots_groups(problem, params, device):
 
 
 def _sums_groups(problem, params, device):
+    """Return the work-groups of kernel 17, by dimension."""
     return -(-problem.size.N // params["NC"]), problem.size.M * params["SPLITS"]
 
 
