@@ -119,14 +119,14 @@ def start_dots(given, problem, limits, device):
         # Of an A that the caches do not hold one row after the other is one run of addresses.
         bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
         alone = K <= _ALONE and bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
-        # Of one that they do hold, 8 rows that are whole pages apart evict each other from the L1.
+        # In a small one, 8 rows that are whole pages apart evict each other from the L1.
         apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
         ROWS = 1 if alone else 4 if apart or _SHORT < K < _ROW else 8
         at_work = cores(problem, device)[0]
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
         SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1
-        own = M if SPLITS > 1 else -(-M // at_work)
-        ROWS = _power(1, ROWS, 2 * own - 1)  # few that it does not have
+        rows_of_core = M if SPLITS > 1 else -(-M // at_work)
+        ROWS = _power(1, ROWS, 2 * rows_of_core - 1)  # that number, rounded up to a power of two
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1, "SPLITS": SPLITS}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
