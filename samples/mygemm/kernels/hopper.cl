@@ -3,7 +3,7 @@
  *
  * NVIDIA's OpenCL compiles for sm_90. The matrix unit of a warpgroup is a part of sm_90a, which no
  * build option selects. So its instructions follow //@, in a comment of PTX. The program's binary is
- * PTX as well: common/ptx.py makes instructions of these comments, and sets the target. */
+ * PTX as well: common/ptx.py converts these comments to instructions, and sets the target. */
 
 /* A barrier in local memory. A phase of it ends with the last of `count` arrivals and the last of
  * the bytes that are expected; the next phase begins. Phases are counted modulo 2. */
