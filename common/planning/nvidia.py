@@ -8,7 +8,7 @@ from common.planning import tiles
 EXTENSION = "cl_nv_compiler_options"  # its compiler takes inline PTX
 # Of the model of the time, as in tiles.py: fitted to times on an H200.
 _SPLIT_RATE = 4.5e11  # elements of A and B that split() of 14 or 15 splits in a second
-_BEFORE_14, _BEFORE_15 = 3.5e-6, 3e-6  # seconds that its launch takes besides
+_BEFORE_14, _BEFORE_15 = 5.7e-6, 3.7e-6  # seconds that its launch takes besides
 _UNALIGNED_SPLIT = 1.5e-6  # and where that of 15 loads rows of A, or of B, element by element
 # In a batch DIRECT reaches this share of its rate: no tile shares what it reads with many others.
 _ALONE_14, _ALONE_15 = 0.85, 0.66
@@ -76,14 +76,13 @@ def warps_more(problem, params, limits, device):
 def _across(params, K):
     """Return how many work-items load side by side from a row of A.
 
-    All that a step of k's has, or half as many, which then load two elements of each row: that was
-    found to be faster where each takes four rows only, and computes 8 rows of C.
+    All that the tile of a slice has k's, or half as many, which then load two elements of each row:
+    that was found to be faster where each takes four rows only, and computes a square of C.
     """
-    tsm, slices, step = params["TSM"], params["SLICES"], params["TSK"] * params["SLICES"]
-    items = slices * (tsm // params["WPTM"]) * (params["TSN"] // params["WPTN"])
-    whole_tiles = slices == 1 or slices % 2 == 0  # ACROSS_A divides TSK, or TSK divides it
-    half = params["WPTM"] == 8 and 2 * items == step * tsm // 4 and whole_tiles and step <= K
-    return step // 2 if half else step
+    tsm, tsk, wptm, wptn = (params[name] for name in ("TSM", "TSK", "WPTM", "WPTN"))
+    items = tsm // wptm * (params["TSN"] // wptn)
+    half = wptm == wptn and 2 * items == tsk * tsm // 4 and tsk * params["SLICES"] <= K
+    return tsk // 2 if half else tsk
 
 
 def _widths(problem):

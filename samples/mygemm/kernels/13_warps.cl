@@ -20,18 +20,19 @@
  *
  * If C has few tiles, two parameters give more work-items. A work-group has SLICES times as many
  * work-items: each slice takes other steps of TSK from K, with tiles of its own, and at the end they
- * add up their sums. SPLITS work-groups share a tile of C: each takes a part of K and stores its
- * sums. The one that comes last adds up all of them, or add.cl does, always in the same order: see
- * parts.cl. All tiles may be shared, or only the last ones, which would otherwise leave most of the
- * device idle. It is compiled after last.cl, parts.cl and rows.cl, which says how C is stored.
+ * add up their sums. Until then they need not wait for each other. SPLITS work-groups share a tile of
+ * C: each takes a part of K and stores its sums. The one that comes last adds up all of them, or
+ * add.cl does, always in the same order: see parts.cl. All tiles may be shared, or only the last ones,
+ * which would otherwise leave most of the device idle. It is compiled after last.cl, parts.cl and
+ * rows.cl, which says how C is stored.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
  * WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the columns TSN, the work-items of a slice TSK *
- * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. WIDTH_A may be 4 where
- * 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A is TSK * SLICES, or a part
- * of it where K is not smaller than TSK * SLICES. It must then divide TSK or be a multiple of it, and
- * TSK * SLICES / ACROSS_A must divide FETCH_A, the vectors of A that a work-item loads in a step.
+ * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. There are at most 15 slices.
+ * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A divides
+ * TSK, and TSK / ACROSS_A the vectors of A that a work-item loads in a step, FETCH_A. It is TSK where
+ * K is smaller than TSK * SLICES.
  *
  * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
  * per clock but read only 32 elements of local memory. The more elements a lane computes, and the
@@ -55,7 +56,7 @@
 #define WIDTH_N 1 /* and to B and C */
 #endif
 #ifndef ACROSS_A
-#define ACROSS_A (TSK * SLICES) /* where WIDTH_A is 1: work-items that load from a row of A */
+#define ACROSS_A TSK /* where WIDTH_A is 1: work-items that load side by side from a row of A */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
@@ -81,24 +82,29 @@
 #define LEAST (SUMS > ROWS ? SUMS : ROWS)
 #define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
 
-/* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the tile of
- * slice FOR_A on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the
- * transposed tile, and the work-items share the tiles of all slices: ACROSS_A of them load side by
- * side from a row, so that a warp reads long pieces of few rows. If they are fewer than a step has
- * k's, each loads TIMES_A elements of its row: it then has fewer pointers, which take registers,
- * and which it must all move on. */
+/* A barrier for the work-items of a slice. OpenCL has none for a part of a work-group. NVIDIA's PTX has
+ * 16 barriers for any number of warps; barrier() is number 0. Narrow tiles wait for memory, which is
+ * faster where the slices read neighbouring elements of A at the same time. */
+#if SLICES > 1 && TSN >= 32 && defined(cl_nv_pragma_unroll)
+#define SYNC_SLICE __asm volatile("bar.sync %0, %1;" ::"r"(slice + 1), "n"(ITEMS) : "memory")
+#else
+#define SYNC_SLICE barrier(CLK_LOCAL_MEM_FENCE)
+#endif
+
+/* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the slice's tile
+ * on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the transposed
+ * tile, and ACROSS_A work-items load side by side from a row. If they are fewer than the tile has k's,
+ * each loads TIMES_A elements of its row: it then has fewer pointers, which take registers, and which
+ * it must all move on. */
 #if WIDTH_A == 4
 #define TIMES_A 1
 #define ROW_A(f, n) (item / VECS_K + (f) * (ITEMS / VECS_K))
 #define K_A (item % VECS_K * 4)
-#define FOR_A slice
 #define LOAD_A(from, k) (*(__global const VEC *)&from[0][k])
 #else
-#define TIMES_A (STEP / ACROSS_A)
-#define ITEM_A (slice * ITEMS + item)
-#define ROW_A(f, n) (ITEM_A / ACROSS_A * 4 + (f) / TIMES_A * (4 * SLICES * ITEMS / ACROSS_A) + (n))
-#define K_A (ITEM_A % ACROSS_A % TSK)
-#define FOR_A (ITEM_A % ACROSS_A / TSK)
+#define TIMES_A (TSK / ACROSS_A)
+#define ROW_A(f, n) (item / ACROSS_A * 4 + (f) / TIMES_A * (4 * ITEMS / ACROSS_A) + (n))
+#define K_A (item % ACROSS_A)
 #define LOAD_A(from, k) (VEC)(from[0][k], from[1][k], from[2][k], from[3][k])
 #endif
 #define ROWS_A (FETCH_A / TIMES_A) /* of a work-item, or fours of them */
@@ -121,7 +127,7 @@
 #define ROW_B(f) (item / ACROSS + (f) / WIDE * DEEP)
 
 /* Store what this work-item loaded in a tile, A transposed. */
-void put_a(__local VEC *tile, const VEC *a, const int item, const int slice)
+void put_a(__local VEC *tile, const VEC *a, const int item)
 {
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
@@ -132,7 +138,7 @@ void put_a(__local VEC *tile, const VEC *a, const int item, const int slice)
         to[8 * VECS_M] = a[f].s2;
         to[12 * VECS_M] = a[f].s3;
 #else
-        tile[NTH_A(f) / TSK * (2 * TILES) + (NTH_A(f) % TSK + K_A) * VECS_M + ROW_A(f, 0) / 4] = a[f];
+        tile[(NTH_A(f) + K_A) * VECS_M + ROW_A(f, 0) / 4] = a[f];
 #endif
     }
 }
@@ -213,7 +219,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 #pragma unroll
         for (int n = 0; n < 4 / WIDTH_A; n++)
             from_a[r][n] = A + min(i0 + ROW_A(r * TIMES_A, n), M - 1) * (size_t)lda;
-    const int k_a = k_first + FOR_A * TSK + K_A;
+    const int k_a = k_first + slice * TSK + K_A;
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
         a_next[f] = LOAD_A(from_a[f / TIMES_A], max(k_a + NTH_A(f), begin));
@@ -247,11 +253,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         for (int n = 0; n < PIECES_N; n++)
             sums[m][n] = 0;
 
-    /* The two tiles of its slice, and how far from there those are for which it loads A. */
-    __local VEC *for_a = tiles + FOR_A * (2 * TILES), *of_slice = tiles + slice * (2 * TILES);
-    __local VEC *now = of_slice, *next = now + TILES;
-    const int gap = for_a - of_slice;
-    put_a(now + gap, a_next, item, slice);
+    __local VEC *now = tiles + slice * (2 * TILES), *next = now + TILES;
+    put_a(now, a_next, item);
     put_b(now + TSK * VECS_M, b_next, item);
 
     for (int k0 = k_first; k0 < end; k0 += STEP) {
@@ -272,7 +275,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
             from_b[w] += further ? (size_t)STEP * ldb : 0;
 
         /* All have stored the tiles that are read below, and used those that are overwritten. */
-        barrier(CLK_LOCAL_MEM_FENCE);
+        SYNC_SLICE;
         __local const VEC *a_tile = now + at_m;
         __local const VEC *b_tile = now + TSK * VECS_M + at_n;
 
@@ -298,7 +301,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                 }
         }
 
-        put_a(next + gap, a_next, item, slice);
+        put_a(next, a_next, item);
         put_b(next + TSK * VECS_M, b_next, item);
         __local VEC *used = now;
         now = next;
@@ -336,31 +339,24 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
                             &before);
 #endif
 
-#if WIDTH_N == 4
-#pragma unroll
-    for (int m = 0; m < WPTM; m++) {
-        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;
-        if (i < M && stores) {
-#pragma unroll
-            for (int n = 0; n < PIECES_N; n++) {
-                const int j = j0 + (at_n + n * LANES_N) * 4;
-#if SPLITS > 1 && !LAST_ADDS
-                __global REAL *to = &parts[(size_t)part * (TSM * TSN) + (i - i0) * TSN + j - j0];
-                if (tile >= whole)
-                    store((__global VEC *)to, sums[m][n], 1, 0);
-                else
-#endif
-                if (j < N)
-                    store((__global VEC *)&C[i * (size_t)ldc + j], sums[m][n], alpha, beta);
-            }
-        }
-    }
-#else
     target to = {C, ldc, alpha, beta};
 #if SPLITS > 1 && !LAST_ADDS
     if (tile >= whole)
         to = part_of(parts + part * (size_t)(TSM * TSN), TSN, i0, j0);
 #endif
+#if WIDTH_N == 4
+#pragma unroll
+    for (int m = 0; m < WPTM; m++) {
+        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4;
+        if (i < M && stores)
+#pragma unroll
+            for (int n = 0; n < PIECES_N; n++) {
+                const int j = j0 + (at_n + n * LANES_N) * 4;
+                if (j < N)
+                    store((__global VEC *)&to.c[i * to.ld + j], sums[m][n], to.alpha, to.beta);
+            }
+    }
+#else
     const int j_warp = j0 + warp / WARPS_M * (LANES_N * WPTN);
 #if WPTN > 4
     __local REAL *rows = (__local REAL *)tiles + warp * (LANES_M * STRIDE);

@@ -186,15 +186,12 @@ MUTANTS_13 = {
     "stores beyond the row": (" && COLUMN(n) < N - j", ""),
     "stores beyond C": ("ROW(n) * down < M - i && ", ""),
     "aligned: stores beyond the row": ("if (j < N)\n", ""),
-    "aligned: stores beyond C": ("if (i < M && stores) {", "if (stores) {"),
+    "aligned: stores beyond C": ("if (i < M && stores)\n", "if (stores)\n"),
     "forgets a slice": ("s < SLICES - 1; s++", "s < SLICES - 2; s++"),
     "mixes up lanes": ("lane / 2 % LANES_M", "lane % LANES_M"),
     "forgets to wait for sums": (
         "        barrier(CLK_LOCAL_MEM_FENCE); /* the sums of the other lanes are there */\n", ""),
-    "forgets to wait": (
-        "        barrier(CLK_LOCAL_MEM_FENCE);\n        __local",
-        "        __local",
-    ),
+    "forgets to wait": ("        SYNC_SLICE;\n", ""),
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
     "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
