@@ -16,7 +16,7 @@ _SLAB = 32  # k's that matrix units take at a time
 _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 3.6e-6  # seconds that a launch takes on the device
-_ENQUEUE = 7.5e-6  # and on the host, which works ahead
+_ENQUEUE = 8e-6  # and on the host, which works ahead
 _COUNTING = 5e-7  # until a work-group knows that it is the last one of a tile
 _ADDING = 8.8e10  # bytes of parts that it then reads in a second
 _PARTS_BANDWIDTH = 3.7e12  # bytes of parts in a second, on the whole device
@@ -48,7 +48,7 @@ _ALIGNED = _tiles(
     WARP_NAMES,
     ((128, 128, 8, 16, 8, 1), 2, 0.96, 70),
     ((64, 128, 16, 8, 8, 1), 3, 0.96, 50),
-    ((64, 128, 8, 8, 8, 1), 5, 0.83, 20),
+    ((64, 128, 8, 8, 8, 1), 5, 0.82, 20),
     ((128, 64, 8, 8, 8, 1), 3, 0.84, 35),
     ((64, 128, 8, 8, 8, 3), 1, 0.81, 95),
     ((64, 64, 8, 8, 8, 2), 3, 0.83, 70),
@@ -116,14 +116,14 @@ UNITS = _tiles(
     UNIT_NAMES,
     ((64, 128, 32, 64, 4, 0), 2, 2.66, 160),
     ((64, 64, 32, 32, 4, 0), 3, 2.36, 70),
-    ((32, 64, 16, 32, 4, 0), 3, 1.61, 50),
+    ((32, 64, 16, 32, 4, 0), 3, 1.66, 50),
     ((32, 32, 16, 16, 4, 0), 3, 1.15, 40),
 )
 DIRECT = _tiles(
     UNIT_NAMES,
     ((128, 64, 32, 64, 2, 1), 2, 0.81, 30),
-    ((64, 128, 32, 64, 2, 1), 2, 0.94, 20),
-    ((64, 64, 64, 16, 2, 1), 2, 0.65, 20),
+    ((64, 128, 32, 64, 2, 1), 2, 0.91, 25),
+    ((64, 64, 64, 16, 2, 1), 2, 0.63, 20),
     ((32, 64, 32, 16, 2, 1), 2, 0.42, 10),
     ((32, 64, 16, 32, 2, 1), 2, 0.46, 35),
     ((64, 32, 32, 32, 2, 1), 4, 0.47, 20),
@@ -135,11 +135,11 @@ DIRECT = _tiles(
 WARPGROUP_NAMES = ("TSN", "KC", "STAGES", "SLICES", "DIRECT", "SWAPPED")
 WARPGROUPS = _tiles(  # of which a compute unit holds one work-group, or several with DIRECT
     WARPGROUP_NAMES,
-    ((128, 0, 4, 1, 0, 0), 1, 4.58, 245, 80),
+    ((128, 0, 4, 1, 0, 0), 1, 4.5, 245, 80),
     ((64, 0, 6, 1, 0, 0), 1, 3.77, 150, 120),
     ((64, 32, 2, 1, 1, 0), 2, 0.94, 25),
     ((64, 32, 2, 2, 1, 0), 1, 0.86, 80),
-    ((32, 32, 2, 2, 1, 0), 2, 0.68, 90),
+    ((32, 32, 2, 2, 1, 0), 2, 0.73, 80),
     ((32, 32, 2, 1, 1, 0), 2, 0.58, 10),
     ((64, 32, 2, 2, 1, 1), 2, 0.73, 100),
 )
