@@ -169,7 +169,7 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
                    "15_warpgroups": nvidia.warpgroups(problem, device)}
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)
-        assert found[choice]["cublas"] >= 0.97 * fastest, (text, choice)
+        assert found[choice]["cublas"] >= 0.92 * fastest, (text, choice)
 
 
 def test_kernels_14_and_15_are_more_exact_than_cublas():
