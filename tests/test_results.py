@@ -156,6 +156,9 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
 
 
 def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
+    """Those that wait for memory are alike to the model, but in fact kernel 14 is the fastest."""
+    further = {"8x4096x4096": 0.92, "128x128x8192": 0.92, "16x4096x4096": 0.93,
+               "100000x16x256": 0.96}
     rates, device = {}, SimpleNamespace(max_compute_units=132)
     for item in records("mygemm/h200-shapes.jsonl"):
         rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})
@@ -169,7 +172,7 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
                    "15_warpgroups": nvidia.warpgroups(problem, device)}
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)
-        assert found[choice]["cublas"] >= 0.92 * fastest, (text, choice)
+        assert found[choice]["cublas"] >= further.get(text, 0.97) * fastest, (text, choice)
 
 
 def test_kernels_14_and_15_are_more_exact_than_cublas():

@@ -76,8 +76,9 @@ def warps_more(problem, params, limits, device):
 def _across(params, K):
     """Return how many work-items load side by side from a row of A.
 
-    All that the tile of a slice has k's, or half as many, which then load two elements of each row:
-    that was found to be faster where each takes four rows only, and computes a square of C.
+    As many as the tile of a slice has k's; or half as many, each of which then loads two elements
+    of each row. This was faster where each takes four rows, and WPTM equals WPTN. K must then have
+    a whole step, since what is loaded after the last step must exist.
     """
     tsm, tsk, wptm, wptn = (params[name] for name in ("TSM", "TSK", "WPTM", "WPTN"))
     items = tsm // wptm * (params["TSN"] // wptn)

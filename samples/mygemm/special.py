@@ -119,7 +119,8 @@ WARPS = define(
         "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
         f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
         f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
-        UNROLLED.format("TSK * WPTM * WPTN"), _BAND, "SLICES <= 15",
+        UNROLLED.format("TSK * WPTM * WPTN"), _BAND,
+        "SLICES <= 15",  # each has one of PTX's 16 barriers, and barrier() has one
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "

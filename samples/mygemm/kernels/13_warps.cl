@@ -20,11 +20,11 @@
  *
  * If C has few tiles, two parameters give more work-items. A work-group has SLICES times as many
  * work-items: each slice takes other steps of TSK from K, with tiles of its own, and at the end they
- * add up their sums. Until then they need not wait for each other. SPLITS work-groups share a tile of
- * C: each takes a part of K and stores its sums. The one that comes last adds up all of them, or
- * add.cl does, always in the same order: see parts.cl. All tiles may be shared, or only the last ones,
- * which would otherwise leave most of the device idle. It is compiled after last.cl, parts.cl and
- * rows.cl, which says how C is stored.
+ * add up their sums. Until then they need not wait for each other: see SYNC_SLICE. SPLITS work-groups
+ * share a tile of C: each takes a part of K and stores its sums. The one that comes last adds up all of
+ * them, or add.cl does, always in the same order: see parts.cl. All tiles may be shared, or only the
+ * last ones, which would otherwise leave most of the device idle. It is compiled after last.cl,
+ * parts.cl and rows.cl, which says how C is stored.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
@@ -82,9 +82,9 @@
 #define LEAST (SUMS > ROWS ? SUMS : ROWS)
 #define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
 
-/* A barrier for the work-items of a slice. OpenCL has none for a part of a work-group. NVIDIA's PTX has
- * 16 barriers for any number of warps; barrier() is number 0. Narrow tiles wait for memory, which is
- * faster where the slices read neighbouring elements of A at the same time. */
+/* A barrier for the work-items of a slice, which are whole warps. OpenCL has none for a part of a
+ * work-group. NVIDIA's PTX has 16 barriers for any number of warps; barrier() is number 0. Tiles of 16
+ * columns are limited by memory, and faster where slices read neighbouring elements of A together. */
 #if SLICES > 1 && TSN >= 32 && defined(cl_nv_pragma_unroll)
 #define SYNC_SLICE __asm volatile("bar.sync %0, %1;" ::"r"(slice + 1), "n"(ITEMS) : "memory")
 #else
@@ -274,7 +274,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
         for (int w = 0; w < WIDE; w++)
             from_b[w] += further ? (size_t)STEP * ldb : 0;
 
-        /* All have stored the tiles that are read below, and used those that are overwritten. */
+        /* All of the slice have stored the tiles that are read below, and used those that are
+         * overwritten. */
         SYNC_SLICE;
         __local const VEC *a_tile = now + at_m;
         __local const VEC *b_tile = now + TSK * VECS_M + at_n;

@@ -33,8 +33,8 @@ def test_matrix_units_split_what_they_read_where_that_is_short(size, direct, spl
 
 @pytest.mark.parametrize(
     ("size", "units"),
-    [("512", None), ("4096", True), ("1024", True), ("128x128x4096", False), ("256", False),
-     ("100000x64x64", None), ("4096x16x4096", False), ("64x1024x1024", False)],
+    [("512", False), ("4096", True), ("1024", True), ("128x128x4096", False), ("256", False),
+     ("4096x16x4096", False), ("64x1024x1024", False)],
 )
 def test_matrix_units_are_taken_where_they_were_faster(size, units):
     by_units = nvidia.units(problem(size), H200)[0] < nvidia.warps(problem(size), LIMITS, H200)[0]

@@ -12,7 +12,7 @@ import pytest
 from common import constraints, device, subgroups
 from common.errors import Unsupported, UsageError
 from common.gemm import PRECISIONS, Problem, Size, parse_size
-from common.planning import plans
+from common.planning import plans, tiles
 from common.program import flags
 from tests.conftest import sample_module
 
@@ -145,6 +145,24 @@ PLANS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("number", "size", "given", "shared", "beside"),
+    [(14, 4097, {"SPLITS": 12, "DIRECT": 0, "TSM": 64, "TSN": 128}, 33, ["parts"]),
+     (13, 1500, {}, 24, ["counters", "parts"])],
+)
+def test_the_last_tiles_are_shared(sample, number, size, given, shared, beside):
+    made = plan(sample, number, square(size), **given)
+    groups = tiles.count(made.size, made.defines) + (made.params["SPLITS"] - 1) * shared
+    assert made.global_size == (groups * made.local_size[0],)
+    assert made.shared == (0 if "counters" in beside else shared)
+    assert sorted(set(made.room) - {"work"}) == beside
+
+
+def test_15_takes_a_chunk_that_is_as_short_as_k(sample):
+    made = plan(sample, 15, parse_size("8192x8192x20"), DIRECT=0)
+    assert (made.defines["KC"], made.defines["ROW_ITEMS"], made.local_size) == (32, 4, (384,))
+
+
 @pytest.mark.parametrize(("number", "size", "options", "total", "local"), PLANS)
 def test_build_options_and_ndrange(sample, monkeypatch, number, size, options, total, local):
     monkeypatch.setattr(subgroups, "require", lambda *_: ({"SHUFFLE": 3}, ()))
@@ -245,6 +263,7 @@ def test_14_has_room_for_its_panels(sample):
         (13, {"TSM": 96, "WPTM": 8}, "--TSM 96 --WPTM 8: 8 * WPTM = 64 must divide TSM"),
         (13, {"TSN": 40, "WPTN": 8}, "--TSN 40 --WPTN 8: 4 * WPTN = 32 must divide TSN"),
         (13, {"TSK": 64, "TSM": 256, "TSN": 256}, "; try --"),
+        (13, {"SLICES": 16}, "--SLICES 16: SLICES must be at most 15"),
         (14, {"WARP_M": 24}, "--WARP_M 24: 16 must divide WARP_M"),
         (14, {"TSM": 48, "WARP_M": 32}, "--TSM 48 --WARP_M 32: WARP_M must divide TSM"),
         (14, {"PART_BITS": 8}, "--PART_BITS 8: PART_BITS must be one of 16, 32"),

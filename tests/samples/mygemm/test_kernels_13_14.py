@@ -89,9 +89,9 @@ def wrong(got, A, B, C, alpha=1.5, beta=-0.5):
 
 TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "BAND": 2}
 NARROW = {**TINY, "TSN": 16, "WPTN": 4}
+PAIRS = {**TINY, "TSK": 16, "WPTN": 4}  # a work-item loads two elements of a row of A at a time
 SHAPES = [
-    {},
-    NARROW,
+    {}, NARROW, PAIRS,
     {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
     {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
     {"TSM": 32, "TSN": 64, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 4, "BAND": 16},
@@ -99,7 +99,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", exhaustive_but([{}, NARROW], SHAPES), ids=str)
+@pytest.mark.parametrize("shape", exhaustive_but([{}, NARROW, PAIRS], SHAPES), ids=str)
 def test_13_is_right_whatever_its_shape(multiply, shape):
     for *size, gap in ((132, 140, 36, 4), (70, 131, 17, 3)):
         inputs = matrices(*size)
@@ -113,7 +113,16 @@ def test_13_is_right_at_every_size(multiply):
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
 
 
-@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_13_loads_what_exists_at_the_end_of_k(multiply, splits):
+    """K is less than a step of 32, one step, or a little more; some work-groups get no k's."""
+    for *size, gap in ((40, 35, 31, 0), (40, 35, 32, 1), (33, 34, 33, 3), (33, 34, 65, 0)):
+        inputs = matrices(*size)
+        got = multiply(13, *inputs, gap=gap, units=99, **PAIRS, SPLITS=splits)
+        assert not wrong(got, *inputs), size
+
+
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (13, PAIRS), (14, TILE), (14, ONCE)])
 @pytest.mark.parametrize("splits", exhaustive_but([3, 20], [2, 3, 5, 20, 40]))
 @pytest.mark.parametrize("units", [1, 99])
 @each_adder
@@ -200,6 +209,7 @@ MUTANTS_13 = {
     "narrow: stores beyond the row": ("if (left > 4)", "if (left > 0)"),
     "narrow: stores beyond C": ("if (i < M && stores)\n", "if (stores)\n"),
     "narrow: mixes up columns": ("j = j_warp + lane_n", "j = j_warp + 4 * lane_n"),
+    "pairs: loads an element twice": ("((f) % TIMES_A * ACROSS_A)", "0"),
 }
 
 
@@ -214,7 +224,7 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     assert MUTANTS_13[mutant][0] in "".join(texts)  # else multiply() fails as a mutant may
     try:
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant],
-                       **(NARROW if "narrow" in mutant else TINY))
+                       **(NARROW if "narrow" in mutant else PAIRS if "pairs" in mutant else TINY))
     except AssertionError:
         return  # it wrote where it may not
     assert wrong(got, *inputs)
