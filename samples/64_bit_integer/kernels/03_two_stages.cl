@@ -147,6 +147,19 @@ uint16 squares_in_pairs(ushort32 v)
 }
 #endif
 
+#define SUMS 4 /* of sum_together */
+
+/* Add to the first of the sums and make it the last. The result of an instruction that multiplies and
+ * adds is ready some cycles later: the next one adds to another sum and need not wait for it. */
+void add_to_first(uint16 sums[SUMS], uint16 squares)
+{
+    const uint16 sum = sums[0] + squares;
+    sums[0] = sums[1];
+    sums[1] = sums[2];
+    sums[2] = sums[3];
+    sums[3] = sum;
+}
+
 /* The longest stretch that sum_together can add up, in vectors: 1024 * 64 * 255 * 255 < 2^32. */
 #define TOGETHER 1024
 
@@ -166,15 +179,14 @@ uint total(uint16 v)
  * squares as words of 32 bits: with words the arithmetic takes longer than the memory accesses. They
  * are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`: a word
  * w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in pairs
- * have no such halves, and `highs` stays 0. They have `more` beside `words`, so that an instruction
- * that multiplies and adds does not wait for the one before.
+ * have no such halves, and `highs` stays 0.
  * While a core adds up, few loads are in flight, and its own prefetcher stops at the end of a page,
  * every 4096 bytes. So the L2 cache, which can wait for more lines than the L1, is asked for what
  * follows two pages later, and the L1 for what is near. AMD is defined for that vendor's CPUs: there
  * the L1 alone is asked, which was faster on a Zen 5. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
-    uint16 sum = 0, words = 0, more = 0, highs = 0;
+    uint16 sum = 0, words[SUMS] = {0}, highs = 0;
     while (at < end) {
         const uint stop = min(at + PAIRS, end);
         ushort32 pairs = 0;
@@ -189,19 +201,20 @@ uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
             const ushort32 pixels = __builtin_astype(vectors[at], ushort32);
             const ushort32 even = pixels & (ushort)0xff, odd = pixels >> (ushort)8;
 #ifdef SQUARES_IN_PAIRS
-            words += squares_in_pairs(even);
-            more += squares_in_pairs(odd);
+            add_to_first(words, squares_in_pairs(even));
+            add_to_first(words, squares_in_pairs(odd));
 #else
             const uint16 two = __builtin_astype(even * even, uint16);
             const uint16 next = __builtin_astype(odd * odd, uint16);
-            words += two + next;
+            words[0] += two + next;
             highs += (two >> 16u) + (next >> 16u);
 #endif
             pairs += even + odd;
         }
         sum += convert_uint16(pairs.lo) + convert_uint16(pairs.hi);
     }
-    return (uint2)(total(words + more - 65535u * highs), total(sum));
+    const uint16 all_words = (words[0] + words[1]) + (words[2] + words[3]);
+    return (uint2)(total(all_words - 65535u * highs), total(sum));
 }
 #endif
 
