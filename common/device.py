@@ -3,6 +3,7 @@
 import os
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
@@ -10,6 +11,7 @@ import pyopencl as cl
 from common import drivers, program
 from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
+from common.machine.sysfs import text
 from common.profiles import PROFILES
 from common.text import printable, size_text
 
@@ -192,6 +194,16 @@ def open_queue(device):
 def of_amd(device):
     """Tell whether a CPU is AMD's. Intel's runtime gives its own vendor, but AMD in the name."""
     return type_of(device) == "cpu" and "AMD" in device.vendor + device.name
+
+
+def host_cpu(file=Path("/proc/cpuinfo")):
+    """Return what Linux says of the first processor, as text by name: of x86, flags among others.
+
+    A driver's compiler may be older than the CPU, and take it for another. {} without such a file.
+    """
+    first = (text(file) or "").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def type_of(device):

@@ -146,11 +146,14 @@ def built(queue, name, shape):
 def instructions(chosen):
     """Return the defines for what only some devices have.
 
-    AMD: it is a CPU of AMD. DP4A: from compute capability 6.1 on, NVIDIA's GPUs add up four
-    products of bytes at once.
+    AMD: the family of a CPU of AMD. VNNI and DP4A: four products of bytes are added up at once, by
+    a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs.
     """
     if device.type_of(chosen) == "cpu":
-        return {"CPU": 1, **({"AMD": 1} if device.of_amd(chosen) else {})}
+        cpu = device.host_cpu()
+        amd = {"AMD": int(cpu.get("cpu family", 0))} if device.of_amd(chosen) else {}
+        vnni = {"VNNI": 1} if "avx512_vnni" in cpu.get("flags", "").split() else {}
+        return {"CPU": 1, **amd, **vnni}
     if _NVIDIA not in chosen.extensions.split():
         return {}
     version = chosen.compute_capability_major_nv, chosen.compute_capability_minor_nv

@@ -41,7 +41,10 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
         ("CPU", (9, 0), "cl_khr_fp64", {"CPU": 1}),
     ],
 )
-def test_products_of_four_bytes_are_for_nvidias_gpus(kind, numbers, extensions, defines):
+def test_products_of_four_bytes_are_for_nvidias_gpus(
+    monkeypatch, kind, numbers, extensions, defines
+):
+    monkeypatch.setattr(device, "host_cpu", dict)
     major, minor = numbers
     chip = SimpleNamespace(
         type=getattr(cl.device_type, kind), extensions=extensions, vendor="", name="",
@@ -50,12 +53,18 @@ def test_products_of_four_bytes_are_for_nvidias_gpus(kind, numbers, extensions, 
     assert launch.instructions(chip) == defines
 
 
-@pytest.mark.parametrize(("vendor", "name", "defines"), [
-    ("AuthenticAMD", "pthread-znver4", {"CPU": 1, "AMD": 1}),
-    ("Intel(R) Corporation", "AMD EPYC 9R14", {"CPU": 1, "AMD": 1}),
-    ("GenuineIntel", "pthread-skylake-avx512-Intel(R) Xeon(R) Processor", {"CPU": 1}),
+ZEN4 = {"cpu family": "25", "flags": "fpu avx512bw avx512_vnni"}
+
+
+@pytest.mark.parametrize(("vendor", "name", "host", "defines"), [
+    ("AuthenticAMD", "pthread-znver4", ZEN4, {"CPU": 1, "AMD": 25, "VNNI": 1}),
+    ("Intel(R) Corporation", "AMD EPYC 9R14", {}, {"CPU": 1, "AMD": 0}),
+    ("GenuineIntel", "pthread-skylake-avx512-Intel(R) Xeon(R) Processor",
+     {"cpu family": "6", "flags": "avx512_vnni_x avx_vnni"}, {"CPU": 1}),
+    ("ARM", "pthread-cortex-a76", {"Features": "fp asimd", "CPU part": "0xd0b"}, {"CPU": 1}),
 ])
-def test_cpus_of_amd_are_known_by_vendor_or_name(vendor, name, defines):
+def test_cpus_are_known_by_what_the_driver_and_linux_say(monkeypatch, vendor, name, host, defines):
+    monkeypatch.setattr(device, "host_cpu", lambda: host)
     chip = SimpleNamespace(type=cl.device_type.CPU, vendor=vendor, name=name)
     assert launch.instructions(chip) == defines
 
