@@ -251,5 +251,6 @@ def test_only_half_precision_may_be_truncated():
 def test_linux_tells_of_the_first_processor(tmp_path):
     file = tmp_path / "cpuinfo"
     assert device.host_cpu(file) == {}
-    file.write_text("processor\t: 0\ncpu family\t: 25\nflags\t\t: fpu vme\n\nprocessor\t: 1\nflags : -\n")
+    first = "processor\t: 0\ncpu family\t: 25\nflags\t\t: fpu vme\n"
+    file.write_text(f"{first}\nprocessor\t: 1\nflags : -\n")
     assert device.host_cpu(file) == {"processor": "0", "cpu family": "25", "flags": "fpu vme"}
