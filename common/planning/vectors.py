@@ -15,7 +15,7 @@ DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kerne
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
-_SHORT, _ROW = 48, 2**8  # elements of a row: between them a core reads 4 rows at a time, not 8
+_SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows

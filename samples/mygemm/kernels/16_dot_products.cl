@@ -70,6 +70,56 @@ REAL total(VEC sums)
 }
 #endif
 
+/* On a CPU the sums of four rows are a vector: to add up four vectors together takes half as many
+ * instructions as one after the other, which is most of what a short row costs. Neighbours are added,
+ * and the sums of two vectors then share one:
+ *
+ *     | a0 a1 a2 a3 |  | b0 b1 b2 b3 |  ->  | a0+a1 a2+a3 b0+b1 b2+b3 |  and c, d  ->  | a b c d |
+ */
+#if LANES == 1 && WIDTH >= 4 && ROWS % 4 == 0
+#define IN_FOURS
+typedef JOIN(REAL, 4) FOUR;
+#if WIDTH == 4
+FOUR pairs(FOUR a, FOUR b)
+{
+    return (FOUR)(a.even, b.even) + (FOUR)(a.odd, b.odd);
+}
+#define NARROW(v) (v)
+#define TOTALS(v) (v)
+#else
+typedef JOIN(REAL, 8) EIGHT;
+/* The halves of a vector of 8 are kept apart: most CPUs move elements faster within them. */
+EIGHT pairs(EIGHT a, EIGHT b)
+{
+    return (EIGHT)(a.s02, b.s02, a.s46, b.s46) + (EIGHT)(a.s13, b.s13, a.s57, b.s57);
+}
+#if WIDTH == 16
+#define NARROW(v) ((v).lo + (v).hi)
+#else
+#define NARROW(v) (v)
+#endif
+#define TOTALS(v) ((v).lo + (v).hi)
+#endif
+#endif
+
+/* Add to each of `found` the sum of the elements of its vector. */
+void add_totals(REAL found[ROWS], const VEC sums[ROWS])
+{
+#ifdef IN_FOURS
+#pragma unroll
+    for (int r = 0; r < ROWS; r += 4) {
+        const VEC *of = sums + r;
+        const FOUR four = TOTALS(pairs(pairs(NARROW(of[0]), NARROW(of[1])),
+                                       pairs(NARROW(of[2]), NARROW(of[3]))));
+        vstore4(vload4(0, found + r) + four, 0, found + r);
+    }
+#else
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        found[r] += total(sums[r]);
+#endif
+}
+
 /* Return WIDTH elements of a column of B. */
 VEC column(__global const REAL *B, const int ldb)
 {
@@ -103,6 +153,14 @@ void add_lanes(__local REAL (*of_lanes)[LANES], REAL sums[ROWS], const int lane,
 /* C = alpha * sum + beta * C for `count` rows of a column, at most ROWS. */
 void update(REAL alpha, const REAL sums[ROWS], REAL beta, __global REAL *C, int ldc, int count)
 {
+#ifdef IN_FOURS
+    if (count >= ROWS && ldc == 1 && beta == 0) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r += 4)
+            vstore4(alpha * vload4(0, sums + r), 0, C + r);
+        return;
+    }
+#endif
     for (int r = 0; r < min(ROWS, count); r++) {
         __global REAL *c = C + r * (size_t)ldc;
         *c = beta == 0 ? alpha * sums[r] : alpha * sums[r] + beta * *c;
@@ -178,10 +236,12 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
             for (int k = whole + lane; k < end; k += LANES)
                 for (int r = 0; r < ROWS; r++)
                     rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
+        add_totals(rest, sums);
+        REAL all = 0; /* a NaN if one of them is; or where they are Infs, or overflow */
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            rest[r] += total(sums[r]);
-        if (overlap) /* a NaN may be 0 times an Inf that was read before */
+            all += rest[r];
+        if (overlap && isnan(all)) /* a NaN may be 0 times an Inf that was read before */
             for (int r = 0; r < ROWS; r++)
                 if (isnan(rest[r])) {
                     rest[r] = 0;
