@@ -197,9 +197,10 @@ def of_amd(device):
 
 
 def host_cpu(file=Path("/proc/cpuinfo")):
-    """Return what Linux says of the first processor, as text by name: of x86, flags among others.
+    """Return what Linux says of the first processor, as a dict of texts: on x86 with its `flags`.
 
-    A driver's compiler may be older than the CPU, and take it for another. {} without such a file.
+    A driver's compiler may be older than the CPU, and take it for another. {} if there is no such
+    file.
     """
     first = (text(file) or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())

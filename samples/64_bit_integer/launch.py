@@ -146,12 +146,14 @@ def built(queue, name, shape):
 def instructions(chosen):
     """Return the defines for what only some devices have.
 
-    AMD: the family of a CPU of AMD. VNNI and DP4A: four products of bytes are added up at once, by
-    a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs.
+    AMD: the family of a CPU of AMD, 0 if it is not known. VNNI and DP4A: four products of bytes are
+    added up at once, by a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs.
     """
     if device.type_of(chosen) == "cpu":
         cpu = device.host_cpu()
-        amd = {"AMD": int(cpu.get("cpu family", 0))} if device.of_amd(chosen) else {}
+        family = cpu.get("cpu family", "")
+        known = int(family) if family.isascii() and family.isdigit() else 0
+        amd = {"AMD": known} if device.of_amd(chosen) else {}
         vnni = {"VNNI": 1} if "avx512_vnni" in cpu.get("flags", "").split() else {}
         return {"CPU": 1, **amd, **vnni}
     if _NVIDIA not in chosen.extensions.split():

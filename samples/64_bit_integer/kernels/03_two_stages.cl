@@ -119,7 +119,8 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
  * with PoCL.
  * While a core adds up, few loads are in flight, and its own prefetcher stops at the end of a page,
  * every 4096 bytes. So the L2 cache, which can wait for more lines than the L1, is asked for what
- * follows two pages later, and the L1 for what is near. AMD is the family of a CPU of that vendor.
+ * follows two pages later, and the L1 for what is near. AMD is the family of a CPU of that vendor,
+ * or 0 if it is not known.
  * On a Zen 5, family 26, it was faster to ask the L1 alone, and on a Zen 4 not to ask at all. */
 #if defined(CPU) && defined(__clang__)
 #define VECTOR_REGISTERS
@@ -150,8 +151,8 @@ uint total(uint16 v)
     return v4.x + v4.y + v4.z + v4.w;
 }
 
-/* The sum of an instruction that multiplies and adds is ready some cycles later. The next instruction
- * adds to another sum, and need not wait for it. */
+/* An instruction that multiplies and adds takes several cycles. The next one adds to another sum, and
+ * need not wait for it. */
 #define SUMS 4
 
 uint total_of(uint16 sums[SUMS])
@@ -159,7 +160,7 @@ uint total_of(uint16 sums[SUMS])
     return total((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-/* Put `sum`, which the first of the sums has become, behind the others. */
+/* Drop the first of the sums, and append `sum`, its new value. */
 void put_last(uint16 sums[SUMS], uint16 sum)
 {
     sums[0] = sums[1];
@@ -168,9 +169,9 @@ void put_last(uint16 sums[SUMS], uint16 sum)
     sums[3] = sum;
 }
 
-/* VNNI is defined for CPUs of x86 that add four products of bytes to each word of a vector, as NVIDIA's
- * GPUs do, but the second factor has a sign. It is p - 128 here, which is p with its upper bit
- * inverted: p * p = p * (p - 128) + 128 * p. Intel's runtime takes no assembly. */
+/* VNNI is defined for CPUs of x86 that multiply four pairs of bytes and add the products to a word, for
+ * all words of a vector in one instruction. But the second factor is signed. So it is p - 128, which is
+ * p with its upper bit inverted: p * p = p * (p - 128) + 128 * p. Intel's runtime compiles no assembly. */
 #if defined(VNNI) && defined(__AVX512BW__)
 uint16 plus_products(uint16 sum, uint16 bytes, uint16 factors)
 {
@@ -178,8 +179,8 @@ uint16 plus_products(uint16 sum, uint16 bytes, uint16 factors)
     return sum;
 }
 
-/* Return the same two sums of the vectors at, at + 1, ... before `end`, TOGETHER of them at most: each
- * is 64 bytes, a line of most caches. */
+/* Return (sum of the squares, sum) of the vectors at, at + 1, ... before `end`, TOGETHER of them at
+ * most: each is 64 bytes, a line of most caches. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
     uint16 products[SUMS] = {0}, sums[SUMS] = {0};
@@ -220,7 +221,7 @@ uint16 squares_in_pairs(ushort32 v)
 /* The most vectors whose pairs of pixels add up to less than 2^16: 128 * 2 * 255 = 65280. */
 #define PAIRS 128
 
-/* Return the same two sums as above. A square of 255 has 16 bits, so a register holds twice as many
+/* Return (sum of the squares, sum), as above. A square of 255 has 16 bits, so a register holds twice as many
  * squares as words of 32 bits: with words the arithmetic takes longer than the memory accesses. They
  * are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`: a word
  * w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in pairs

@@ -70,9 +70,9 @@ REAL total(VEC sums)
 }
 #endif
 
-/* On a CPU the sums of four rows are a vector: to add up four vectors together takes half as many
- * instructions as one after the other, which is most of what a short row costs. Neighbours are added,
- * and the sums of two vectors then share one:
+/* On a CPU four vectors of sums are added up together. This takes about half as many instructions as
+ * one after the other, and for a short row most instructions are of that kind. Neighbours are added,
+ * and the results of two vectors form one:
  *
  *     | a0 a1 a2 a3 |  | b0 b1 b2 b3 |  ->  | a0+a1 a2+a3 b0+b1 b2+b3 |  and c, d  ->  | a b c d |
  */
@@ -84,21 +84,34 @@ FOUR pairs(FOUR a, FOUR b)
 {
     return (FOUR)(a.even, b.even) + (FOUR)(a.odd, b.odd);
 }
-#define NARROW(v) (v)
-#define TOTALS(v) (v)
+FOUR narrow(VEC v)
+{
+    return v;
+}
+FOUR joined(FOUR v)
+{
+    return v;
+}
 #else
 typedef JOIN(REAL, 8) EIGHT;
-/* The halves of a vector of 8 are kept apart: most CPUs move elements faster within them. */
+/* The halves of a vector of 8 are joined at the end: those of floats are 16 bytes, and most CPUs move
+ * elements faster within 16 bytes. */
 EIGHT pairs(EIGHT a, EIGHT b)
 {
     return (EIGHT)(a.s02, b.s02, a.s46, b.s46) + (EIGHT)(a.s13, b.s13, a.s57, b.s57);
 }
+EIGHT narrow(VEC v)
+{
 #if WIDTH == 16
-#define NARROW(v) ((v).lo + (v).hi)
+    return v.lo + v.hi;
 #else
-#define NARROW(v) (v)
+    return v;
 #endif
-#define TOTALS(v) ((v).lo + (v).hi)
+}
+FOUR joined(EIGHT v)
+{
+    return v.lo + v.hi;
+}
 #endif
 #endif
 
@@ -109,8 +122,8 @@ void add_totals(REAL found[ROWS], const VEC sums[ROWS])
 #pragma unroll
     for (int r = 0; r < ROWS; r += 4) {
         const VEC *of = sums + r;
-        const FOUR four = TOTALS(pairs(pairs(NARROW(of[0]), NARROW(of[1])),
-                                       pairs(NARROW(of[2]), NARROW(of[3]))));
+        const FOUR four = joined(pairs(pairs(narrow(of[0]), narrow(of[1])),
+                                       pairs(narrow(of[2]), narrow(of[3]))));
         vstore4(vload4(0, found + r) + four, 0, found + r);
     }
 #else
@@ -237,7 +250,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
                 for (int r = 0; r < ROWS; r++)
                     rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
         add_totals(rest, sums);
-        REAL all = 0; /* a NaN if one of them is; or where they are Infs, or overflow */
+        REAL all = 0; /* NaN if one of them is; where Infs meet as well, but then none is found below */
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             all += rest[r];

@@ -77,7 +77,9 @@ CHOICES = [
                               {"LANES": 2, "WIDTH": 16, "ROWS": 1},
                               {"LANES": 32, "WIDTH": 1, "ROWS": 1, "SPLITS": 3},
                               {"LANES": 1, "WIDTH": 4, "ROWS": 4, "TEAMS": 2, "SPLITS": 33},
-                              {"LANES": 4, "WIDTH": 2, "ROWS": 2, "TEAMS": 3, "SPLITS": 5})),
+                              {"LANES": 4, "WIDTH": 2, "ROWS": 2, "TEAMS": 3, "SPLITS": 5},
+                              {"LANES": 1, "WIDTH": 8, "ROWS": 4},
+                              {"LANES": 1, "WIDTH": 16, "ROWS": 8})),
     *((17, each) for each in ({}, {"LANES": 8, "SLICES": 4, "WIDTH": 1, "NC": 8},
                               {"LANES": 4, "SLICES": 3, "WIDTH": 2, "NC": 32, "UNROLL": 2},
                               {"LANES": 1, "SLICES": 16, "WIDTH": 4, "NC": 4, "UNROLL": 16},
@@ -130,6 +132,10 @@ MUTANTS = {
     "16 leaves out a part": (16, "s < SPLITS; s += LANES", "s < SPLITS - 1; s += LANES"),
     "16 counts all columns together": (16, "counters[get_group_id(1) * N + j]", "counters[0]"),
     "16 loads vectors at odd addresses": (16, "rows[r] + k)", "rows[r] + k + 1)"),
+    "16 stores four sums too many": (16, "count >= ROWS && ldc", "ldc"),
+    "16 forgets what four sums had": (16, "vload4(0, found + r) + four", "four"),
+    "16 mixes up four sums": (16, "a.odd, b.odd", "b.odd, a.odd"),
+    "16 gives four rows what four others have": (16, "vload4(0, sums + r)", "vload4(0, sums)"),
     "17 leaves out the end of K": (17, "k < end; k += SLICES", "k < end - 1; k += SLICES"),
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
     "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
@@ -156,7 +162,12 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}
     given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
-    assert run(number, sizes, beta=beta, folder=kernels, **given)
+    if "four" not in mutant:
+        assert run(number, sizes, beta=beta, folder=kernels, **given)
+        return
+    given, fours = {"LANES": 1, "WIDTH": 4, "ROWS": 8}, [(29, 1, 3), (29, 1, 7)]
+    assert run(number, fours, beta=0, gaps=(0, 0, 0), folder=kernels, **given)
+    assert not run(number, fours, beta=0, gaps=(0, 0, 0), **given)
 
 
 def test_inf_in_elements_that_are_read_twice_stays_inf(sample, queue):
