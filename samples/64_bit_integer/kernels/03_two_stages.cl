@@ -171,7 +171,7 @@ void put_last(uint16 sums[SUMS], uint16 sum)
 
 /* VNNI is defined for CPUs of x86 that multiply four pairs of bytes and add the products to a word, for
  * all words of a vector in one instruction. But the second factor is signed. So it is p - 128, which is
- * p with its upper bit inverted: p * p = p * (p - 128) + 128 * p. Intel's runtime compiles no assembly. */
+ * p with its upper bit inverted: p * p = p * (p - 128) + 128 * p. Intel's runtime takes no assembly. */
 #if defined(VNNI) && defined(__AVX512BW__)
 uint16 plus_products(uint16 sum, uint16 bytes, uint16 factors)
 {
@@ -221,11 +221,11 @@ uint16 squares_in_pairs(ushort32 v)
 /* The most vectors whose pairs of pixels add up to less than 2^16: 128 * 2 * 255 = 65280. */
 #define PAIRS 128
 
-/* Return (sum of the squares, sum), as above. A square of 255 has 16 bits, so a register holds twice as many
- * squares as words of 32 bits: with words the arithmetic takes longer than the memory accesses. They
- * are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`: a word
- * w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in pairs
- * have no such halves, and `highs` stays 0. */
+/* Return (sum of the squares, sum), as above. A square of 255 has 16 bits, so a register holds twice
+ * as many squares as words of 32 bits: with words the arithmetic takes longer than the memory
+ * accesses. They are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`:
+ * a word w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in
+ * pairs have no such halves, and `highs` stays 0. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
     uint16 sum = 0, words[SUMS] = {0}, highs = 0;
