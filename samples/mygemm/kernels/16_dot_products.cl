@@ -70,9 +70,9 @@ REAL total(VEC sums)
 }
 #endif
 
-/* On a CPU four vectors of sums are added up together. This takes about half as many instructions as
- * one after the other, and for a short row most instructions are of that kind. Neighbours are added,
- * and the results of two vectors form one:
+/* On a CPU four vectors of sums are added up together. This takes fewer instructions than one after
+ * the other, and for a short row most instructions are of that kind. Neighbours are added, and the
+ * results of two vectors form one:
  *
  *     | a0 a1 a2 a3 |  | b0 b1 b2 b3 |  ->  | a0+a1 a2+a3 b0+b1 b2+b3 |  and c, d  ->  | a b c d |
  */

@@ -132,10 +132,6 @@ MUTANTS = {
     "16 leaves out a part": (16, "s < SPLITS; s += LANES", "s < SPLITS - 1; s += LANES"),
     "16 counts all columns together": (16, "counters[get_group_id(1) * N + j]", "counters[0]"),
     "16 loads vectors at odd addresses": (16, "rows[r] + k)", "rows[r] + k + 1)"),
-    "16 stores four sums too many": (16, "count >= ROWS && ldc", "ldc"),
-    "16 forgets what four sums had": (16, "vload4(0, found + r) + four", "four"),
-    "16 mixes up four sums": (16, "a.odd, b.odd", "b.odd, a.odd"),
-    "16 gives four rows what four others have": (16, "vload4(0, sums + r)", "vload4(0, sums)"),
     "17 leaves out the end of K": (17, "k < end; k += SLICES", "k < end - 1; k += SLICES"),
     "17 takes a slice twice": (17, "int s = 1; s < SLICES", "int s = 0; s < SLICES"),
     "17 stores beyond the row": (17, "n < min(count, WIDTH)", "n < WIDTH"),
@@ -148,6 +144,12 @@ MUTANTS = {
     "the last one but one is taken for the last": ("last", "*before == sharing - 1;",
                                                    "*before == sharing - 2;"),
     "17 forgets a group": (17, "get_group_id(0) * NC", "get_group_id(0) / 2 * NC"),
+}
+MUTANTS_IN_FOURS = {
+    "stores sums of rows that do not exist": ("count >= ROWS && ldc", "ldc"),
+    "forgets the end of K": ("vload4(0, found + r) + four", "four"),
+    "mixes up two rows": ("a.odd, b.odd", "b.odd, a.odd"),
+    "stores the first four sums twice": ("vload4(0, sums + r)", "vload4(0, sums)"),
 }
 
 
@@ -162,12 +164,17 @@ def test_a_kernel_broken_on_purpose_fails(run, tmp_path, mutant):
     more = {"TEAMS": 2, "ROWS": 2}, {"SLICES": 2, "NC": 16, "UNROLL": 4}
     given.update(more[number - 16])
     sizes, beta = [(7, 3, 70), (2, 50, 21)], 0 if "beta 0" in mutant else -0.5
-    if "four" not in mutant:
-        assert run(number, sizes, beta=beta, folder=kernels, **given)
-        return
-    given, fours = {"LANES": 1, "WIDTH": 4, "ROWS": 8}, [(29, 1, 3), (29, 1, 7)]
-    assert run(number, fours, beta=0, gaps=(0, 0, 0), folder=kernels, **given)
-    assert not run(number, fours, beta=0, gaps=(0, 0, 0), **given)
+    assert run(number, sizes, beta=beta, folder=kernels, **given)
+
+
+@pytest.mark.parametrize("queue", ["portable"], indirect=True)
+@pytest.mark.parametrize("mutant", [None, *MUTANTS_IN_FOURS])
+def test_sums_of_four_rows(run, tmp_path, mutant):
+    """Kernel 16 on a CPU, as it is or broken on purpose; K has a part of a vector, or more."""
+    right_and_wrong = MUTANTS_IN_FOURS.get(mutant)
+    folder = broken_kernels(tmp_path, ["16*"], *right_and_wrong) if mutant else None
+    given = {"LANES": 1, "WIDTH": 4, "ROWS": 8, "beta": 0, "gaps": (0, 0, 0)}
+    assert bool(run(16, [(29, 1, 3), (29, 1, 7)], folder=folder, **given)) == bool(mutant)
 
 
 def test_inf_in_elements_that_are_read_twice_stays_inf(sample, queue):
