@@ -124,6 +124,7 @@ uint2 sum_apart(__global const uint4 *vectors, uint at, uint step, uint end)
  * On a Zen 5, family 26, it was faster to ask the L1 alone, and on a Zen 4 not to ask at all. */
 #if defined(CPU) && defined(__clang__)
 #define VECTOR_REGISTERS
+typedef uchar uchar32 __attribute__((ext_vector_type(32)));
 typedef ushort ushort32 __attribute__((ext_vector_type(32)));
 #define INTO_L1 3 /* __builtin_prefetch calls it locality */
 #define INTO_L2 2
@@ -140,9 +141,6 @@ void prefetch_after(__global const uint16 *vector)
 #endif
 }
 
-/* The longest stretch that sum_together can add up, in vectors: 1024 * 64 * 255 * 255 < 2^32. */
-#define TOGETHER 1024
-
 /* Return the sum of a vector's elements. */
 uint total(uint16 v)
 {
@@ -155,44 +153,47 @@ uint total(uint16 v)
  * need not wait for it. */
 #define SUMS 4
 
-uint total_of(uint16 sums[SUMS])
+uint total_of(const uint16 sums[SUMS])
 {
     return total((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-/* Drop the first of the sums, and append `sum`, its new value. */
-void put_last(uint16 sums[SUMS], uint16 sum)
-{
-    sums[0] = sums[1];
-    sums[1] = sums[2];
-    sums[2] = sums[3];
-    sums[3] = sum;
-}
+/* What follows defines, with VNNI and without:
+ *   struct Sums     the sums of a stretch of lines; a line is a vector, the line of most caches
+ *   TOGETHER        the longest stretch that they hold, in lines
+ *   add_line()      add a line, by its place in a group of GROUPED, which chooses the sums
+ *   totals()        the two sums (sum of the squares, sum) of the stretch
+ * A core looks only so far ahead as it has registers for the results. So what writes fewer of them
+ * for each line has more lines in flight. */
+#define GROUPED 4
 
 /* VNNI is defined for CPUs of x86 that multiply four pairs of bytes and add the products to a word, for
  * all words of a vector in one instruction. But the second factor is signed. So it is p - 128, which is
  * p with its upper bit inverted: p * p = p * (p - 128) + 128 * p. Intel's runtime takes no assembly. */
 #if defined(VNNI) && defined(__AVX512BW__)
+struct Sums {
+    uint16 products[SUMS], pixels[SUMS];
+};
+#define TOGETHER 1024 /* 1024 * 64 * 255 * 255 < 2^32 */
+
 uint16 plus_products(uint16 sum, uint16 bytes, uint16 factors)
 {
     __asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(factors));
     return sum;
 }
 
-/* Return (sum of the squares, sum) of the vectors at, at + 1, ... before `end`, TOGETHER of them at
- * most: each is 64 bytes, a line of most caches. */
-uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
+void add_line(struct Sums *sums, uint place, __global const uint16 *line)
 {
-    uint16 products[SUMS] = {0}, sums[SUMS] = {0};
-#pragma unroll 4
-    for (; at < end; at++) {
-        prefetch_after(vectors + at);
-        const uint16 pixels = vectors[at];
-        put_last(products, plus_products(products[0], pixels, pixels ^ 0x80808080u));
-        put_last(sums, plus_products(sums[0], pixels, 0x01010101u));
-    }
-    const uint sum = total_of(sums);
-    return (uint2)(total_of(products) + 128u * sum, sum);
+    const uint16 bytes = *line;
+    uint16 *products = sums->products + place % SUMS, *pixels = sums->pixels + place % SUMS;
+    *products = plus_products(*products, bytes, bytes ^ 0x80808080u);
+    *pixels = plus_products(*pixels, bytes, 0x01010101u);
+}
+
+uint2 totals(const struct Sums *sums)
+{
+    const uint sum = total_of(sums->pixels);
+    return (uint2)(total_of(sums->products) + 128u * sum, sum);
 }
 #else /* without VNNI */
 
@@ -218,41 +219,60 @@ uint16 squares_in_pairs(ushort32 v)
 }
 #endif
 
-/* The most vectors whose pairs of pixels add up to less than 2^16: 128 * 2 * 255 = 65280. */
-#define PAIRS 128
+/* A square of 255 has 16 bits, so a register holds twice as many squares as words of 32 bits: with
+ * words the arithmetic takes longer than the memory accesses. They are added up as `words` of two,
+ * modulo 2^32, and the upper ones once more as `highs`: a word w = 65536 * high + low counts as
+ * high + low = w - 65535 * high. Squares that were added in pairs have no such halves, and `highs`
+ * stays 0. `pixels` are sums of 16 bits, for the first and the second halves of the lines. */
+struct Sums {
+    uint16 words[SUMS], highs;
+    ushort32 pixels[2];
+};
+#define TOGETHER 256 /* 256 * 255 < 2^16 */
 
-/* Return (sum of the squares, sum), as above. A square of 255 has 16 bits, so a register holds twice
- * as many squares as words of 32 bits: with words the arithmetic takes longer than the memory
- * accesses. They are added up as `words` of two, modulo 2^32, and the upper ones once more as `highs`:
- * a word w = 65536 * high + low counts as high + low = w - 65535 * high. Squares that were added in
- * pairs have no such halves, and `highs` stays 0. */
-uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
+void add_line(struct Sums *sums, uint place, __global const uint16 *line)
 {
-    uint16 sum = 0, words[SUMS] = {0}, highs = 0;
-    while (at < end) {
-        const uint stop = min(at + PAIRS, end);
-        ushort32 pairs = 0;
-#pragma unroll 4
-        for (; at < stop; at++) {
-            prefetch_after(vectors + at);
-            const ushort32 pixels = __builtin_astype(vectors[at], ushort32);
-            const ushort32 even = pixels & (ushort)0xff, odd = pixels >> (ushort)8;
+    __global const uchar32 *halves = (__global const uchar32 *)line;
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        const ushort32 numbers = __builtin_convertvector(halves[i], ushort32);
 #ifdef SQUARES_IN_PAIRS
-            put_last(words, words[0] + squares_in_pairs(even));
-            put_last(words, words[0] + squares_in_pairs(odd));
+        sums->words[(2 * place + i) % SUMS] += squares_in_pairs(numbers);
 #else
-            const uint16 two = __builtin_astype(even * even, uint16);
-            const uint16 next = __builtin_astype(odd * odd, uint16);
-            words[0] += two + next;
-            highs += (two >> 16u) + (next >> 16u);
+        const uint16 two = __builtin_astype(numbers * numbers, uint16);
+        sums->words[0] += two;
+        sums->highs += two >> 16u;
 #endif
-            pairs += even + odd;
-        }
-        sum += convert_uint16(pairs.lo) + convert_uint16(pairs.hi);
+        sums->pixels[i] += numbers;
     }
-    return (uint2)(total_of(words) - 65535u * total(highs), total(sum));
+}
+
+uint2 totals(const struct Sums *sums)
+{
+    const ushort32 first = sums->pixels[0], second = sums->pixels[1];
+    const uint16 sum = convert_uint16(first.lo) + convert_uint16(first.hi) +
+                       convert_uint16(second.lo) + convert_uint16(second.hi);
+    return (uint2)(total_of(sums->words) - 65535u * total(sums->highs), total(sum));
 }
 #endif /* VNNI */
+
+/* Return (sum of the squares, sum) of the vectors at, at + 1, ... before `end`, TOGETHER of them at
+ * most. */
+uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
+{
+    __global const uint16 *line = vectors + at, *stop = vectors + end;
+    struct Sums sums = {0};
+    for (; stop - line >= GROUPED; line += GROUPED) {
+#pragma unroll
+        for (uint place = 0; place < GROUPED; place++) {
+            prefetch_after(line + place);
+            add_line(&sums, place, line + place);
+        }
+    }
+    for (; line < stop; line++)
+        add_line(&sums, 0, line);
+    return totals(&sums);
+}
 #endif /* VECTOR_REGISTERS */
 
 /* Return the same two sums of the last pixels, from `at` on. */

@@ -153,12 +153,16 @@ def test_no_accumulator_can_overflow_at_any_size():
         vectors, items = MOST // 64, 2**20
         assert vectors + (stretch + 1) * items < 2**32
     source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
-    apart, together, pairs = (int(source.split(f"#define {name} ")[1].split()[0])
-                              for name in ("APART", "TOGETHER", "PAIRS"))
+    apart, sums = (int(source.split(f"#define {name} ")[1].split()[0])
+                   for name in ("APART", "SUMS"))
+    with_vnni, without = (int(rest.split()[0]) for rest in source.split("#define TOGETHER ")[1:])
     assert apart * 4 * (255 + 255) < 2**16  # half a word of `pairs`
     assert apart * 16 * 255**2 < 2**32
-    assert together * 64 * 255**2 < 2**32
-    assert pairs * (255 + 255) < 2**16  # an element of `pairs`
+    assert with_vnni * 64 * 255**2 < 2**32
+    assert without * 255 < 2**16  # an element of `pixels`
+    assert without * 64 * 255**2 < 2**32
+    assert 2 * without * 255**2 < 2**32  # an element of `highs`
+    assert sums == 4  # as total_of() takes them
     assert MOST // 16 + (apart + 1) * 2**20 < 2**32  # positions
     assert MOST <= luma.MOST_PIXELS < 2**32  # the count
     assert MOST * 255**2 < 2**64  # the sums

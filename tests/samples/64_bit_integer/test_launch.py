@@ -10,6 +10,7 @@ import pytest
 from common import device
 from common.buffers import GuardedBuffer
 from common.errors import Unsupported
+from common.program import build
 from tests.conftest import sample_module
 
 launch, luma = (sample_module("64_bit_integer", name) for name in ("launch", "luma"))
@@ -30,6 +31,28 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
     kernel.set_args(pixels, np.uint32(image.size), np.uint32(0), result.device)
     run = launch.whole_pass(queue, kernel, shape, result, reset=name != "two_stages")
     assert [run().tolist() for _ in range(3)] == 3 * [luma.exact(image).tolist()]
+
+
+@pytest.mark.parametrize("fill", [None, 255], ids=["noise", "white"])
+@pytest.mark.parametrize("defines", [
+    {}, {"CPU": 1}, {"CPU": 1, "AMD": 0}, {"CPU": 1, "AMD": 26}, "as chosen",
+], ids=str)
+def test_sums_with_what_each_cpu_is_given(queue, defines, fill):
+    """A work-item that reads more lines than one stretch, with and without lines left over."""
+    if defines == "as chosen":
+        defines = launch.instructions(queue.device)
+    file = launch.KERNELS["two_stages"].file
+    kernel = cl.Kernel(build(queue.context, file, {"WORK_GROUP": 1, **defines}), "two_stages")
+    result = GuardedBuffer(queue, (1, 2), np.uint64)
+    for lines in (0, 1, 3, 4, 256, 257, 2 * 1024 + 7):
+        count = 64 * lines + 5
+        image = np.random.default_rng(lines).integers(0, 256, count).astype(np.uint8)
+        if fill is not None:
+            image.fill(fill)
+        pixels = GuardedBuffer(queue, (count,), np.uint8)
+        pixels.write(image)
+        kernel(queue, (1,), (1,), pixels.device, np.uint32(count), np.uint32(1), result.device)
+        assert result.read().sum(axis=0).tolist() == luma.exact(image).tolist(), lines
 
 
 @pytest.mark.parametrize(
