@@ -16,11 +16,12 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
 _SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
-_ALONE = 2**10  # elements at most of a row that a core reads alone, where A is larger than caches
+_ALONE = 2**10  # elements at most of a row that a core reads alone, where A fills the caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
+_DEEP = 128  # rows of B for each row of sums that the last of the cores adds up
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
@@ -116,9 +117,11 @@ def start_dots(given, problem, limits, device):
         few = K // native < _VECTORS and K % native > 0
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
-        # Of an A that the caches do not hold one row after the other is one run of addresses.
+        # One row after the other is one run of addresses. That is faster where A fills more than
+        # half of the caches, but not for the shortest rows, whose sums it takes longer to add up.
         bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
-        alone = K <= _ALONE and bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
+        filled = 2 * bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
+        alone = filled and _SHORT < K <= _ALONE
         # In a small one, 8 rows that are whole pages apart evict each other from the L1.
         apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
         ROWS = 1 if alone else 4 if apart or _SHORT < K < _ROW else 8
@@ -141,10 +144,14 @@ def start_sums(given, problem, limits, device):
         large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
         apart = problem.ldb * itemsize % _PAGE == 0
         # Rows that are left over are read one by one.
-        rows = range(min(6, K), 8) if apart else range(min(8, K), 16)
+        rows = range(min(6, K), 9) if apart else range(min(8, K), 16)
         small = 8 if N <= _NARROW else 4
         UNROLL = min(rows, key=lambda count: K % count) if large else small
-        NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)
+        # A core that has a part of K reads whole rows, one run of addresses for each.
+        if N <= 2 * _IN_L1 and _DEEP * at_work**2 <= K:
+            NC = columns(N, 1, width, 2 * _IN_L1)
+        else:
+            NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)
         SPLITS = max(1, at_work // (problem.size.M * -(-N // NC)))
         return {**SUMS, "WIDTH": width, "UNROLL": UNROLL, "LANES": 1, "SLICES": 1, "NC": NC,
                 "SPLITS": SPLITS}

@@ -82,14 +82,20 @@ def test_a_large_matrix_is_read_in_more_rows_and_longer_runs():
         device = SimpleNamespace(
             type=cl.device_type.CPU, native_vector_width_float=width, max_compute_units=2)
         found = vectors.start_sums({}, problem, None, device)
-        return found["UNROLL"], found["NC"]
+        return found["UNROLL"], found["NC"], found["SPLITS"]
 
-    assert sums("1x100000x100") == (10, 3856)  # no row of 100 is left over
-    assert sums("1x4000x4096") == (8, 2000)
-    assert sums("1x4096x4096") == (7, 2048)  # rows are whole pages apart
-    assert sums("1x5000000x5") == (5, 4096)
-    assert sums("1x1000x1000") == (4, 512)
-    assert sums("1x4000x4096", 8) == (4, 2000)
+    assert sums("1x100000x100") == (10, 3856, 1)  # no row of 100 is left over
+    assert sums("1x5000000x5") == (5, 4096, 1)
+    assert sums("1x8192x4096") == (8, 2048, 1)  # rows are whole pages apart
+    assert sums("1x8192x4095") == (7, 2048, 1)
+    # Of few columns each core has a part of K, if that is worth the sums of two cores.
+    assert sums("1x4096x4096") == (8, 4096, 2)
+    assert sums("1x4000x4096") == (8, 4000, 2)
+    assert sums("1x4000x4096", 8) == (4, 4000, 2)
+    assert sums("1x1000x1000") == (4, 1008, 2)
+    assert sums("1x1000x512") == (4, 1008, 2)
+    assert sums("1x1000x511") == (4, 512, 1)
+    assert sums("1x4097x4096") == (8, 2064, 1)
 
 
 def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_matrix_beyond_the_caches(monkeypatch):
@@ -107,8 +113,9 @@ def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_matrix_beyond_the_
     assert [dots(M, K)["ROWS"] for M, K in ((1000, 1024), (2048, 2048), (64, 4096))] == [4, 8, 4]
     few = [(dots(M, 10**6)["ROWS"], dots(M, 10**6)["SPLITS"]) for M in (1, 2, 3, 5, 6, 10, 17, 40)]
     assert few == [(1, 2), (2, 2), (4, 2), (8, 2), (8, 2), (8, 2), (8, 2), (8, 1)]
-    usual = [8, 4, 8, 8, 8]
-    for caches, ROWS in ((35 * 2**20, [1, 1, 1, 8, 8]), (2**30, usual), (0, usual)):
+    usual = [8, 8, 4, 8, 8, 8]
+    halves = [8, 8, 1, 1, 8, 8]
+    for caches, ROWS in ((35 * 2**20, halves), (70 * 2**20, halves), (2**30, usual), (0, usual)):
         monkeypatch.setattr(vectors, "all_bytes", lambda caches=caches: caches)
-        large = [dots(10**7 // K, K)["ROWS"] for K in (16, 100, 1000, 2000, 5000)]
+        large = [dots(10**7 // K, K)["ROWS"] for K in (16, 48, 100, 1000, 2000, 5000)]
         assert large == ROWS
