@@ -87,6 +87,7 @@ MYGEMM = [
     ([H200], None, None),
     (["mygemm/h200-tf32.jsonl"], "14_matrix_units", "cublas"),
     (["mygemm/h200-shapes.jsonl"], None, "cublas"),
+    (["mygemm/h200-other.jsonl"], None, "cublas"),
     (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
     (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
     (["mygemm/h200-batch.jsonl"], None, "cublas"),
@@ -155,14 +156,20 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
             assert close, (name, title, cell, values)
 
 
-def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
-    """Those that wait for memory are alike to the model, but in fact kernel 14 is the fastest."""
-    further = {"8x4096x4096": 0.92, "128x128x8192": 0.92, "16x4096x4096": 0.93,
-               "100000x16x256": 0.96}
+# Shapes at which the kernel that the model chooses is less than 0.97 times as fast as the fastest.
+LESS = {
+    "shapes": {"8x4096x4096": 0.92, "128x128x8192": 0.92, "16x4096x4096": 0.93,
+               "100000x16x256": 0.96},
+    "other": {"10x5000x300": 0.91, "64x11008x4096": 0.95, "3136x64x576": 0.96},
+}
+
+
+@pytest.mark.parametrize(("file", "number"), [("shapes", 42), ("other", 30)])
+def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records(file, number):
     rates, device = {}, SimpleNamespace(max_compute_units=132)
-    for item in records("mygemm/h200-shapes.jsonl"):
+    for item in records(f"mygemm/h200-{file}.jsonl"):
         rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})
-    assert len(rates) == 42
+    assert len(rates) == number
     for text, found in rates.items():
         size = parse_size(text)
         problem = Problem(size, np.dtype("f4"), size.K, size.N, size.N)
@@ -172,12 +179,13 @@ def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records():
                    "15_warpgroups": nvidia.warpgroups(problem, device)}
         choice = min(seconds, key=lambda name: seconds[name][0])
         fastest = max(found[name]["cublas"] for name in seconds)
-        assert found[choice]["cublas"] >= further.get(text, 0.97) * fastest, (text, choice)
+        assert found[choice]["cublas"] >= LESS[file].get(text, 0.97) * fastest, (text, choice)
 
 
-def test_kernels_14_and_15_are_more_exact_than_cublas():
+@pytest.mark.parametrize("file", ["shapes", "other"])
+def test_kernels_14_and_15_are_more_exact_than_cublas(file):
     errors = {}
-    for item in records("mygemm/h200-shapes.jsonl"):
+    for item in records(f"mygemm/h200-{file}.jsonl"):
         found = item.check.get("error_over_bound")
         errors.setdefault(item.params["size"], {})[item.variant] = found
     for size, found in errors.items():
