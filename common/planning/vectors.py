@@ -16,12 +16,13 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
 _SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
-_ALONE = 2**10  # elements at most of a row that a core reads alone, where A fills the caches
+_ALONE = 2**10  # elements at most of a row that a core reads alone, if A fills half of the caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
-_DEEP = 128  # rows of B for each row of sums that the last of the cores adds up
+_WHOLE = 2**14  # bytes of the sums of a row that a core keeps where cores share K: half of an L1
+_DEEP = 128  # rows of B that a core reads, at least, for each row of sums that the last one adds up
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
@@ -117,12 +118,12 @@ def start_dots(given, problem, limits, device):
         few = K // native < _VECTORS and K % native > 0
         width = native // 2 if few else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
-        # One row after the other is one run of addresses. That is faster where A fills more than
-        # half of the caches, but not for the shortest rows, whose sums it takes longer to add up.
+        # Rows read one after the other are one run of addresses. That is faster if A fills more
+        # than half of the caches, but not for the shortest rows: most of their time is adding up.
         bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
         filled = 2 * bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
         alone = filled and _SHORT < K <= _ALONE
-        # In a small one, 8 rows that are whole pages apart evict each other from the L1.
+        # In a small A, 8 rows that are whole pages apart evict each other from the L1.
         apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
         ROWS = 1 if alone else 4 if apart or _SHORT < K < _ROW else 8
         at_work = cores(problem, device)[0]
@@ -139,6 +140,7 @@ def start_sums(given, problem, limits, device):
     if type_of(device) == "cpu":
         (_, N, K), itemsize = problem.size, problem.dtype.itemsize
         at_work, width = cores(problem, device)
+        width = min(width, 1 << (N - 1).bit_length())  # no longer than a narrow B needs
         # A vector that is narrower than a cache line returns to it: few rows are better there, and
         # not too many that are whole pages apart, since they evict each other from the L1.
         large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
@@ -147,9 +149,9 @@ def start_sums(given, problem, limits, device):
         rows = range(min(6, K), 9) if apart else range(min(8, K), 16)
         small = 8 if N <= _NARROW else 4
         UNROLL = min(rows, key=lambda count: K % count) if large else small
-        # A core that has a part of K reads whole rows, one run of addresses for each.
-        if N <= 2 * _IN_L1 and _DEEP * at_work**2 <= K:
-            NC = columns(N, 1, width, 2 * _IN_L1)
+        # If C is one short row, each core takes a part of K, and reads whole rows of B.
+        if problem.size.M == 1 < at_work and N * itemsize <= _WHOLE and _DEEP * at_work**2 <= K:
+            NC = columns(N, 1, width, N)
         else:
             NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)
         SPLITS = max(1, at_work // (problem.size.M * -(-N // NC)))

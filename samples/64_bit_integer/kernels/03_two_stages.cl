@@ -159,12 +159,14 @@ uint total_of(const uint16 sums[SUMS])
 }
 
 /* What follows defines, with VNNI and without:
- *   struct Sums     the sums of a stretch of lines; a line is a vector, the line of most caches
+ *   struct Sums     the sums of a stretch of lines; a line is one vector of 64 bytes, the size of a
+ *                   cache line of most CPUs
  *   TOGETHER        the longest stretch that they hold, in lines
- *   add_line()      add a line, by its place in a group of GROUPED, which chooses the sums
+ *   add_line()      add a line; its place in a group of GROUPED chooses the sums that it goes to
  *   totals()        the two sums (sum of the squares, sum) of the stretch
- * A core looks only so far ahead as it has registers for the results. So what writes fewer of them
- * for each line has more lines in flight. */
+ * An instruction that writes a vector takes one of the core's registers until it retires, and a core
+ * looks ahead until all are taken. The fewer such instructions a line needs, the more lines are in
+ * flight. */
 #define GROUPED 4
 
 /* VNNI is defined for CPUs of x86 that multiply four pairs of bytes and add the products to a word, for
@@ -223,12 +225,18 @@ uint16 squares_in_pairs(ushort32 v)
  * words the arithmetic takes longer than the memory accesses. They are added up as `words` of two,
  * modulo 2^32, and the upper ones once more as `highs`: a word w = 65536 * high + low counts as
  * high + low = w - 65535 * high. Squares that were added in pairs have no such halves, and `highs`
- * stays 0. `pixels` are sums of 16 bits, for the first and the second halves of the lines. */
+ * stays 0. `pixels` has sums of 16 bits: a vector for each half of the lines or, beside `highs`, one
+ * for both. With a second one the 16 registers of an Armv7 would not suffice. */
+#ifdef SQUARES_IN_PAIRS
+#define HALVES 2
+#else
+#define HALVES 1
+#endif
 struct Sums {
     uint16 words[SUMS], highs;
-    ushort32 pixels[2];
+    ushort32 pixels[HALVES];
 };
-#define TOGETHER 256 /* 256 * 255 < 2^16 */
+#define TOGETHER (128 * HALVES) /* 128 * 2 * 255 < 2^16 */
 
 void add_line(struct Sums *sums, uint place, __global const uint16 *line)
 {
@@ -243,21 +251,22 @@ void add_line(struct Sums *sums, uint place, __global const uint16 *line)
         sums->words[0] += two;
         sums->highs += two >> 16u;
 #endif
-        sums->pixels[i] += numbers;
+        sums->pixels[i % HALVES] += numbers;
     }
 }
 
 uint2 totals(const struct Sums *sums)
 {
-    const ushort32 first = sums->pixels[0], second = sums->pixels[1];
-    const uint16 sum = convert_uint16(first.lo) + convert_uint16(first.hi) +
-                       convert_uint16(second.lo) + convert_uint16(second.hi);
+    uint16 sum = 0;
+#pragma unroll
+    for (uint i = 0; i < HALVES; i++)
+        sum += convert_uint16(sums->pixels[i].lo) + convert_uint16(sums->pixels[i].hi);
     return (uint2)(total_of(sums->words) - 65535u * total(sums->highs), total(sum));
 }
 #endif /* VNNI */
 
 /* Return (sum of the squares, sum) of the vectors at, at + 1, ... before `end`, TOGETHER of them at
- * most. */
+ * most. `at` is not beyond `end`. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
     __global const uint16 *line = vectors + at, *stop = vectors + end;

@@ -75,32 +75,53 @@ def test_a_core_is_woken_for_what_it_is_worth():
     assert vectors.columns(100_000, 4, 8) == 1928  # 52 work-groups, 13 for each core
 
 
+def cpu(width=16, cores=2):
+    return SimpleNamespace(
+        type=cl.device_type.CPU, native_vector_width_float=width, native_vector_width_double=width,
+        max_compute_units=cores)
+
+
+def row_sums(size, device, dtype=np.float32, batch=1):
+    """Return (UNROLL, NC, SPLITS, WIDTH) of kernel 17 on a CPU."""
+    size = parse_size(size)
+    problem = Problem(size, np.dtype(dtype), size.K, size.N, size.N, batch)
+    found = vectors.start_sums({}, problem, None, device)
+    return found["UNROLL"], found["NC"], found["SPLITS"], found["WIDTH"]
+
+
 def test_a_large_matrix_is_read_in_more_rows_and_longer_runs():
-    def sums(size, width=16):
-        size = parse_size(size)
-        problem = Problem(size, np.dtype(np.float32), size.K, size.N, size.N, 1)
-        device = SimpleNamespace(
-            type=cl.device_type.CPU, native_vector_width_float=width, max_compute_units=2)
-        found = vectors.start_sums({}, problem, None, device)
-        return found["UNROLL"], found["NC"], found["SPLITS"]
-
-    assert sums("1x100000x100") == (10, 3856, 1)  # no row of 100 is left over
-    assert sums("1x5000000x5") == (5, 4096, 1)
-    assert sums("1x8192x4096") == (8, 2048, 1)  # rows are whole pages apart
-    assert sums("1x8192x4095") == (7, 2048, 1)
-    # Of few columns each core has a part of K, if that is worth the sums of two cores.
-    assert sums("1x4096x4096") == (8, 4096, 2)
-    assert sums("1x4000x4096") == (8, 4000, 2)
-    assert sums("1x4000x4096", 8) == (4, 4000, 2)
-    assert sums("1x1000x1000") == (4, 1008, 2)
-    assert sums("1x1000x512") == (4, 1008, 2)
-    assert sums("1x1000x511") == (4, 512, 1)
-    assert sums("1x4097x4096") == (8, 2064, 1)
+    assert row_sums("1x100000x100", cpu())[:2] == (10, 3856)  # no row of 100 is left over
+    assert row_sums("1x5000000x5", cpu())[:2] == (5, 4096)
+    assert row_sums("1x8192x4096", cpu())[:2] == (8, 2048)  # rows are whole pages apart
+    assert row_sums("1x8192x4095", cpu())[:2] == (7, 2048)
+    assert row_sums("1x4097x4096", cpu())[:2] == (8, 2064)
+    assert row_sums("1x4097x4096", cpu(width=8))[:2] == (4, 1032)
+    assert row_sums("1x1000x511", cpu())[:2] == (4, 512)
 
 
-def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_matrix_beyond_the_caches(monkeypatch):
-    device = SimpleNamespace(
-        type=cl.device_type.CPU, native_vector_width_float=16, max_compute_units=2)
+def test_cores_share_k_if_the_only_row_of_c_is_short_and_k_large():
+    assert row_sums("1x4096x4096", cpu())[1:3] == (4096, 2)
+    assert row_sums("1x4097x4096", cpu())[1:3] == (2064, 1)
+    assert row_sums("1x2048x4096", cpu(8), np.float64)[1:3] == (2048, 2)
+    assert row_sums("1x4096x4096", cpu(8), np.float64)[1:3] == (2048, 1)
+    assert row_sums("1x1000x512", cpu())[1:3] == (1008, 2)  # 128 rows of B for each of sums
+    assert row_sums("1x1000x511", cpu())[1:3] == (512, 1)
+    assert row_sums("1x4096x8192", cpu(cores=8))[1:3] == (4096, 8)
+    assert row_sums("1x4096x8191", cpu(cores=8))[1:3] == (512, 1)
+    assert row_sums("3x4096x4096", cpu())[1:3] == (2048, 1)
+    assert row_sums("1x4096x4096", cpu(cores=1))[1:3] == (2048, 1)
+    assert row_sums("1x4096x4096", cpu(), batch=2)[1:3] == (2048, 1)
+
+
+def test_vectors_are_no_longer_than_a_narrow_b_needs():
+    widths = [row_sums(f"1x{N}x100000", cpu())[3] for N in (1, 2, 3, 4, 5, 8, 9, 16, 17, 1000)]
+    assert widths == [1, 2, 4, 4, 8, 8, 16, 16, 16, 16]
+    assert [row_sums(f"1x{N}x99", cpu(width=8))[3] for N in (3, 5, 9)] == [4, 8, 8]
+
+
+def test_a_cpu_reads_rows_one_by_one_if_a_fills_half_of_the_caches(monkeypatch):
+    """Except for the shortest rows, and long ones."""
+    device = cpu()
 
     def dots(M, K):
         problem = Problem(parse_size(f"{M}x1x{K}"), np.dtype(np.float32), K, 1, 1, 1)
@@ -113,9 +134,9 @@ def test_a_cpu_reads_rows_side_by_side_except_short_ones_of_a_matrix_beyond_the_
     assert [dots(M, K)["ROWS"] for M, K in ((1000, 1024), (2048, 2048), (64, 4096))] == [4, 8, 4]
     few = [(dots(M, 10**6)["ROWS"], dots(M, 10**6)["SPLITS"]) for M in (1, 2, 3, 5, 6, 10, 17, 40)]
     assert few == [(1, 2), (2, 2), (4, 2), (8, 2), (8, 2), (8, 2), (8, 2), (8, 1)]
-    usual = [8, 8, 4, 8, 8, 8]
-    halves = [8, 8, 1, 1, 8, 8]
-    for caches, ROWS in ((35 * 2**20, halves), (70 * 2**20, halves), (2**30, usual), (0, usual)):
+    usual, one_by_one = [8, 8, 4, 4, 8, 8, 8, 8], [8, 8, 1, 1, 1, 1, 8, 8]
+    of_caches = {35 * 2**20: one_by_one, 76 * 2**20: one_by_one, 77 * 2**20: usual, 0: usual}
+    for caches, ROWS in of_caches.items():  # A has 40 MB; 0: Linux does not tell
         monkeypatch.setattr(vectors, "all_bytes", lambda caches=caches: caches)
-        large = [dots(10**7 // K, K)["ROWS"] for K in (16, 48, 100, 1000, 2000, 5000)]
+        large = [dots(10**7 // K, K)["ROWS"] for K in (16, 48, 49, 100, 1000, 1024, 1025, 5000)]
         assert large == ROWS

@@ -155,11 +155,13 @@ def test_no_accumulator_can_overflow_at_any_size():
     source = (FOLDER / "kernels" / FILES["two_stages"]).read_text()
     apart, sums = (int(source.split(f"#define {name} ")[1].split()[0])
                    for name in ("APART", "SUMS"))
-    with_vnni, without = (int(rest.split()[0]) for rest in source.split("#define TOGETHER ")[1:])
+    with_vnni = int(source.split("#define TOGETHER ")[1].split()[0])
+    assert "#define TOGETHER (128 * HALVES)" in source
+    assert 128 * 2 * 255 < 2**16  # an element of `pixels`, two of each line if HALVES is 1
+    without = 128 * 2
     assert apart * 4 * (255 + 255) < 2**16  # half a word of `pairs`
     assert apart * 16 * 255**2 < 2**32
     assert with_vnni * 64 * 255**2 < 2**32
-    assert without * 255 < 2**16  # an element of `pixels`
     assert without * 64 * 255**2 < 2**32
     assert 2 * without * 255**2 < 2**32  # an element of `highs`
     assert sums == 4  # as total_of() takes them
@@ -285,6 +287,8 @@ MUTANTS = {
     "work_group counts the rest twice": ("work_group", "if (item == 0)", "if (item <= 1)"),
     "two_stages loses the carry": ("two_stages", "sum.y += sum.x < b.x;", ""),
     "two_stages reads half": ("two_stages", "all = count / 64", "all = count / 128"),
+    "two_stages drops a line that is left over": (
+        "two_stages", "line < stop; line++", "line + 1 < stop; line++"),
     "two_stages drops a group": ("two_stages", "if (local_item == 0)",
         "if (local_item == 0 && get_group_id(0) != 1)"),
 }

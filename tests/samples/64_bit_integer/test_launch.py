@@ -37,14 +37,14 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
 @pytest.mark.parametrize("defines", [
     {}, {"CPU": 1}, {"CPU": 1, "AMD": 0}, {"CPU": 1, "AMD": 26}, "as chosen",
 ], ids=str)
-def test_sums_with_what_each_cpu_is_given(queue, defines, fill):
-    """A work-item that reads more lines than one stretch, with and without lines left over."""
+def test_sums_of_one_work_item_with_and_without_what_cpus_are_given(queue, defines, fill):
+    """Of no line, of a group and more, of exactly one stretch and one line more, of several."""
     if defines == "as chosen":
         defines = launch.instructions(queue.device)
     file = launch.KERNELS["two_stages"].file
     kernel = cl.Kernel(build(queue.context, file, {"WORK_GROUP": 1, **defines}), "two_stages")
     result = GuardedBuffer(queue, (1, 2), np.uint64)
-    for lines in (0, 1, 3, 4, 256, 257, 2 * 1024 + 7):
+    for lines in (0, 1, 3, 4, 128, 129, 256, 257, 1024, 1025, 2 * 1024 + 7):
         count = 64 * lines + 5
         image = np.random.default_rng(lines).integers(0, 256, count).astype(np.uint8)
         if fill is not None:
