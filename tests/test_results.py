@@ -238,6 +238,12 @@ def test_the_key_figures_of_the_readmes():
     found = rates("64_bit_integer")
     for each in DRIVERS:
         assert found[each, "4096", "two_stages"] > 200 * found[each, "4096", "long_vectors"]
+        for machine in ("zen4", "zen5"):
+            there = rates("64_bit_integer", machine)
+            assert there[each, "4096", "two_stages"] > 100 * there[each, "4096", "long_vectors"]
+    assert said("64_bit_integer", "On two cores of a Xeon, with PoCL and with Intel's runtime, "
+                "`two_stages` is more than 200 times as fast")
+    assert said("64_bit_integer", "on AMD's Zen 4 and Zen 5 more than 100 times")
     found = {item.variant: item.metrics["gflops"] for item in records("gemmbench/zen5.jsonl")
              if driver(item) == "PoCL"}
     times = found["SGEMM_NT_4x2"] / found["SGEMM_NT_1x1"]
