@@ -266,7 +266,8 @@ uint2 totals(const struct Sums *sums)
 #endif /* VNNI */
 
 /* Return (sum of the squares, sum) of the vectors at, at + 1, ... before `end`, TOGETHER of them at
- * most. `at` is not beyond `end`. */
+ * most. `at` is not beyond `end`. A compiler unrolls a loop with inline assembly only if its number of
+ * rounds is a constant: hence the groups. */
 uint2 sum_together(__global const uint16 *vectors, uint at, uint end)
 {
     __global const uint16 *line = vectors + at, *stop = vectors + end;
