@@ -228,15 +228,15 @@ uint16 squares_in_pairs(ushort32 v)
  * stays 0. `pixels` has sums of 16 bits: a vector for each half of the lines or, beside `highs`, one
  * for both. With a second one the 16 registers of an Armv7 would not suffice. */
 #ifdef SQUARES_IN_PAIRS
-#define HALVES 2
+#define PIXEL_SUMS 2
 #else
-#define HALVES 1
+#define PIXEL_SUMS 1
 #endif
 struct Sums {
     uint16 words[SUMS], highs;
-    ushort32 pixels[HALVES];
+    ushort32 pixels[PIXEL_SUMS];
 };
-#define TOGETHER (128 * HALVES) /* 128 * 2 * 255 < 2^16 */
+#define TOGETHER (128 * PIXEL_SUMS) /* 128 * 2 * 255 < 2^16 */
 
 void add_line(struct Sums *sums, uint place, __global const uint16 *line)
 {
@@ -251,7 +251,7 @@ void add_line(struct Sums *sums, uint place, __global const uint16 *line)
         sums->words[0] += two;
         sums->highs += two >> 16u;
 #endif
-        sums->pixels[i % HALVES] += numbers;
+        sums->pixels[i % PIXEL_SUMS] += numbers;
     }
 }
 
@@ -259,7 +259,7 @@ uint2 totals(const struct Sums *sums)
 {
     uint16 sum = 0;
 #pragma unroll
-    for (uint i = 0; i < HALVES; i++)
+    for (uint i = 0; i < PIXEL_SUMS; i++)
         sum += convert_uint16(sums->pixels[i].lo) + convert_uint16(sums->pixels[i].hi);
     return (uint2)(total_of(sums->words) - 65535u * total(sums->highs), total(sum));
 }

@@ -156,8 +156,8 @@ def test_no_accumulator_can_overflow_at_any_size():
     apart, sums = (int(source.split(f"#define {name} ")[1].split()[0])
                    for name in ("APART", "SUMS"))
     with_vnni = int(source.split("#define TOGETHER ")[1].split()[0])
-    assert "#define TOGETHER (128 * HALVES)" in source
-    assert 128 * 2 * 255 < 2**16  # an element of `pixels`, two of each line if HALVES is 1
+    assert "#define TOGETHER (128 * PIXEL_SUMS)" in source
+    assert 128 * 2 * 255 < 2**16  # an element of `pixels`, two of each line if PIXEL_SUMS is 1
     without = 128 * 2
     assert apart * 4 * (255 + 255) < 2**16  # half a word of `pairs`
     assert apart * 16 * 255**2 < 2**32
