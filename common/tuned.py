@@ -21,8 +21,9 @@ from common.sizes import parsed
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
     "kernel", "precision", "size", "batch", "params", "gflops", "spread", "driver", "when",
-    "slower_than",
+    "slower_than", "compute_units",
 }
+_OPTIONAL = {"spread", "batch", "compute_units"}
 # Arm's names of the generations, by the numbers of their GPUs.
 _MALI = {
     "Midgard": r"T\d{3}",
@@ -68,33 +69,49 @@ def _mali(text):
 def find(folder, about, precision, size, batch=1):
     """Return what was stored for this device, else its family, else its vendor: a list of Found.
 
-    For a `batch` of several products it is what was stored for such, else not. What was measured
-    comes first, then the nearest size, then the fastest. What was slower than another kernel is
-    left out. `size` is a text such as 512x512x512. With the limits of a Mali its family counts.
-    Raises UsageError for a file that is not one of ours.
+    For a `batch` of several products it is what was stored for such, else not. What is for this
+    size only comes first, then what was measured, then the nearest size, then the fastest. What was
+    slower than another kernel is left out. `size` is a text such as 512x512x512. With the limits of
+    a Mali its family counts. Raises UsageError for a file that is not one of ours.
     """
     mine, files = identity(about), [_read(path) for path in sorted(Path(folder).glob("*.json"))]
     mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
-    found = []
-    for what, keys in (("this device", ("name", "platform")), ("its family", ("family",)),
+    stored = [
+        (its, entry) for its, entries in files for entry in entries
+        if entry["precision"] == precision and not entry["slower_than"]
+        and (entry.get("batch", 1) > 1) == (batch > 1)
+    ]
+    here = "name", "platform"
+    exact = size, batch, about.get("compute_units")
+    found = [
+        _found(its, entry, "the fastest that was measured at this size")
+        for its, entry in stored if _alike(its, mine, here)
+        and exact == (entry["size"], entry.get("batch", 1), entry.get("compute_units", 0))
+    ]
+    for what, keys in (("this device", here), ("its family", ("family",)),
                        ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
-             -(entry["gflops"] or 0), its["name"], entry)
-            for its, entries in files
-            if all(_same(its[key], mine[key]) for key in keys)
-            for entry in entries
-            if entry["precision"] == precision and not entry["slower_than"]
-            and (entry.get("batch", 1) > 1) == (batch > 1)
+             -(entry["gflops"] or 0), its["name"], its, entry)
+            for its, entry in stored if "compute_units" not in entry and _alike(its, mine, keys)
         ]
-        for *_, name, entry in sorted(candidates, key=lambda c: c[:3]):
-            unit = "GOPS" if entry["precision"] == "int8" else "GFLOPS"
-            how, told = "tuned", f"{entry['gflops'] or 0:.4g} {unit} at {entry['size']}, driver "
-            if entry["gflops"] is None:
-                how, told = "not measured, but chosen by a static model", ""
-            why = f"{how} for {what} ({name}: {told}{entry['driver']})"
-            found.append(Found(entry["kernel"], entry["params"], why))
+        for *_, its, entry in sorted(candidates, key=lambda c: c[:4]):
+            by_model = entry["gflops"] is None
+            how = "not measured, but chosen by a static model" if by_model else "tuned"
+            found.append(_found(its, entry, f"{how} for {what}"))
     return found
+
+
+def _found(its, entry, why):
+    """Return the Found of an entry of the device `its`."""
+    unit = "GOPS" if entry["precision"] == "int8" else "GFLOPS"
+    rate = "" if entry["gflops"] is None else f"{entry['gflops']:.4g} {unit} at {entry['size']}, "
+    told = f"{its['name']}: {rate}{'driver ' * bool(rate)}{entry['driver']}"
+    return Found(entry["kernel"], entry["params"], f"{why} ({told})")
+
+
+def _alike(its, mine, keys):
+    return all(_same(its[key], mine[key]) for key in keys)
 
 
 def _same(name, other):
@@ -111,18 +128,21 @@ def _flop(text):
 def store(folder, identity, entry):
     """Put an entry into its device's file, in place of one of the same kernel, size and precision.
 
-    Returns the path. Raises UsageError where it cannot be written.
+    One that is for its size only takes the place of any other such entry of that size. Returns the
+    path. Raises UsageError where it cannot be written.
     """
     # A device may show on several platforms, each with a compiler of its own.
     full = f"{identity['name']} {identity['platform']}"
     slug = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
     path = Path(folder, f"{slug}.json")
-    same = ("kernel", "precision", "size", "batch")
+    same = {"precision", "size", "batch", "compute_units" if "compute_units" in entry else "kernel"}
     with writing(f"cannot write {path}"):
         entries = _read(path)[1] if path.exists() else []
         entries = [e for e in entries if any(e.get(key) != entry.get(key) for key in same)]
         entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
-        replace(path, json.dumps({"device": identity, "entries": entries}, indent=2) + "\n")
+        lines = ",\n".join(f"    {json.dumps(each)}" for each in entries)
+        about = json.dumps(identity)
+        replace(path, f'{{\n  "device": {about},\n  "entries": [\n{lines}\n  ]\n}}\n')
     return path
 
 
@@ -131,15 +151,16 @@ def _read(path):
     try:
         data = json_object(path)
         device, entries = data["device"], data["entries"]
-        # Older entries have no spread, nor has one that a compiler's model chose; few have a batch.
+        # Older entries have no spread, nor has one that a compiler's model chose.
         if set(device) != _DEVICE_KEYS or any(
-            set(entry) | {"spread", "batch"} != _ENTRY_KEYS for entry in entries
+            set(entry) | _OPTIONAL != _ENTRY_KEYS for entry in entries
         ):
             raise ValueError("unknown or missing keys")
         for entry in entries:
             _flop(entry["size"])
-            if type(entry.get("batch", 1)) is not int:
-                raise ValueError(f"batch is {entry['batch']!r}")
+            for name in ("batch", "compute_units"):
+                if type(entry.get(name, 1)) is not int:
+                    raise ValueError(f"{name} is {entry[name]!r}")
         return device, entries
     except (UsageError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error

@@ -1,6 +1,7 @@
 """Tools for every sample. Each starts a sample as a program, and reads its records.
 
 python -m tools tune SAMPLE      search for parameters of a kernel for a GPU that you do not have
+python -m tools keep FILE...     store the fastest parameters in records for the measured sizes
 python -m tools replay FILE:LINE repeat the run of a record, and compare
 python -m tools inspect SAMPLE   show each kernel's registers and instructions
 python -m tools check SAMPLE     look for data races and out-of-bounds accesses, with Oclgrind
@@ -14,7 +15,7 @@ import sys
 from common import programs, stopping
 from common.errors import PASSED, UsageError
 
-COMMANDS = ("tune", "replay", "inspect", "check")
+COMMANDS = ("tune", "keep", "replay", "inspect", "check")
 
 
 def main(argv):

@@ -12,11 +12,11 @@ from common.machine.sysfs import SYSFS
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
-# How the names of variables begin that tell drivers and libraries how to run.
+# How the names of variables begin that tell libraries how to run, and drivers.
+OF_LIBRARIES = (
+    "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_", "NVIDIA_TF32_")
 _SETTINGS = (
-    "POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "NVIDIA_TF32_",
-    "DPCPP_", "SYCL_", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_",
-)
+    *OF_LIBRARIES, "POCL_", "OCL_", "CL_", "RUSTICL_", "MALI_", "CUDA_", "DPCPP_", "SYCL_")
 
 
 def environment(tree=SYSFS):
@@ -35,12 +35,13 @@ def environment(tree=SYSFS):
     }
 
 
-def settings(variables):
-    """Return the environment variables that affect a driver's speed, without paths."""
+def settings(variables, prefixes=_SETTINGS):
+    """Return the environment variables that affect the speed of drivers, or of what the `prefixes`
+    are for, without paths."""
     return {
         name: value
         for name, value in sorted(variables.items())
-        if name.startswith(_SETTINGS) and "/" not in value
+        if name.startswith(prefixes) and "/" not in value
     }
 
 

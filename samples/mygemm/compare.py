@@ -1,5 +1,6 @@
 """Kernels and baseline libraries side by side: timing, ratios, tables."""
 
+import os
 from argparse import SUPPRESS
 from contextlib import nullcontext
 from functools import partial
@@ -13,10 +14,11 @@ from common.arguments import count
 from common.device import type_of
 from common.errors import UNSUPPORTED, UsageError, worst
 from common.interleaved import Contender
+from common.machine import state
 from common.planning import plans, steps
 from common.planning.result import Result
 from common.program import report
-from common.text import complain, figures, milliseconds
+from common.text import complain, figures, milliseconds, printable
 
 # The ceiling is that of plain multiplications.
 _OTHER_UNITS = ("14_matrix_units", "15_warpgroups", "cublas")
@@ -57,6 +59,10 @@ class Comparison:
         if busy := interleaved.busy():
             print(busy)
         self._blas = libraries.cblas(args.blas) if args.blas else None
+        told = state.settings(os.environ, state.OF_LIBRARIES)
+        if told and (args.libraries or self._blas):
+            variables = ", ".join(f"{name}={printable(value)}" for name, value in told.items())
+            print(f"The environment tells libraries how to run: {variables}")
 
     def each_size(self):
         """Yield each Problem that is left after a crash."""
