@@ -196,6 +196,12 @@ def of_amd(device):
     return type_of(device) == "cpu" and "AMD" in device.vendor + device.name
 
 
+def amd_family(device):
+    """Return the family of a CPU of AMD's, such as 25 (Zen 3 and 4) or 26 (Zen 5); else 0."""
+    family = host_cpu().get("cpu family", "") if of_amd(device) else ""
+    return int(family) if family.isascii() and family.isdigit() else 0
+
+
 def host_cpu(file=Path("/proc/cpuinfo")):
     """Return what Linux says of the first processor, as a dict of texts: on x86 with its `flags`.
 

@@ -6,7 +6,7 @@ The numbers for GPUs were measured on an H200.
 import math
 
 from common.constraints import VECTORS
-from common.device import type_of
+from common.device import amd_family, type_of
 from common.gemm import REAL
 from common.machine.caches import all_bytes
 from common.planning import nvidia
@@ -17,6 +17,7 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
 _SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, if A fills half of the caches
+_ZEN_5, _ALONE_5 = 26, 80  # its family; there fewer at most, and if A fills all of the caches
 _VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
@@ -115,17 +116,21 @@ def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
         (M, N, K), native = problem.size, cores(problem, device)[1]
-        few = K // native < _VECTORS and K % native > 0
-        width = native // 2 if few else native
+        short = K // native < _VECTORS and K % native > 0
+        width = native // 2 if short else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
         # Rows read one after the other are one run of addresses. That is faster if A fills more
         # than half of the caches, but not for the shortest rows: most of their time is adding up.
+        # A Zen 5 reads 8 runs at a time as fast.
         bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
-        filled = 2 * bytes_of_a > (all_bytes() or math.inf)  # Linux may not tell
-        alone = filled and _SHORT < K <= _ALONE
+        caches = all_bytes() or math.inf  # Linux may not tell
+        zen_5 = amd_family(device) >= _ZEN_5
+        filled = bytes_of_a > (caches if zen_5 else caches / 2)
+        alone = filled and _SHORT < K <= (_ALONE_5 if zen_5 else _ALONE)
         # In a small A, 8 rows that are whole pages apart evict each other from the L1.
         apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
-        ROWS = 1 if alone else 4 if apart or _SHORT < K < _ROW else 8
+        few = apart or (_SHORT < K < _ROW and not zen_5)
+        ROWS = 1 if alone else 4 if few else 8
         at_work = cores(problem, device)[0]
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
         SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1

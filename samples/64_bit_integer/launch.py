@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,8 @@ _ATOMICS = "cl_khr_int64_base_atomics"
 _NVIDIA = "cl_nv_device_attribute_query"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
+_SMALL = 2**20  # pixels of an image whose launch the host watches, and for how many seconds:
+_WATCHED = 1e-4  # with more the core that it takes is missed
 _ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard
 
 
@@ -150,11 +153,8 @@ def instructions(chosen):
     added up at once, by a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs.
     """
     if device.type_of(chosen) == "cpu":
-        cpu = device.host_cpu()
-        family = cpu.get("cpu family", "")
-        known = int(family) if family.isascii() and family.isdigit() else 0
-        amd = {"AMD": known} if device.of_amd(chosen) else {}
-        vnni = {"VNNI": 1} if "avx512_vnni" in cpu.get("flags", "").split() else {}
+        amd = {"AMD": device.amd_family(chosen)} if device.of_amd(chosen) else {}
+        vnni = {"VNNI": 1} if "avx512_vnni" in device.host_cpu().get("flags", "").split() else {}
         return {"CPU": 1, **amd, **vnni}
     if _NVIDIA not in chosen.extensions.split():
         return {}
@@ -169,8 +169,8 @@ def shares_memory(chosen):
     return False
 
 
-def whole_pass(queue, kernel, shape, result, reset=False):
-    """Return a function that computes the sums, up to the host's addition of the rows.
+def whole_pass(queue, kernel, shape, result, count, reset=False):
+    """Return a function that computes the sums of `count` pixels, up to the host's addition.
 
     A `reset` goes before, for a kernel that adds to what is there. The queue takes no times, and
     where host and device share memory nothing is copied: for a small image that would take longer
@@ -187,8 +187,10 @@ def whole_pass(queue, kernel, shape, result, reset=False):
             rows.fill(0)
             if not shared:
                 cl.enqueue_copy(queue, result.device, rows)
-        cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
+        launched = cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
         if shared:
+            if count <= _SMALL:
+                _watch(queue, launched)
             queue.finish()
         else:
             cl.enqueue_copy(queue, rows, result.device)  # the queue is in order: this waits
@@ -197,13 +199,25 @@ def whole_pass(queue, kernel, shape, result, reset=False):
     return run
 
 
+def _watch(queue, launched):
+    """Wait for a short launch without sleeping: to wake this thread would take longer than that.
+
+    After _WATCHED seconds this ends, whatever became of the launch.
+    """
+    queue.flush()
+    end = time.perf_counter() + _WATCHED
+    while time.perf_counter() < end:
+        if launched.command_execution_status == cl.command_execution_status.COMPLETE:
+            return
+
+
 def plain_read(queue, shape, pixels, count):
     """Return whole_pass() of a kernel that reads all pixels and does next to nothing with them."""
     program = build(queue.context, _FOLDER / "read_all.cl", {"WORK_GROUP": shape.local})
     result = GuardedBuffer(queue, (shape.groups, 4), np.uint32)
     contiguous, kernel = np.uint32(bool(shape.contiguous)), cl.Kernel(program, "read_all")
     kernel.set_args(pixels.device, np.uint32(count), contiguous, result.device)
-    return whole_pass(queue, kernel, shape, result)
+    return whole_pass(queue, kernel, shape, result, count)
 
 
 def side_by_side(passes, count, repeat, warmup):

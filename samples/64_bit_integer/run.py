@@ -112,7 +112,8 @@ def main(args):
             measured = measuring.measure(args, about, enqueue, "gbytes_per_s", image.size / 1e9,
                                          between=between)
             print(*measured.lines(args.verbose), sep="\n")
-            passes[name] = launch.whole_pass(queue, kernel, shape, result, reset=atomics)
+            passes[name] = launch.whole_pass(queue, kernel, shape, result, image.size,
+                                             reset=atomics)
         print("\n".join(luma.lines(found, image.size)))
         print(f"FAILED: {check.reason}" if check.reason else "PASSED: both sums equal the host's")
         statuses.append(cli.save_result(args, about, name, check.reason, asked, measured,

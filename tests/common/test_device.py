@@ -248,6 +248,15 @@ def test_only_half_precision_may_be_truncated():
         assert device.rounds_to_nearest(chip, np.float32)
 
 
+@pytest.mark.parametrize(("vendor", "family", "found"), [
+    ("AuthenticAMD", "26", 26), ("AuthenticAMD", "", 0), ("AuthenticAMD", "x", 0),
+    ("GenuineIntel", "6", 0)])
+def test_the_family_of_a_cpu_of_amd(monkeypatch, vendor, family, found):
+    monkeypatch.setattr(device, "host_cpu", lambda: {"cpu family": family} if family else {})
+    chip = SimpleNamespace(type=cl.device_type.CPU, vendor=vendor, name="EPYC")
+    assert device.amd_family(chip) == found
+
+
 def test_linux_tells_of_the_first_processor(tmp_path):
     file = tmp_path / "cpuinfo"
     assert device.host_cpu(file) == {}

@@ -78,7 +78,7 @@ def test_a_core_is_woken_for_what_it_is_worth():
 def cpu(width=16, cores=2):
     return SimpleNamespace(
         type=cl.device_type.CPU, native_vector_width_float=width, native_vector_width_double=width,
-        max_compute_units=cores)
+        max_compute_units=cores, vendor="", name="")
 
 
 def row_sums(size, device, dtype=np.float32, batch=1):
@@ -140,3 +140,17 @@ def test_a_cpu_reads_rows_one_by_one_if_a_fills_half_of_the_caches(monkeypatch):
         monkeypatch.setattr(vectors, "all_bytes", lambda caches=caches: caches)
         large = [dots(10**7 // K, K)["ROWS"] for K in (16, 48, 49, 100, 1000, 1024, 1025, 5000)]
         assert large == ROWS
+
+
+@pytest.mark.parametrize(("caches", "rows"), [
+    (35 * 2**20, [8, 1, 1, 8, 8, 8]), (76 * 2**20, [8] * 6), (0, [8] * 6)])
+def test_a_zen_5_reads_8_rows_at_a_time_unless_a_is_larger_than_the_caches(
+        monkeypatch, caches, rows):
+    monkeypatch.setattr(vectors, "all_bytes", lambda: caches)
+    monkeypatch.setattr(vectors, "amd_family", lambda device: 26)
+
+    def dots(K):
+        problem = Problem(parse_size(f"{10**7 // K}x1x{K}"), np.dtype(np.float32), K, 1, 1, 1)
+        return vectors.start_dots({}, problem, None, cpu())["ROWS"]
+
+    assert [dots(K) for K in (48, 49, 80, 81, 100, 1000)] == rows

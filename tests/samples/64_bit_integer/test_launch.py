@@ -16,10 +16,12 @@ from tests.conftest import sample_module
 launch, luma = (sample_module("64_bit_integer", name) for name in ("launch", "luma"))
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["copied", "shared"])
+@pytest.mark.parametrize(("shared", "small"), [(False, 2**20), (True, 2**20), (True, 0)],
+                         ids=["copied", "shared", "shared, a large image"])
 @pytest.mark.parametrize("name", ["many_vectors", "two_stages"])
-def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared):
+def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared, small):
     """Where host and device share no memory, the sums are copied."""
+    monkeypatch.setattr(launch, "_SMALL", small)
     if shared and not launch.shares_memory(queue.device):
         pytest.skip("the device has no fine-grained shared memory")
     monkeypatch.setattr(launch, "shares_memory", lambda device: shared)
@@ -29,8 +31,27 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared)
     kernel, shape = launch.built(queue, name, launch.Shape(4, 16, False))
     result = GuardedBuffer(queue, (4 if name == "two_stages" else 1, 2), np.uint64)
     kernel.set_args(pixels, np.uint32(image.size), np.uint32(0), result.device)
-    run = launch.whole_pass(queue, kernel, shape, result, reset=name != "two_stages")
+    reset = name != "two_stages"
+    run = launch.whole_pass(queue, kernel, shape, result, image.size, reset=reset)
     assert [run().tolist() for _ in range(3)] == 3 * [luma.exact(image).tolist()]
+
+
+def test_the_host_watches_a_launch_until_it_is_complete_or_takes_too_long(monkeypatch):
+    status, asked = cl.command_execution_status, []
+
+    class Launched:
+        @property
+        def command_execution_status(self):
+            asked.append(1)
+            return status.COMPLETE if len(asked) == 3 else status.RUNNING
+
+    queue = SimpleNamespace(flush=lambda: asked.clear())
+    monkeypatch.setattr(launch, "_WATCHED", 60)
+    launch._watch(queue, Launched())
+    assert len(asked) == 3
+    monkeypatch.setattr(launch, "_WATCHED", 0)
+    launch._watch(queue, Launched())
+    assert asked == []
 
 
 @pytest.mark.parametrize("fill", [None, 255], ids=["noise", "white"])
