@@ -17,6 +17,7 @@ from typing import NamedTuple
 from common.errors import UsageError
 from common.files import json_object, replace, writing
 from common.sizes import parsed
+from common.text import figures
 
 _DEVICE_KEYS = {"name", "platform", "vendor", "type", "family"}
 _ENTRY_KEYS = {
@@ -104,10 +105,10 @@ def find(folder, about, precision, size, batch=1):
 
 def _found(its, entry, why):
     """Return the Found of an entry of the device `its`."""
-    unit = "GOPS" if entry["precision"] == "int8" else "GFLOPS"
-    rate = "" if entry["gflops"] is None else f"{entry['gflops']:.4g} {unit} at {entry['size']}, "
-    told = f"{its['name']}: {rate}{'driver ' * bool(rate)}{entry['driver']}"
-    return Found(entry["kernel"], entry["params"], f"{why} ({told})")
+    unit, rate = "GOPS" if entry["precision"] == "int8" else "GFLOPS", entry["gflops"]
+    told = "" if rate is None else f"{figures(rate)} {unit} at {entry['size']}, driver "
+    return Found(entry["kernel"], entry["params"],
+                 f"{why} ({its['name']}: {told}{entry['driver']})")
 
 
 def _alike(its, mine, keys):

@@ -17,7 +17,7 @@ _ALONE_14, _ALONE_15 = 0.85, 0.66
 _UNALIGNED_ROWS = 0.88
 # To store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
 _UNALIGNED_TILES, _ODD_TILES = 30, 80
-_SHORT_CHUNKS = {128: 0.65, 64: 0.8}  # of the rate, by TSN: sums are taken from the unit more often
+_SHORT_CHUNKS = {128: 0.75, 64: 0.89}  # of the rate, by TSN: sums are taken from the unit more often
 
 
 def require(label, limits, device, ok, needs):
