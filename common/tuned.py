@@ -4,13 +4,14 @@
 kernel and parameters won at which size and precision, how fast they were (`spread` has the 10th and
 the 90th percentile), and with which driver; `slower_than` names another kernel that was faster in
 the same rounds, or is null. `gflops` is null where nothing was measured: a compiler's static model
-chose. An entry for the products of a batch has their number, `batch`.
+chose. An entry for the products of a batch has their number, `batch`. An entry with `compute_units`
+is exact: it is for its size and batch only, on a device with as many compute units.
 """
 
 import json
 import platform
 import re
-from math import log2
+from math import inf, log2
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +36,15 @@ _MALI = {
 
 
 class Found(NamedTuple):
-    """The name of a kernel with its parameters, and a text that says where they come from."""
+    """The name of a kernel with its parameters, and a text that says where they come from.
+
+    `exact` ones were the fastest at the size that was asked for.
+    """
 
     kernel: str
     params: dict
     why: str
+    exact: bool = False
 
 
 def identity(about):
@@ -67,34 +72,36 @@ def _mali(text):
                  if number and re.fullmatch(numbers, number[1].upper())), None)
 
 
-def find(folder, about, precision, size, batch=1):
+def find(folder, about, precision, size, batch=1, usual=True):
     """Return what was stored for this device, else its family, else its vendor: a list of Found.
 
-    For a `batch` of several products it is what was stored for such, else not. What is for this
-    size only comes first, then what was measured, then the nearest size, then the fastest. What was
-    slower than another kernel is left out. `size` is a text such as 512x512x512. With the limits of
-    a Mali its family counts. Raises UsageError for a file that is not one of ours.
+    `size` is a text such as 512x512x512. Exact entries come first, but only if rows have the
+    `usual` leading dimensions and the device its own limits. Others for a `batch` are for batches
+    of any number. Of those, measured ones come first, then the nearest size, then the fastest. What
+    was slower than another kernel is left out. With the limits of a Mali its family counts. Raises
+    UsageError for a file that is not one of ours.
     """
     mine, files = identity(about), [_read(path) for path in sorted(Path(folder).glob("*.json"))]
-    mine["family"] = _mali(about["limits"]["profile"]) or mine["family"]
+    profile = about["limits"]["profile"]
+    mine["family"] = _mali(profile) or mine["family"]
     stored = [
         (its, entry) for its, entries in files for entry in entries
         if entry["precision"] == precision and not entry["slower_than"]
         and (entry.get("batch", 1) > 1) == (batch > 1)
     ]
     here = "name", "platform"
-    exact = size, batch, about.get("compute_units")
+    wanted = size, batch, about.get("compute_units")
     found = [
-        _found(its, entry, "the fastest that was measured at this size")
-        for its, entry in stored if _alike(its, mine, here)
-        and exact == (entry["size"], entry.get("batch", 1), entry.get("compute_units", 0))
+        _found(its, entry, "the fastest that was measured at this size", exact=True)
+        for its, entry in stored if usual and profile == "device" and _alike(its, mine, here)
+        and wanted == (entry["size"], entry.get("batch", 1), entry.get("compute_units", 0))
     ]
     for what, keys in (("this device", here), ("its family", ("family",)),
                        ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
              -(entry["gflops"] or 0), its["name"], its, entry)
-            for its, entry in stored if "compute_units" not in entry and _alike(its, mine, keys)
+            for its, entry in stored if not _is_exact(entry) and _alike(its, mine, keys)
         ]
         for *_, its, entry in sorted(candidates, key=lambda c: c[:4]):
             by_model = entry["gflops"] is None
@@ -103,12 +110,16 @@ def find(folder, about, precision, size, batch=1):
     return found
 
 
-def _found(its, entry, why):
+def _is_exact(entry):
+    return "compute_units" in entry
+
+
+def _found(its, entry, why, exact=False):
     """Return the Found of an entry of the device `its`."""
     unit, rate = "GOPS" if entry["precision"] == "int8" else "GFLOPS", entry["gflops"]
     told = "" if rate is None else f"{figures(rate)} {unit} at {entry['size']}, driver "
-    return Found(entry["kernel"], entry["params"],
-                 f"{why} ({its['name']}: {told}{entry['driver']})")
+    why = f"{why} ({its['name']}: {told}{entry['driver']})"
+    return Found(entry["kernel"], entry["params"], why, exact)
 
 
 def _alike(its, mine, keys):
@@ -127,20 +138,30 @@ def _flop(text):
 
 
 def store(folder, identity, entry):
-    """Put an entry into its device's file, in place of one of the same kernel, size and precision.
+    """Put an entry into the file of its device. Return the path.
 
-    One that is for its size only takes the place of any other such entry of that size. Returns the
-    path. Raises UsageError where it cannot be written.
+    An exact entry replaces the exact one for its size, precision and batch. Another replaces the
+    one of the same kernel for these; and, if it was not slower than another kernel, the exact one
+    as well, since it is newer. Raises UsageError where it cannot be written.
     """
     # A device may show on several platforms, each with a compiler of its own.
     full = f"{identity['name']} {identity['platform']}"
     slug = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
     path = Path(folder, f"{slug}.json")
-    same = {"precision", "size", "batch", "compute_units" if "compute_units" in entry else "kernel"}
+
+    def replaced(old):
+        if any(old.get(key) != entry.get(key) for key in ("precision", "size", "batch")):
+            return False
+        if _is_exact(entry):
+            return old.get("compute_units") == entry["compute_units"]
+        if _is_exact(old):
+            return not entry["slower_than"]
+        return old["kernel"] == entry["kernel"]
+
     with writing(f"cannot write {path}"):
         entries = _read(path)[1] if path.exists() else []
-        entries = [e for e in entries if any(e.get(key) != entry.get(key) for key in same)]
-        entries = sorted([*entries, entry], key=lambda e: (e["precision"], _flop(e["size"])))
+        entries = [*(old for old in entries if not replaced(old)), entry]
+        entries = sorted(entries, key=lambda e: (e["precision"], _flop(e["size"])))
         lines = ",\n".join(f"    {json.dumps(each)}" for each in entries)
         about = json.dumps(identity)
         replace(path, f'{{\n  "device": {about},\n  "entries": [\n{lines}\n  ]\n}}\n')
@@ -152,16 +173,28 @@ def _read(path):
     try:
         data = json_object(path)
         device, entries = data["device"], data["entries"]
-        # Older entries have no spread, nor has one that a compiler's model chose.
-        if set(device) != _DEVICE_KEYS or any(
-            set(entry) | _OPTIONAL != _ENTRY_KEYS for entry in entries
-        ):
-            raise ValueError("unknown or missing keys")
+        if set(device) != _DEVICE_KEYS:
+            raise ValueError("unknown or missing keys of the device")
         for entry in entries:
-            _flop(entry["size"])
-            for name in ("batch", "compute_units"):
-                if type(entry.get(name, 1)) is not int:
-                    raise ValueError(f"{name} is {entry[name]!r}")
+            _check(entry)
         return device, entries
     except (UsageError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error
+
+
+def _check(entry):
+    """Raise ValueError, TypeError or KeyError for an entry that is not one of ours."""
+    # Older entries have no spread, nor has one that a compiler's model chose.
+    if set(entry) | _OPTIONAL != _ENTRY_KEYS:
+        raise ValueError("unknown or missing keys")
+    _flop(entry["size"])
+    if not isinstance(entry["params"], dict):
+        raise ValueError(f"params is {entry['params']!r}")
+    texts = [entry[key] for key in ("kernel", "precision", "driver")]
+    numbers = [entry.get("batch", 1), entry.get("compute_units", 1), *entry["params"].values()]
+    for value, kind in (*((v, str) for v in texts), *((v, int) for v in numbers)):
+        if type(value) is not kind:
+            raise ValueError(f"{value!r} is not {'a text' if kind is str else 'a whole number'}")
+    rate = entry["gflops"]
+    if rate is not None and not (type(rate) in (int, float) and 0 <= rate < inf):
+        raise ValueError(f"gflops is {rate!r}")

@@ -3,21 +3,23 @@
 python -m tools keep results/local/*.jsonl
 python -m tools keep --tuned FOLDER kernels.jsonl tiles.jsonl
 
-Records of the same device, driver, precision and size are compared: by their ratios to a library,
-if all were timed beside it, else by their rates. The fastest kernel and its parameters are stored
+Records of the same device, precision, batch and size are compared: by their ratios to a library, if
+all were timed beside it, else by their rates. The fastest kernel and its parameters are stored
 where the sample looks for them, and used at this size only. A size with only one kernel and set of
-parameters is left out, since nothing was compared there. To search for parameters, use `fab sweep`.
+parameters is left out, since nothing was compared there, and so are CPUs, since a name of a CPU
+does not say which one it is. To search for parameters, use `fab sweep`.
 """
 
+import io
+from math import isfinite
 from statistics import median
 
 from common import files, manifest, record, tuned
 from common.arguments import Parser, a_path
 from common.errors import PASSED, UsageError
 from common.sizes import parsed
-from tools.space import STORED
 
-_NO_LIBRARY = "ceiling"  # is among the ratios of a record
+_LONGEST_LINE = 16 * 1024**2  # characters of a record
 
 
 def options():
@@ -38,26 +40,29 @@ def main(argv):
     if len(samples) != 1:
         have = ", ".join(samples) or "no sample"
         raise UsageError(f"the records are of {have}: give those of one sample")
-    found = [fastest(variants) for variants in by_size(items).values() if len(variants) > 1]
-    if not found:
-        raise UsageError("nothing to compare: no size has timed records of two kernels, or of one "
-                         "with two sets of parameters")
     folder = args.tuned or _folder(samples[0])
-    paths = [tuned.store(folder, *pair) for pair in found]
-    for path in dict.fromkeys(paths):
-        print(f"the fastest at {paths.count(path)} sizes: stored in {path}")
-    if not args.tuned:
-        print(STORED)
+    stored = {}  # by the file: how many
+    for kernels, libraries in by_size(items).values():
+        if len(kernels) > 1:
+            path = tuned.store(folder, *fastest(kernels, libraries))
+            stored[path] = stored.get(path, 0) + 1
+    if not stored:
+        raise UsageError("nothing to compare: no size has timed records, on a GPU, of two kernels, "
+                         "or of one with two sets of parameters")
+    for path, count in stored.items():
+        print(f"{path}: the fastest at {count} size{'s' * (count > 1)}")
+    print("The sample uses them at these sizes. Commit the files for others, or delete them.")
     return PASSED
 
 
 def _read(path):
-    with files.opened(path):  # or say why it cannot be
-        pass
-    try:
-        return record.read(path)
-    except record.RecordError as error:
-        raise UsageError(error) from error
+    """Return the records of a file. Raises UsageError."""
+    with io.TextIOWrapper(files.opened(path), "utf-8", errors="replace") as file:
+        lines = files.lines(file, _LONGEST_LINE)
+        found, errors = record.sort(record.parse(lines, path))
+    if errors:
+        raise UsageError(errors[0])
+    return found
 
 
 def _folder(sample):
@@ -68,44 +73,81 @@ def _folder(sample):
 
 
 def by_size(items):
-    """Return {what was measured: {(kernel, parameters): its records}} of timed Records.
+    """Return {what was measured: ({(kernel, parameters): records}, {library: records})}.
 
-    Libraries are left out, and rows that are further apart than they are long: what is stored is
-    for the usual ones.
+    Of several drivers of a device, the one of the newest record counts.
     """
-    found = {}
-    for item in items:
-        params, device = item.params, item.device
-        size = parsed(str(params.get("size")))
-        if item.status != "passed" or not item.times() or record.of_library(params) or not size:
-            continue
-        usual = {"lda": size.K, "ldb": size.N, "ldc": size.N}
-        if any(params.get(name, number) != number for name, number in usual.items()):
-            continue
-        key = (*tuned.identity(device).items(), device["driver"], device["compute_units"],
-               params.get("precision", "single"), params.get("batch", 1), str(size))
-        of_kernel = tuple((name, n) for name, n in params.items() if name.isupper())
-        found.setdefault(key, {}).setdefault((item.variant, of_kernel), []).append(item)
+    found, drivers = {}, {}
+    for item in sorted((i for i in items if _counts(i)), key=lambda i: i.started):
+        device, params = item.device, item.params
+        key = (device["name"], device["platform"], device["compute_units"],
+               params.get("precision", "single"), params.get("batch", 1), _size(params))
+        if drivers.get(key) != device["driver"]:
+            drivers[key], found[key] = device["driver"], ({}, {})
+        kernels, libraries = found[key]
+        if record.of_library(params):
+            libraries.setdefault(item.variant, []).append(item)
+        else:
+            of_kernel = tuple((name, n) for name, n in params.items() if name.isupper())
+            kernels.setdefault((item.variant, of_kernel), []).append(item)
     return found
 
 
-def fastest(variants):
-    """Return (the identity of the device, the entry) of the fastest of by_size()'s variants."""
-    every = [item for of in variants.values() for item in of]
-    shared = set.intersection(*(set(item.metrics.get("ratios", ())) for item in every))
-    libraries = sorted(shared - {item.variant for item in every} - {_NO_LIBRARY})
+def _size(params):
+    return parsed(str(params.get("size")))
 
-    def rate(of):
-        return median(item.metrics["ratios"][libraries[0]] if libraries else item.metrics["gflops"]
-                      for item in of)
 
-    (kernel, params), of = max(variants.items(), key=lambda pair: rate(pair[1]))
-    item = max(of, key=lambda each: each.started)
-    batch = item.params.get("batch", 1)
-    return tuned.identity(item.device), {
-        "kernel": kernel, "precision": item.params.get("precision", "single"),
-        "size": item.params["size"], **({"batch": batch} if batch > 1 else {}),
-        "params": dict(params), "gflops": median(each.metrics["gflops"] for each in of),
-        "driver": item.device["driver"], "when": item.started,
-        "compute_units": item.device["compute_units"], "slower_than": None,
+def _counts(item):
+    """Tell whether a Record is of what is usual, timed, and complete.
+
+    With other leading dimensions, limits, caches or beta another kernel may be the fastest.
+    """
+    params, device, size = item.params, item.device, _size(item.params)
+    if item.status != "passed" or not item.times() or not size or min(size) < 1:
+        return False
+    usual = {"lda": size.K, "ldb": size.N, "ldc": size.N, "beta": 0, "caches": "warm"}
+    limits, units = device.get("limits"), device.get("compute_units")
+    rate, texts = item.metrics.get("gflops"), ("platform", "vendor", "driver")
+    numbers = [n for name, n in params.items() if name.isupper() or name == "batch"]
+    return (
+        device["type"] != "cpu" and isinstance(limits, dict) and limits.get("profile") == "device"
+        and all(params.get(name, value) == value for name, value in usual.items())
+        and all(isinstance(device.get(name), str) for name in texts)
+        and all(type(n) is int for n in (units, *numbers)) and units > 0
+        and isinstance(params.get("precision", "single"), str)
+        and bool(item.variant) and rate is not None and isfinite(rate)
+    )
+
+
+def fastest(kernels, libraries):
+    """Return (the identity of the device, the entry) of the fastest of by_size()'s `kernels`.
+
+    They are compared with the fastest of the `libraries` that all have a ratio to.
+    """
+    def rate(items):
+        return median(item.metrics["gflops"] for item in items)
+
+    every = [item for items in kernels.values() for item in items]
+    shared = [name for name in libraries if all(_ratio(item, name) for item in every)]
+    beside = max(shared, key=lambda name: rate(libraries[name]), default=None)
+
+    def judged(variant):
+        items = kernels[variant]
+        return median(_ratio(item, beside) for item in items) if beside else rate(items)
+
+    best = kernel, params = max(kernels, key=judged)
+    newest = kernels[best][-1]
+    batch = newest.params.get("batch", 1)
+    return tuned.identity(newest.device), {
+        "kernel": kernel, "precision": newest.params.get("precision", "single"),
+        "size": str(_size(newest.params)), **({"batch": batch} if batch > 1 else {}),
+        "params": dict(params), "gflops": rate(kernels[best]),
+        "driver": newest.device["driver"], "when": newest.started,
+        "compute_units": newest.device["compute_units"], "slower_than": None,
     }
+
+
+def _ratio(item, name):
+    """Return the ratio of a record to a library, or None."""
+    value = item.metrics.get("ratios", {}).get(name)
+    return value if type(value) in (int, float) and isfinite(value) else None

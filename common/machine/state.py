@@ -12,7 +12,7 @@ from common.machine.sysfs import SYSFS
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
-# How the names of variables begin that tell libraries how to run, and drivers.
+# How the names of environment variables begin that affect libraries; and those for drivers too.
 OF_LIBRARIES = (
     "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_", "NVIDIA_TF32_")
 _SETTINGS = (
@@ -36,8 +36,10 @@ def environment(tree=SYSFS):
 
 
 def settings(variables, prefixes=_SETTINGS):
-    """Return the environment variables that affect the speed of drivers, or of what the `prefixes`
-    are for, without paths."""
+    """Return the environment variables whose names begin with one of `prefixes`, except paths.
+
+    By default they affect drivers and libraries.
+    """
     return {
         name: value
         for name, value in sorted(variables.items())

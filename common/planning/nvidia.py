@@ -17,7 +17,8 @@ _ALONE_14, _ALONE_15 = 0.85, 0.66
 _UNALIGNED_ROWS = 0.88
 # To store such rows of C, or those at odd elements, takes as long as so many k's, times the rate.
 _UNALIGNED_TILES, _ODD_TILES = 30, 80
-_SHORT_CHUNKS = {128: 0.75, 64: 0.89}  # of the rate, by TSN: sums are taken from the unit more often
+# The share of the rate if sums are taken from the unit more often, in short chunks: by TSN and KC.
+_SHORT_CHUNKS = {(128, 32): 0.65, (64, 32): 0.8, (128, 64): 0.75, (64, 64): 0.89}
 
 
 def require(label, limits, device, ok, needs):
@@ -184,8 +185,7 @@ def warpgroups(problem, device, given=()):
             rate *= _ALONE_15
         if not params["DIRECT"]:
             before = _BEFORE_15 + unaligned * _UNALIGNED_SPLIT + batch * lines * K / _SPLIT_RATE
-            if params["KC"] <= 64:
-                rate *= _SHORT_CHUNKS[params["TSN"]]
+            rate *= _SHORT_CHUNKS.get((params["TSN"], params["KC"]), 1)
         tile = tile._replace(params=params, rate=rate)
         found.append(tiles.best(problem.size, [tile], device.max_compute_units, 4, before, batch))
 

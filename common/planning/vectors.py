@@ -17,8 +17,11 @@ SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
 _SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
 _ALONE = 2**10  # elements at most of a row that a core reads alone, if A fills half of the caches
-_ZEN_5, _ALONE_5 = 26, 80  # its family; there fewer at most, and if A fills all of the caches
-_VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
+_ZEN_5 = 26  # the family of AMD's CPUs
+_ALONE_5 = 80  # as _ALONE, on a Zen 5, and only if A is larger than the caches
+# Vectors have half the length for a row that is not whole vectors, and has fewer than so many; and
+# on a Zen 5 for a row of two vectors of floats.
+_VECTORS = 4
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
@@ -116,19 +119,21 @@ def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
         (M, N, K), native = problem.size, cores(problem, device)[1]
+        itemsize = problem.dtype.itemsize
+        zen_5 = amd_family(device) == _ZEN_5
         short = K // native < _VECTORS and K % native > 0
-        width = native // 2 if short else native
+        two = zen_5 and itemsize == 4 and 2 * native == K
+        width = native // 2 if short or two else native
         width = max(1, min(width, 1 << (K.bit_length() - 1)))
         # Rows read one after the other are one run of addresses. That is faster if A fills more
         # than half of the caches, but not for the shortest rows: most of their time is adding up.
-        # A Zen 5 reads 8 runs at a time as fast.
-        bytes_of_a = problem.batch * M * K * problem.dtype.itemsize
+        # A Zen 5 is as fast with 8 runs at a time, unless A is larger than the caches.
+        bytes_of_a = problem.batch * M * K * itemsize
         caches = all_bytes() or math.inf  # Linux may not tell
-        zen_5 = amd_family(device) >= _ZEN_5
         filled = bytes_of_a > (caches if zen_5 else caches / 2)
         alone = filled and _SHORT < K <= (_ALONE_5 if zen_5 else _ALONE)
         # In a small A, 8 rows that are whole pages apart evict each other from the L1.
-        apart = problem.lda * problem.dtype.itemsize % _PAGE == 0 and bytes_of_a < _LARGE
+        apart = problem.lda * itemsize % _PAGE == 0 and bytes_of_a < _LARGE
         few = apart or (_SHORT < K < _ROW and not zen_5)
         ROWS = 1 if alone else 4 if few else 8
         at_work = cores(problem, device)[0]

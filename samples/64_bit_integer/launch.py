@@ -25,8 +25,11 @@ _ATOMICS = "cl_khr_int64_base_atomics"
 _NVIDIA = "cl_nv_device_attribute_query"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
-_SMALL = 2**20  # pixels of an image whose launch the host watches, and for how many seconds:
-_WATCHED = 1e-4  # with more the core that it takes is missed
+# PoCL's host thread sleeps until a launch is complete, and is slow to wake: for a small image it
+# asks for the status instead, for so many seconds at most. For a large one the driver needs its
+# core. In Intel's runtime a thread that waits executes work-groups.
+_POCL = "Portable Computing Language"
+_SMALL, _WATCHED = 2**20, 1e-4  # pixels, seconds
 _ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard
 
 
@@ -177,6 +180,7 @@ def whole_pass(queue, kernel, shape, result, count, reset=False):
     than the kernel.
     """
     queue, shared = cl.CommandQueue(queue.context), shares_memory(queue.device)
+    watched = count <= _SMALL and queue.device.platform.name == _POCL
     rows = np.empty(result.shape, result.dtype)
     if shared:
         rows = cl.fsvm_empty(queue.context, result.shape, result.dtype)
@@ -189,7 +193,7 @@ def whole_pass(queue, kernel, shape, result, count, reset=False):
                 cl.enqueue_copy(queue, result.device, rows)
         launched = cl.enqueue_nd_range_kernel(queue, kernel, *shape.ndrange())
         if shared:
-            if count <= _SMALL:
+            if watched:
                 _watch(queue, launched)
             queue.finish()
         else:
@@ -200,10 +204,7 @@ def whole_pass(queue, kernel, shape, result, count, reset=False):
 
 
 def _watch(queue, launched):
-    """Wait for a short launch without sleeping: to wake this thread would take longer than that.
-
-    After _WATCHED seconds this ends, whatever became of the launch.
-    """
+    """Wait for a short launch without sleeping, for _WATCHED seconds at most."""
     queue.flush()
     end = time.perf_counter() + _WATCHED
     while time.perf_counter() < end:

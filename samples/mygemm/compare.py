@@ -60,9 +60,9 @@ class Comparison:
             print(busy)
         self._blas = libraries.cblas(args.blas) if args.blas else None
         told = state.settings(os.environ, state.OF_LIBRARIES)
-        if told and (args.libraries or self._blas):
+        if told and (args.libraries or self._blas) and not args.duration:
             variables = ", ".join(f"{name}={printable(value)}" for name, value in told.items())
-            print(f"The environment tells libraries how to run: {variables}")
+            print(f"Environment variables that affect libraries: {variables}")
 
     def each_size(self):
         """Yield each Problem that is left after a crash."""

@@ -57,7 +57,7 @@ def test_a_batch_and_a_single_product_are_kept_apart(tmp_path):
         found = tuned.find(tmp_path, ABOUT, "single", "512x512x512", batch)
         assert {each.params["TS"] for each in found} == {tile}
     path.write_text(path.read_text().replace("4096", '"many"'))
-    with pytest.raises(UsageError, match="batch is 'many'"):
+    with pytest.raises(UsageError, match="'many' is not a whole number"):
         tuned.find(tmp_path, ABOUT, "single", "512x512x512")
 
 
@@ -132,3 +132,49 @@ def test_a_size_that_is_none_is_named(best, tmp_path, size):
     (tmp_path / "odd.json").write_text(json.dumps(odd))
     with pytest.raises(UsageError, match=rf"odd\.json cannot be used: size is '{size}'"):
         best([])
+
+
+def exact(kernel, **params):
+    return entry(kernel, **params) | {"compute_units": 4}
+
+
+def test_an_exact_entry_is_for_its_size_rows_limits_and_device(tmp_path):
+    about = {**ABOUT, "compute_units": 4}
+    for each in (entry("tiles", gflops=99, TS=2), exact("registers", TS=4)):
+        tuned.store(tmp_path, tuned.identity(ABOUT), each)
+
+    def first(about=about, size="512x512x512", **more):
+        return tuned.find(tmp_path, about, "single", size, **more)[0]
+
+    assert (first().params, first().exact) == ({"TS": 4}, True)
+    others = [
+        first({**about, "compute_units": 8}), first(ABOUT), first({**about, "name": "Mali-G31"}),
+        first({**about, "limits": {"profile": "embedded"}}), first(size="512x512x513"),
+        first(usual=False),
+    ]
+    assert [(each.params, each.exact) for each in others] == [({"TS": 2}, False)] * 6
+
+
+@pytest.mark.parametrize(("slower_than", "found"), [
+    (None, "registers"), ("11_registers_only", "tiles")])
+def test_a_search_replaces_an_exact_entry_only_if_it_wins(tmp_path, slower_than, found):
+    about = {**ABOUT, "compute_units": 4}
+    tuned.store(tmp_path, tuned.identity(ABOUT), exact("tiles", TS=2))
+    tuned.store(tmp_path, tuned.identity(ABOUT), exact("tiles", size="64x64x64", TS=2))
+    searched = entry("registers", TS=4) | {"slower_than": slower_than}
+    path = tuned.store(tmp_path, tuned.identity(ABOUT), searched)
+    assert tuned.find(tmp_path, about, "single", "512x512x512")[0].kernel == found
+    assert '"64x64x64"' in path.read_text()
+
+
+@pytest.mark.parametrize("wrong", [
+    {"gflops": "fast"}, {"gflops": -1}, {"gflops": True}, {"kernel": 6}, {"driver": None},
+    {"params": {"TS": "2"}}, {"params": 1}, {"batch": 2.5}, {"compute_units": "4"},
+], ids=str)
+def test_an_entry_of_wrong_types_is_named(tmp_path, wrong):
+    path = tuned.store(tmp_path, tuned.identity(ABOUT), entry("tiles", TS=2))
+    data = json.loads(path.read_text())
+    data["entries"][0].update(wrong)
+    path.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match=r"mali-g52-arm-platform\.json cannot be used"):
+        tuned.find(tmp_path, ABOUT, "single", "512x512x512")

@@ -1,6 +1,7 @@
 """tools keep: the fastest of records is stored, for the size that they were measured at."""
 
 import json
+import re
 
 import pytest
 
@@ -15,11 +16,12 @@ DEVICE = {"name": "G9", "platform": "P", "vendor": "V", "type": "gpu", "driver":
 REFERENCE = ROOT / "results/reference/mygemm"
 
 
-def item(kernel, rate, size="8x9x10", ratios=(), units=4, **params):
+def item(kernel, rate, size="8x9x10", ratios=(), device=(), started="2026", **params):
     return Record(
         "mygemm", kernel, "passed", params={"size": size, "precision": "single", **params},
-        device={**DEVICE, "compute_units": units}, timing={"run_s": [1.0], "host_s": [1.0]},
-        metrics={"gflops": float(rate), "ratios": {"ceiling": 0.5, kernel: 1.0, **dict(ratios)}},
+        device={**DEVICE, **dict(device)}, timing={"run_s": [1.0], "host_s": [1.0]},
+        metrics={"gflops": rate, "ratios": {"ceiling": 0.5, "first": 7.0, **dict(ratios)}},
+        started=started,
     )
 
 
@@ -44,14 +46,18 @@ def test_the_fastest_is_stored_and_found_at_its_size_only(keep):
     assert (status, [(each.kernel, each.params) for each in found]) == (0, [("a", {"TS": 2})])
     assert found[0].why == (
         "the fastest that was measured at this size (G9: 30 GFLOPS at 8x9x10, driver 1)")
-    assert out == f"the fastest at 1 sizes: stored in {out.split()[-1]}\n"
+    assert re.fullmatch(r"\S+/g9-p\.json: the fastest at 1 size\nThe sample uses them .*\n", out)
     assert keep(*items, size="8x9x11")[1] == [] == keep(*items, batch=2)[1]
 
 
-def test_ratios_to_a_library_of_all_count_more_than_rates(keep):
-    slower = item("a", 99, ratios={"blas": 0.5, "other": 9}, TS=1)
-    faster = item("b", 10, ratios={"blas": 1.5}, TS=2)
-    assert keep(slower, faster)[1][0].params == {"TS": 2}
+def test_ratios_to_the_fastest_library_of_all_count_more_than_rates(keep):
+    libraries = [item(name, rate, library=name) for name, rate in
+                 (("slow", 5), ("blas", 50), ("not of all", 500))]
+    slower = item("a", 99, ratios={"slow": 9, "blas": 0.5, "not of all": 9}, TS=1)
+    faster = item("b", 10, ratios={"slow": 1, "blas": 1.5, "not of all": None}, TS=2)
+    assert keep(slower, faster, *libraries)[1][0].params == {"TS": 2}
+    assert keep(slower, faster, libraries[0])[1][0].params == {"TS": 1}
+    assert keep(slower, faster)[1][0].params == {"TS": 1}  # 99 GFLOPS: no library has a record
 
 
 def test_the_median_of_repeated_runs_counts(keep):
@@ -60,9 +66,18 @@ def test_the_median_of_repeated_runs_counts(keep):
 
 
 def test_devices_with_other_compute_units_are_not_compared(keep):
-    pairs = [item(kernel, rate, units=units, TS=units)
+    pairs = [item(kernel, rate, device={"compute_units": units}, TS=units)
              for kernel, rate, units in (("a", 9, 4), ("b", 1, 4), ("a", 1, 8), ("b", 9, 8))]
     assert [each.params for each in keep(*pairs)[1]] == [{"TS": 4}]
+
+
+def test_of_several_drivers_the_newest_record_tells_which_counts(keep):
+    of_driver = [item(kernel, rate, device={"driver": driver}, started=started, TS=rate)
+                 for driver, started, rates in (("2", "2026-02", (2, 1)), ("1", "2026-01", (9, 8)))
+                 for kernel, rate in zip("ab", rates)]
+    _, found, out = keep(*of_driver)
+    assert (found[0].params, "at 1 size\n" in out) == ({"TS": 2}, True)
+    assert "driver 2" in found[0].why
 
 
 def test_a_newer_winner_takes_the_place_of_another_kernel(keep):
@@ -70,12 +85,23 @@ def test_a_newer_winner_takes_the_place_of_another_kernel(keep):
     assert [each.kernel for each in keep(item("a", 5, TS=1), item("b", 6, TS=2))[1]] == ["b"]
 
 
-@pytest.mark.parametrize("others", [
-    [], [{"library": "blas 1"}], [{"lda": 99}], [{"size": "9x9x9"}],
-], ids=["alone", "a library", "other rows", "another size"])
-def test_nothing_to_compare_is_said(keep, others):
+@pytest.mark.parametrize("other", [
+    {"library": "blas 1"}, {"lda": 99}, {"beta": 2}, {"caches": "flushed"}, {"size": "9x9x9"},
+    {"size": "0"}, {"size": 8}, {"TS": "1"}, {"TS": [1]}, {"batch": "many"},
+    *({"device": change} for change in (
+        {"type": "cpu"}, {"limits": {"profile": "mali-t628"}}, {"limits": 1}, {"driver": None},
+        {"compute_units": "4"}, {"compute_units": None}, {"compute_units": 0})),
+], ids=str)
+def test_records_that_are_not_comparable_are_left_out(keep, other):
     with pytest.raises(UsageError, match="nothing to compare: no size has"):
-        keep(item("a", 1), *(item("b", 2, **params) for params in others))
+        keep(item("a", 1), item("b", 2, **other))
+
+
+def test_records_without_a_rate_are_left_out(keep):
+    without = item("b", 2)
+    del without.metrics["gflops"]
+    with pytest.raises(UsageError, match="nothing to compare"):
+        keep(item("a", 1), without)
 
 
 def test_records_that_cannot_be_used_are_refused(tmp_path):

@@ -154,3 +154,17 @@ def test_a_zen_5_reads_8_rows_at_a_time_unless_a_is_larger_than_the_caches(
         return vectors.start_dots({}, problem, None, cpu())["ROWS"]
 
     assert [dots(K) for K in (48, 49, 80, 81, 100, 1000)] == rows
+
+
+@pytest.mark.parametrize(("family", "dtype", "widths"), [
+    (26, np.float32, [16, 8, 8, 8, 16]), (25, np.float32, [16, 8, 16, 8, 16]),
+    (26, np.float64, [8, 4, 8, 8, 8])])
+def test_vectors_are_short_for_short_rows(monkeypatch, family, dtype, widths):
+    monkeypatch.setattr(vectors, "amd_family", lambda device: family)
+    device = cpu(width=16 if dtype is np.float32 else 8)
+
+    def dots(K):
+        problem = Problem(parse_size(f"1000x1x{K}"), np.dtype(dtype), K, 1, 1, 1)
+        return vectors.start_dots({}, problem, None, device)["WIDTH"]
+
+    assert [dots(K) for K in (16, 31, 32, 33, 64)] == widths

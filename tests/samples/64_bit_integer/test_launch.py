@@ -16,15 +16,20 @@ from tests.conftest import sample_module
 launch, luma = (sample_module("64_bit_integer", name) for name in ("launch", "luma"))
 
 
-@pytest.mark.parametrize(("shared", "small"), [(False, 2**20), (True, 2**20), (True, 0)],
-                         ids=["copied", "shared", "shared, a large image"])
+@pytest.mark.parametrize(("shared", "small", "driver", "watched"), [
+    (False, 2**20, None, 0), (True, 2**20, None, 3), (True, 0, None, 0), (True, 2**20, "other", 0),
+], ids=["copied", "shared", "a large image", "another driver"])
 @pytest.mark.parametrize("name", ["many_vectors", "two_stages"])
-def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared, small):
+def test_a_whole_pass_gives_the_sums_each_time(
+        queue, monkeypatch, name, shared, small, driver, watched):
     """Where host and device share no memory, the sums are copied."""
-    monkeypatch.setattr(launch, "_SMALL", small)
     if shared and not launch.shares_memory(queue.device):
         pytest.skip("the device has no fine-grained shared memory")
+    seen = []
     monkeypatch.setattr(launch, "shares_memory", lambda device: shared)
+    monkeypatch.setattr(launch, "_SMALL", small)
+    monkeypatch.setattr(launch, "_POCL", driver or queue.device.platform.name)
+    monkeypatch.setattr(launch, "_watch", lambda *args: seen.append(args))
     image = np.random.default_rng(1).integers(0, 256, 5000).astype(np.uint8)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     pixels = cl.Buffer(queue.context, flags, hostbuf=image)
@@ -34,6 +39,7 @@ def test_a_whole_pass_gives_the_sums_each_time(queue, monkeypatch, name, shared,
     reset = name != "two_stages"
     run = launch.whole_pass(queue, kernel, shape, result, image.size, reset=reset)
     assert [run().tolist() for _ in range(3)] == 3 * [luma.exact(image).tolist()]
+    assert len(seen) == watched
 
 
 def test_the_host_watches_a_launch_until_it_is_complete_or_takes_too_long(monkeypatch):

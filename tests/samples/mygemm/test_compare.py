@@ -1,5 +1,6 @@
 """The table of mygemm: what the kernels are compared with, and whether all are right."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -67,3 +68,12 @@ def test_it_says_that_all_are_right(compare, results):
 def test_it_does_not_where_a_kernel_or_a_library_is_wrong(compare, results, lost):
     lose(results[lost], "failed")
     assert compare.passed(results) == []
+
+
+@pytest.mark.parametrize("names", ["numpy", "none"])
+def test_environment_variables_that_affect_libraries_are_named(recorded, monkeypatch, names):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    args = "--kernel", 4, "--size", 32, "--libraries", names, "--in-flight", 1
+    done, _ = recorded("mygemm", *args)
+    line = re.search("(?m)^Environment variables that affect libraries: .*$", done.stdout)
+    assert (names == "numpy") == bool(line and "OPENBLAS_CORETYPE=Haswell" in line[0]), done.stdout

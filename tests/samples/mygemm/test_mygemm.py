@@ -234,14 +234,6 @@ def test_a_library_of_ones_own_takes_part(mygemm):
     assert f"  to 12  to {library.variant}" in done.stdout
 
 
-@pytest.mark.parametrize("names", ["numpy", "none"])
-def test_variables_that_tell_libraries_how_to_run_are_named(mygemm, monkeypatch, names):
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    done, _ = mygemm("--kernel", 4, "--size", 32, "--libraries", names, "--in-flight", 1)
-    line = re.search("(?m)^The environment tells libraries how to run: .*$", done.stdout)
-    assert (names == "numpy") == bool(line and "OPENBLAS_CORETYPE=Haswell" in line[0]), done.stdout
-
-
 @pytest.mark.exhaustive
 def test_no_libraries(mygemm):
     done, records = mygemm("--kernel", 4, "--size", 32, "--libraries", "none", "--in-flight", 1)
