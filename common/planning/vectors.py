@@ -28,6 +28,7 @@ _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to
 _WHOLE = 2**14  # bytes of the sums of a row that a core keeps where cores share K: half of an L1
 _DEEP = 128  # rows of B that a core reads, at least, for each row of sums that the last one adds up
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
+_NEAR = 3 * _LINE  # bytes from whole pages
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
 _FEW, _MANY = 2**11, 2**14  # columns of C
@@ -132,8 +133,10 @@ def start_dots(given, problem, limits, device):
         caches = all_bytes() or math.inf  # Linux may not tell
         filled = bytes_of_a > (caches if zen_5 else caches / 2)
         alone = filled and _SHORT < K <= (_ALONE_5 if zen_5 else _ALONE)
-        # In a small A, 8 rows that are whole pages apart evict each other from the L1.
-        apart = problem.lda * itemsize % _PAGE == 0 and bytes_of_a < _LARGE
+        # In a small A, 8 rows that are whole pages apart evict each other from the L1. On a Zen 5
+        # they are slower also if they are nearly so.
+        beyond = problem.lda * itemsize % _PAGE
+        apart = min(beyond, _PAGE - beyond) < (_NEAR if zen_5 else 1) and bytes_of_a < _LARGE
         few = apart or (_SHORT < K < _ROW and not zen_5)
         ROWS = 1 if alone else 4 if few else 8
         at_work = cores(problem, device)[0]

@@ -156,6 +156,20 @@ def test_a_zen_5_reads_8_rows_at_a_time_unless_a_is_larger_than_the_caches(
     assert [dots(K) for K in (48, 49, 80, 81, 100, 1000)] == rows
 
 
+@pytest.mark.parametrize(("family", "rows"), [
+    (26, [8, 4, 4, 4, 8, 4, 8]), (25, [8, 8, 4, 8, 8, 8, 8])])
+def test_a_zen_5_reads_4_rows_of_a_small_matrix_if_they_are_nearly_pages_apart(
+        monkeypatch, family, rows):
+    monkeypatch.setattr(vectors, "all_bytes", lambda: 10**9)
+    monkeypatch.setattr(vectors, "amd_family", lambda device: family)
+
+    def dots(M, K):
+        problem = Problem(parse_size(f"{M}x1x{K}"), np.dtype(np.float32), K, 1, 1, 1)
+        return vectors.start_dots({}, problem, None, cpu())["ROWS"]
+
+    assert [*(dots(1000, K) for K in (976, 977, 1024, 1071, 1072, 2040)), dots(5000, 1000)] == rows
+
+
 @pytest.mark.parametrize(("family", "dtype", "widths"), [
     (26, np.float32, [16, 8, 8, 8, 16]), (25, np.float32, [16, 8, 16, 8, 16]),
     (26, np.float64, [8, 4, 8, 8, 8])])
