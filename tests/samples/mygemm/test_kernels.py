@@ -318,6 +318,28 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
     assert best("embedded")[0] != "naive"
 
 
+@pytest.mark.parametrize("rows", [1, 64])
+def test_the_best_is_what_was_the_fastest_at_this_size(sample, queue, tmp_path, rows):
+    """For a matrix and a vector too, where kernels for matrices are otherwise passed over."""
+    about = device.describe(queue.device, device.limits(queue.device))
+    entry = {"precision": "single", "gflops": 9.0, "driver": "1", "when": "", "slower_than": None,
+             "size": f"{rows}x64x64"}
+    exact = {"kernel": "02_tiles", "params": {"TS": 8}, "compute_units": about["compute_units"]}
+    for each in ({"kernel": "01_naive", "params": {"TS": 4}}, exact):
+        tuned.store(tmp_path, tuned.identity(about), entry | each)
+
+    def best(lda=64, columns=64):
+        args = SimpleNamespace(tuned=tmp_path, precision="single")
+        size = gemm.Size(rows, columns, 64)
+        problem = gemm.Problem(size, np.dtype(np.float32), lda, columns, columns)
+        limits = device.limits(queue.device)
+        ((kernel, _),) = sample.special.best(args, problem, about, limits, queue.device)
+        return kernel.name
+
+    assert best() == "tiles"
+    assert best(lda=65) == best(columns=63) == ("naive" if rows > 1 else "row_sums")
+
+
 def test_peers_is_hidden_and_still_taken():
     options = sample_module("mygemm", "run").options()
     assert "--peers" not in options.format_help()
