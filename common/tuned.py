@@ -100,10 +100,10 @@ def find(folder, about, precision, size, batch=1, usual=True):
                        ("its vendor", ("vendor", "type"))):
         candidates = [
             (entry["gflops"] is None, abs(log2(_flop(entry["size"]) / _flop(size))),
-             -(entry["gflops"] or 0), its["name"], its, entry)
+             -(entry["gflops"] or 0), its, entry)
             for its, entry in stored if not _is_exact(entry) and _alike(its, mine, keys)
         ]
-        for *_, its, entry in sorted(candidates, key=lambda c: c[:4]):
+        for *_, its, entry in sorted(candidates, key=lambda c: c[:3]):
             by_model = entry["gflops"] is None
             how = "not measured, but chosen by a static model" if by_model else "tuned"
             found.append(_found(its, entry, f"{how} for {what}"))

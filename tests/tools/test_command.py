@@ -96,7 +96,7 @@ def test_bad_input(stub, args, message, tmp_path):
 def test_what_is_not_there(stub):
     assert "argument SAMPLE: invalid choice: 'nonesuch'" in stub("inspect", "nonesuch")[2]
     assert stub("nonesuch")[2] == (
-        "tools: error: 'nonesuch' is not a tool: choose from tune, replay, inspect, check\n"
+        "tools: error: 'nonesuch' is not a tool: choose from tune, keep, replay, inspect, check\n"
     )
     assert stub()[0] == 0
 
