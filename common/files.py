@@ -5,18 +5,20 @@ file of gigabytes takes the memory: each of them is refused with one line that n
 """
 
 import errno
+import io
 import json
 import os
 import stat
 from contextlib import contextmanager
 
+from common import record
 from common.errors import UsageError
-from common.record import is_deep
 from common.text import printable
 
 _PART = 2**20
 LARGEST_OBJECT = 16 * 1024**2  # bytes, of a JSON file
 LONGEST_LINE = 4096  # characters, of a TOML file
+LONGEST_RECORD = 16 * 1024**2  # characters: a hundred thousand launches
 # By the letter of stat.filemode().
 _KINDS = {"d": "a folder", "p": "a FIFO", "s": "a socket", "c": "a device", "b": "a device"}
 
@@ -87,6 +89,12 @@ def lines(file, most):
             line = file.readline(most)
 
 
+def records(path):
+    """Yield what record.scan() yields. Raises UsageError for what is no regular file."""
+    with io.TextIOWrapper(opened(path), "utf-8", errors="replace") as file:
+        yield from record.parse(lines(file, LONGEST_RECORD), path)
+
+
 def parsed(path, most, parse):
     """Return what `parse` makes of the text of such a file: json.loads, toml.
 
@@ -106,7 +114,7 @@ def parsed(path, most, parse):
 def json_object(path):
     """Return the JSON object of a file. Raises UsageError."""
     value = parsed(path, LARGEST_OBJECT, json.loads)
-    if not isinstance(value, dict) or is_deep(value):
+    if not isinstance(value, dict) or record.is_deep(value):
         raise UsageError(f"{_name(path)}: not an object, or nested too deeply")
     return value
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from common import files
 from common.errors import UsageError
 from common.text import one_line, printable
-from report.disk import scan, whole
+from report.disk import whole
 from report.replay import arguments, plain_argv, plain_params
 
 FORMAT, VERSION = "opencl-samples run", 2
@@ -135,7 +135,7 @@ def _parts(path, commands):
     """Yield a file without the folders of whoever ran it; add what it ran to `commands`."""
     sample = path.parent.name
     if path.suffix == ".jsonl":
-        for item in scan(path):
+        for item in files.records(path):
             if not isinstance(item, str):
                 item.argv = plain_argv(item.argv, item.sample)
                 item.params = plain_params(item.params, item.sample)

@@ -1,20 +1,11 @@
-"""Read untrusted files, regular and of a limited size. Write files completely or not at all."""
+"""Write files completely or not at all."""
 
-import io
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from common import files, record
+from common import files
 from common.text import printable
-
-LONGEST_LINE = 16 * 1024**2  # characters of a record: a hundred thousand launches
-
-
-def scan(path):
-    """Yield what record.scan() yields. Raises UsageError for what is no file."""
-    with io.TextIOWrapper(files.opened(path), "utf-8", errors="replace") as file:
-        yield from record.parse(files.lines(file, LONGEST_LINE), path)
 
 
 @contextmanager

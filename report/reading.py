@@ -9,12 +9,11 @@ import json
 from collections import deque
 from hashlib import blake2b
 
-from common import record
+from common import files, record
 from common.errors import UsageError
 from common.stats import number
 from common.text import printable
 from report import inputs
-from report.disk import scan
 from report.points import LONGEST_TIME, NO_KERNEL, Point, interned
 from report.replay import plain_params
 from report.values import machine, text
@@ -58,7 +57,7 @@ class Reader:
         """Read a file; a line that cannot be understood is passed over."""
         line, before = 0, len(self._points)
         try:
-            for line, item in record.settled(enumerate(scan(source.path), 1)):
+            for line, item in record.settled(enumerate(files.records(source.path), 1)):
                 if isinstance(item, str):
                     self._notice(item)
                 else:

@@ -6,11 +6,10 @@ python -m tools keep --tuned FOLDER kernels.jsonl tiles.jsonl
 Records of the same device, precision, batch and size are compared: by their ratios to a library, if
 all were timed beside it, else by their rates. The fastest kernel and its parameters are stored
 where the sample looks for them, and used at this size only. A size with only one kernel and set of
-parameters is left out, since nothing was compared there, and so are CPUs, since a name of a CPU
-does not say which one it is. To search for parameters, use `fab sweep`.
+parameters is left out, since nothing was compared there. CPUs are left out, since the name of a CPU
+often does not say which CPU it is. To search for parameters, use `fab sweep`.
 """
 
-import io
 from math import isfinite
 from statistics import median
 
@@ -18,8 +17,6 @@ from common import files, manifest, record, tuned
 from common.arguments import Parser, a_path
 from common.errors import PASSED, UsageError
 from common.sizes import parsed
-
-_LONGEST_LINE = 16 * 1024**2  # characters of a record
 
 
 def options():
@@ -57,9 +54,7 @@ def main(argv):
 
 def _read(path):
     """Return the records of a file. Raises UsageError."""
-    with io.TextIOWrapper(files.opened(path), "utf-8", errors="replace") as file:
-        lines = files.lines(file, _LONGEST_LINE)
-        found, errors = record.sort(record.parse(lines, path))
+    found, errors = record.sort(files.records(path))
     if errors:
         raise UsageError(errors[0])
     return found
@@ -78,7 +73,7 @@ def by_size(items):
     Of several drivers of a device, the one of the newest record counts.
     """
     found, drivers = {}, {}
-    for item in sorted((i for i in items if _counts(i)), key=lambda i: i.started):
+    for item in sorted(filter(_is_comparable, items), key=lambda each: each.started):
         device, params = item.device, item.params
         key = (device["name"], device["platform"], device["compute_units"],
                params.get("precision", "single"), params.get("batch", 1), _size(params))
@@ -97,8 +92,8 @@ def _size(params):
     return parsed(str(params.get("size")))
 
 
-def _counts(item):
-    """Tell whether a Record is of what is usual, timed, and complete.
+def _is_comparable(item):
+    """Tell whether a Record is complete, timed, and of a usual run.
 
     With other leading dimensions, limits, caches or beta another kernel may be the fastest.
     """

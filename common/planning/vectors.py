@@ -4,6 +4,7 @@ The numbers for GPUs were measured on an H200.
 """
 
 import math
+from typing import NamedTuple
 
 from common.constraints import VECTORS
 from common.device import amd_family, type_of
@@ -15,28 +16,38 @@ DOTS = {"WIDTH": 4, "ROWS": 4, "LANES": 64, "TEAMS": 1, "SPLITS": 1}  # of kerne
 SUMS = {"WIDTH": 1, "UNROLL": 8, "LANES": 32, "SLICES": 16, "NC": 32, "SPLITS": 1}
 
 _WORTH = 2**18  # elements of a matrix that are worth waking another core for
-_SHORT, _ROW = 48, 112  # elements of a row: between them a core reads 4 rows at a time, not 8
-_ALONE = 2**10  # elements at most of a row that a core reads alone, if A fills half of the caches
-_ZEN_5 = 26  # the family of AMD's CPUs
-_ALONE_5 = 80  # as _ALONE, on a Zen 5, and only if A is larger than the caches
-# Vectors have half the length for a row that is not whole vectors, and has fewer than so many; and
-# on a Zen 5 for a row of two vectors of floats.
-_VECTORS = 4
+_SHORT = 48  # elements of a row that takes less time to read than to add up
+_VECTORS = 4  # a row that is not whole vectors, and has fewer, takes vectors of half the length
 _BUSY = 3 / 4  # of the cores' time: with less, cores share the k's of each row, not the rows
 _NARROW = 64  # columns of C, of which a core has few sums
 _RUN, _IN_L1 = 512, 2048  # elements of a row of B to read at least, and sums to keep at most
 _WHOLE = 2**14  # bytes of the sums of a row that a core keeps where cores share K: half of an L1
 _DEEP = 128  # rows of B that a core reads, at least, for each row of sums that the last one adds up
 _LINE, _PAGE, _LARGE = 64, 2**12, 2**24  # bytes: the last of a matrix that is larger than the L2s
-_NEAR = 3 * _LINE  # bytes from whole pages
 _LAUNCH, _BANDWIDTH = 5e-6, 4.3e12  # seconds of a launch on the device, and bytes in a second
 _OF_A_ROW, _OF_A_COLUMN = 2e10, 6e9  # bytes in a second of one that no others share
 _FEW, _MANY = 2**11, 2**14  # columns of C
+
 
 # Work-groups that share a row or columns.
 _SHARING = 1.7e-6  # seconds that it costs to store parts and to add them up
 _LONG = 6e-6  # seconds of a row or a column that is worth sharing
 _AT_ONCE, _SHARED = 2, 64  # work-groups that a compute unit gets, and columns of C that they share
+
+
+class _Core(NamedTuple):
+    """How a core of a CPU reads rows of A fast: 8 of them at a time, except as said here."""
+
+    alone: int  # elements at most, above _SHORT, of a row that is read alone
+    filled: float  # if A has more than this share of the bytes of the caches
+    by_four: range  # elements of rows that are read 4 at a time
+    near: int  # bytes by which rows may miss whole pages, and still evict each other from the L1
+    halved: bool  # whether a row of two vectors of floats takes four of half the length
+
+
+_CORE = _Core(alone=2**10, filled=1 / 2, by_four=range(_SHORT + 1, 112), near=0, halved=False)
+_ZEN_5 = _Core(alone=80, filled=1, by_four=range(0), near=3 * _LINE - 1, halved=True)
+_CORES = {26: _ZEN_5}  # by the family of AMD's CPUs
 
 
 def seconds(size, itemsize, units, batch=1):
@@ -119,33 +130,39 @@ def about(problem, device):
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
-        (M, N, K), native = problem.size, cores(problem, device)[1]
-        itemsize = problem.dtype.itemsize
-        zen_5 = amd_family(device) == _ZEN_5
-        short = K // native < _VECTORS and K % native > 0
-        two = zen_5 and itemsize == 4 and 2 * native == K
-        width = native // 2 if short or two else native
-        width = max(1, min(width, 1 << (K.bit_length() - 1)))
-        # Rows read one after the other are one run of addresses. That is faster if A fills more
-        # than half of the caches, but not for the shortest rows: most of their time is adding up.
-        # A Zen 5 is as fast with 8 runs at a time, unless A is larger than the caches.
-        bytes_of_a = problem.batch * M * K * itemsize
-        caches = all_bytes() or math.inf  # Linux may not tell
-        filled = bytes_of_a > (caches if zen_5 else caches / 2)
-        alone = filled and _SHORT < K <= (_ALONE_5 if zen_5 else _ALONE)
-        # In a small A, 8 rows that are whole pages apart evict each other from the L1. On a Zen 5
-        # they are slower also if they are nearly so.
-        beyond = problem.lda * itemsize % _PAGE
-        apart = min(beyond, _PAGE - beyond) < (_NEAR if zen_5 else 1) and bytes_of_a < _LARGE
-        few = apart or (_SHORT < K < _ROW and not zen_5)
-        ROWS = 1 if alone else 4 if few else 8
-        at_work = cores(problem, device)[0]
+        (M, N, _), core = problem.size, _CORES.get(amd_family(device), _CORE)
+        at_work, native = cores(problem, device)
+        width, ROWS = _width_of_dots(problem, native, core), _rows_of_dots(problem, core)
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
         SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1
         rows_of_core = M if SPLITS > 1 else -(-M // at_work)
         ROWS = _power(1, ROWS, 2 * rows_of_core - 1)  # that number, rounded up to a power of two
         return {**DOTS, "WIDTH": width, "ROWS": ROWS, "LANES": 1, "SPLITS": SPLITS}
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
+
+
+def _width_of_dots(problem, native, core):
+    """Return how many elements of a row a _Core takes at a time; a vector has `native` ones."""
+    K, floats = problem.size.K, problem.dtype.itemsize == 4
+    short = K // native < _VECTORS and K % native > 0
+    halved = core.halved and floats and K / native == 2
+    width = native // 2 if short or halved else native
+    return max(1, min(width, 1 << (K.bit_length() - 1)))
+
+
+def _rows_of_dots(problem, core):
+    """Return how many rows of A a _Core reads at a time, if A has as many."""
+    (M, _, K), itemsize = problem.size, problem.dtype.itemsize
+    # Rows read one after the other are one run of addresses. That is faster if A fills the caches,
+    # but not for the shortest rows: most of their time is adding up.
+    bytes_of_a = problem.batch * M * K * itemsize
+    caches = all_bytes() or math.inf  # Linux may not tell
+    if bytes_of_a > core.filled * caches and _SHORT < K <= core.alone:
+        return 1
+    # In a small A, 8 rows that are whole pages apart evict each other from the L1.
+    beyond = problem.lda * itemsize % _PAGE
+    apart = min(beyond, _PAGE - beyond) <= core.near and bytes_of_a < _LARGE
+    return 4 if apart or K in core.by_four else 8
 
 
 def start_sums(given, problem, limits, device):

@@ -340,14 +340,14 @@ def best(args, problem, about, limits, device):
     _, N, K = problem.size
     stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch,
                   usual=problem.leading == (K, N, N))
-    candidates = [(_BY_NAME.get(each.kernel), each.params, each.why) for each in stored]
     from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
     warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
     vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
     if vector:  # what is stored for other sizes may be for matrices
-        candidates = [each for each, of in zip(candidates, stored) if of.exact or each[0] is vector]
-        if vectors.seconds(*vectors.about(problem, device)) < warps:
-            candidates.append((vector, {}, f"the default for a vector; {untuned}"))
+        stored = [each for each in stored if each.exact or _BY_NAME.get(each.kernel) is vector]
+    candidates = [(_BY_NAME.get(each.kernel), each.params, each.why) for each in stored]
+    if vector and vectors.seconds(*vectors.about(problem, device)) < warps:
+        candidates.append((vector, {}, f"the default for a vector; {untuned}"))
     if about["type"] == "cpu":
         candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
     elif from_nvidia:

@@ -9,7 +9,8 @@ import zipfile
 import pytest
 from report_data import item, make_run, program
 
-from report import disk, overview
+from common import files
+from report import overview
 from tests.conftest import ROOT
 
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
@@ -125,9 +126,9 @@ def test_a_log_shows_what_is_printable(tmp_path):
 
 def test_a_line_that_is_too_long_costs_itself(tmp_path, monkeypatch):
     good = item().to_line()
-    monkeypatch.setattr(disk, "LONGEST_LINE", len(good) + 1)
+    monkeypatch.setattr(files, "LONGEST_RECORD", len(good) + 1)
     (tmp_path / "r.jsonl").write_text(f"{good}\n{good[:-1]}{' ' * 5000}}}\n{good}\n")
-    found = list(disk.scan(tmp_path / "r.jsonl"))
+    found = list(files.records(tmp_path / "r.jsonl"))
     assert [isinstance(each, str) for each in found] == [False, True, False]
     assert "r.jsonl:2: not a JSON object" in found[1]
 
