@@ -12,7 +12,7 @@ from common.machine.sysfs import SYSFS
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
 _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
-# How the names of environment variables begin that affect libraries; and those for drivers too.
+# Prefixes of environment variables that affect libraries, and of those that affect drivers as well.
 OF_LIBRARIES = (
     "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "ARMPL_", "NVIDIA_TF32_")
 _SETTINGS = (

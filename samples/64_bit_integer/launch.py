@@ -25,9 +25,9 @@ _ATOMICS = "cl_khr_int64_base_atomics"
 _NVIDIA = "cl_nv_device_attribute_query"
 _PROBES, _ADDEND = 1024, 0x1FFFFFFFF  # as in probe_atomics.cl
 _STATED = 64  # work-items of a group whose size is stated
-# PoCL's host thread sleeps until a launch is complete, and is slow to wake: for a small image it
-# asks for the status instead, for so many seconds at most. For a large one the driver needs its
-# core. In Intel's runtime a thread that waits executes work-groups.
+# With PoCL the host's thread sleeps until a launch is complete, and is slow to wake. For a small
+# image it polls the status instead, for so many seconds at most. For a large one the driver needs
+# its core. With Intel's runtime a thread that waits executes work-groups.
 _POCL = "Portable Computing Language"
 _SMALL, _WATCHED = 2**20, 1e-4  # pixels, seconds
 _ON_MALI = 64  # work-items of a group: more would leave each of them 8 registers on Midgard

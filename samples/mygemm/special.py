@@ -336,7 +336,7 @@ def best(args, problem, about, limits, device):
 
     What a search found comes first, where it is legal here; else the first default that is.
     """
-    untuned = "nothing that is stored applies"
+    untuned = "no stored parameters apply"
     _, N, K = problem.size
     stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch,
                   usual=problem.leading == (K, N, N))

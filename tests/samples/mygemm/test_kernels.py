@@ -303,7 +303,7 @@ def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, c
     assert (name, params) == ("registers_only", {})
     assert (
         said == "best: 11_registers_only "
-        "(the default for every device; nothing that is stored applies)\n"
+        "(the default for every device; no stored parameters apply)\n"
     )
     assert best(type="cpu")[0] == "packed"
     stored = (("tiles", 9, {"TS": 32}), ("01_naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
