@@ -9,7 +9,7 @@ import pytest
 from common.gemm import Problem, parse_size
 from common.planning import nvidia
 from common.record import read
-from tests.conftest import ROOT
+from tests.conftest import ROOT, sample_module
 
 RESULTS = ROOT / "results"
 DRIVERS = {"PoCL": "Portable Computing Language", "Intel": "Intel(R) OpenCL"}
@@ -159,32 +159,22 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
             assert close, (name, title, cell, values)
 
 
-# Shapes at which the kernel that the model chooses is less than 0.97 times as fast as the fastest.
-LESS = {
-    "shapes": {"8x4096x4096": 0.92, "128x128x8192": 0.92, "16x4096x4096": 0.93,
-               "100000x16x256": 0.96},
-    "other": {"10x5000x300": 0.92, "64x11008x4096": 0.95, "129x4097x33": 0.93},
-    "later": {"2400x96x3000": 0.86, "1023x4095x512": 0.91, "72x72x40000": 0.91,
-              "3333x777x111": 0.94},
-}
-
-
 @pytest.mark.parametrize(("file", "number"), [("shapes", 42), ("other", 30), ("later", 16)])
-def test_the_best_kernel_by_the_model_is_nearly_the_fastest_of_the_records(file, number):
+def test_the_fastest_kernel_of_the_records_is_among_those_that_best_tries(file, number):
     rates, device = {}, SimpleNamespace(max_compute_units=132)
     for item in records(f"mygemm/h200-{file}.jsonl"):
         rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})
     assert len(rates) == number
+    close = sample_module("mygemm", "best").CLOSE
     for text, found in rates.items():
         size = parse_size(text)
         problem = Problem(size, np.dtype("f4"), size.K, size.N, size.N)
         limits = SimpleNamespace(extensions=[nvidia.EXTENSION])
-        seconds = {"13_warps": nvidia.warps(problem, limits, device),
-                   "14_matrix_units": nvidia.units(problem, device),
-                   "15_warpgroups": nvidia.warpgroups(problem, device)}
-        choice = min(seconds, key=lambda name: seconds[name][0])
-        fastest = max(found[name]["cublas"] for name in seconds)
-        assert found[choice]["cublas"] >= LESS[file].get(text, 0.97) * fastest, (text, choice)
+        seconds = {"13_warps": nvidia.warps(problem, limits, device)[0],
+                   "14_matrix_units": nvidia.units(problem, device)[0],
+                   "15_warpgroups": nvidia.warpgroups(problem, device)[0]}
+        fastest = max(seconds, key=lambda name: found[name]["cublas"])
+        assert seconds[fastest] <= close * min(seconds.values()), (text, fastest)
 
 
 @pytest.mark.parametrize("file", ["shapes", "other", "later"])

@@ -21,6 +21,7 @@ except ImportError:
     sys.exit(3)
 
 with importing():  # or tell in one line what this machine lacks
+    import best
     import compare
     import numpy as np
     import pyopencl as cl
@@ -54,7 +55,7 @@ def main(args):
     # At each size run the kernels that are named, or the best one.
     comparison = compare.Comparison(args, queue, limits, about, problems)
     for problem in comparison.each_size():
-        picked = named or special.best(args, problem, about, limits, chosen)
+        picked = named or best.pick(args, problem, about, limits, queue, enqueuer)
         results = comparison.start(problem, picked)
         if args.build_only:
             comparison.build(results)

@@ -1,23 +1,20 @@
-"""Kernels 7 to 26, as data in the same way as kernels.py; which of all kernels is the best.
+"""Kernels 7 to 26, as data in the same way as kernels.py; best.py says which is the best.
 
 Kernels 7 to 11 are for every device and size, 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16
 and 17 for vectors, 21 to 26 for Mali. From 12 on, parameters follow the device and the size:
 common/planning/ says how.
 """
 
-from contextlib import suppress
-from math import inf
 from pathlib import Path
 
 from kernels import FIRST, UNROLLED, define
 
 from common import constraints, selection, subgroups
 from common.device import type_of
-from common.errors import SampleError, Unsupported, UsageError
+from common.errors import UsageError
 from common.gemm import REAL
 from common.planning import blocking, nvidia, plans, tiles, vectors
 from common.planning.plans import Pass, over, up
-from common.tuned import find
 
 # 7 to 10: as 6, in vectors of WIDTH elements.
 
@@ -302,7 +299,6 @@ KERNELS = (
     MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
-_BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
 
 def add_options(parser):
@@ -329,40 +325,3 @@ def described(args, problem, limits, device):
     every = [kernel for kernel in KERNELS if args.precision in kernel.precisions]
     kernels = [kernel for kernel, _ in named(args)] or every
     return plans.described(kernels, problem, limits, device)
-
-
-def best(args, problem, about, limits, device):
-    """Return [(kernel, parameters)] of what `--kernel best` means; says which it is.
-
-    What a search found comes first, where it is legal here; else the first default that is.
-    """
-    untuned = "no stored parameters apply"
-    _, N, K = problem.size
-    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch,
-                  usual=problem.leading == (K, N, N))
-    from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
-    warps = nvidia.warps(problem, limits, device)[0] if from_nvidia else inf
-    vector = {problem.size.M: ROW_SUMS, problem.size.N: DOT_PRODUCTS}.get(1)
-    if vector:  # what is stored for other sizes may be for matrices
-        stored = [each for each in stored if each.exact or _BY_NAME.get(each.kernel) is vector]
-    candidates = [(_BY_NAME.get(each.kernel), each.params, each.why) for each in stored]
-    if vector and vectors.seconds(*vectors.about(problem, device)) < warps:
-        candidates.append((vector, {}, f"the default for a vector; {untuned}"))
-    if about["type"] == "cpu":
-        candidates.append((PACKED, {}, f"the default for CPUs; {untuned}"))
-    elif from_nvidia:
-        seconds = {
-            WARPS: warps, MATRIX_UNITS: nvidia.units(problem, device)[0],
-            WARPGROUPS: nvidia.warpgroups(problem, device)[0],
-        }
-        fastest = sorted(seconds, key=seconds.get)
-        candidates += [(each, {}, f"the default for NVIDIA's GPUs; {untuned}") for each in fastest]
-    every = REGISTERS_ONLY, MALI_INT8  # one of them is for the precision
-    candidates += [(each, {}, f"the default for every device; {untuned}") for each in every]
-    for kernel, params, why in candidates:
-        if kernel and set(params) <= set(kernel.space.defaults):
-            with suppress(SampleError):
-                plans.plan(kernel, params, problem, limits, device)
-                print(f"best: {kernel.label} ({why})", flush=True)
-                return [(kernel, params)]
-    raise Unsupported("no kernel suits this device")

@@ -349,23 +349,6 @@ def test_13_and_14_through_the_program(recorded):
     assert items[0].params["WPTM"] > 0  # what the plan chose, not the 0 that was left to it
 
 
-@pytest.mark.parametrize(
-    ("size", "major", "number"),
-    [("4096", 9, 15), ("3000x5000x1111", 9, 15), ("512", 9, 15), ("100000x64x64", 9, 15),
-     ("128", 9, 13), ("768", 8, 14),
-     ("4096", 8, 14), ("4096", 7, 13)],
-)
-def test_the_best_on_an_nvidia_gpu_follows_the_size(sample, tmp_path, size, major, number):
-    size = parse_size(size)
-    about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
-             "compute_capability": "9.0", "limits": {"profile": "device"}}
-    problem = Problem(size, FLOAT, size.K, size.N, size.N)
-    args = SimpleNamespace(tuned=tmp_path, precision="single")
-    chip = SimpleNamespace(**H200 | {"compute_capability_major_nv": major})
-    ((kernel, given),) = sample.special.best(args, problem, about, LIMITS, chip)
-    assert (kernel.number, given) == (number, {})
-
-
 def test_build_only_builds_what_is_launched_beside_a_kernel(recorded):
     words = ("--kernel", "1,5,13,22", "--size", "67x45x129", "--SPLITS", "65", "--build-only")
     done, items = recorded("mygemm", *words, "--TSM", 32, "--TSN", 32)

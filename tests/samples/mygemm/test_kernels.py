@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from common import device, gemm, tuned
+from common import device, gemm
 from common.bounds import Expected
 from common.errors import UsageError
 from common.interleaved import finish
@@ -282,62 +282,6 @@ def test_what_runs_in_two_streams_at_once_is_right_in_both(sample, queue, number
         assert case.check(second.C.read(), size.K, second.intact()).reason is None
     product = expected.product().result
     assert (first.C.read() == 2 * product + 2 * product).all()  # once with beta 0, once with 1
-
-
-# Which kernel is the best.
-
-
-def test_the_best_is_what_was_tuned_and_is_legal_here(sample, queue, tmp_path, capsys):
-    about = device.describe(queue.device, device.limits(queue.device))
-
-    def best(profile=None, **its):
-        args = SimpleNamespace(tuned=tmp_path, precision="single")
-        problem = gemm.Problem(gemm.Size(64, 64, 64), np.dtype(np.float32), 64, 64, 64)
-        limits = device.limits(queue.device, profile)
-        ((kernel, params),) = sample.special.best(
-            args, problem, {**about, **its}, limits, queue.device
-        )
-        return kernel.name, params, capsys.readouterr().out
-
-    name, params, said = best(type="gpu", vendor="nobody")
-    assert (name, params) == ("registers_only", {})
-    assert (
-        said == "best: 11_registers_only "
-        "(the default for every device; no stored parameters apply)\n"
-    )
-    assert best(type="cpu")[0] == "packed"
-    stored = (("tiles", 9, {"TS": 32}), ("01_naive", 5, {"TS": 16}), ("nonesuch", 99, {"TS": 4}),
-              ("naive", 50, {"XY": 1}))
-    for kernel, gflops, params in stored:
-        tuned.store(tmp_path, tuned.identity(about), {
-            "kernel": kernel, "precision": "single", "gflops": gflops, "params": params,
-            "size": f"{60 + gflops}x64x64", "driver": "1", "when": "", "slower_than": None,
-        })
-    assert best()[:2] == ("naive", {"TS": 16})
-    assert "tuned for this device" in best("mali-t628")[2]
-    assert best("embedded")[0] != "naive"
-
-
-@pytest.mark.parametrize("rows", [1, 64])
-def test_the_best_is_what_was_the_fastest_at_this_size(sample, queue, tmp_path, rows):
-    """For a matrix and a vector too, where kernels for matrices are otherwise passed over."""
-    about = device.describe(queue.device, device.limits(queue.device))
-    entry = {"precision": "single", "gflops": 9.0, "driver": "1", "when": "", "slower_than": None,
-             "size": f"{rows}x64x64"}
-    exact = {"kernel": "02_tiles", "params": {"TS": 8}, "compute_units": about["compute_units"]}
-    for each in ({"kernel": "01_naive", "params": {"TS": 4}}, exact):
-        tuned.store(tmp_path, tuned.identity(about), entry | each)
-
-    def best(lda=64, columns=64):
-        args = SimpleNamespace(tuned=tmp_path, precision="single")
-        size = gemm.Size(rows, columns, 64)
-        problem = gemm.Problem(size, np.dtype(np.float32), lda, columns, columns)
-        limits = device.limits(queue.device)
-        ((kernel, _),) = sample.special.best(args, problem, about, limits, queue.device)
-        return kernel.name
-
-    assert best() == "tiles"
-    assert best(lda=65) == best(columns=63) == ("naive" if rows > 1 else "row_sums")
 
 
 def test_peers_is_hidden_and_still_taken():

@@ -265,18 +265,6 @@ def test_a_is_loaded_in_vectors_if_its_rows_begin_at_multiples_of_them(sample, q
     assert found == [4, 1, 4, 1]
 
 
-@pytest.mark.parametrize(("size", "label"), [
-    ("64x1x64", "16_dot_products"), ("1x64x64", "17_row_sums"), ("1x1x64", "16_dot_products"),
-    ("64x1x7", "16_dot_products"), ("2x64x64", "12_packed")])
-def test_the_best_for_a_vector(sample, queue, tmp_path, size, label):
-    limits, size = device.limits(queue.device), gemm.parse_size(size)
-    about = device.describe(queue.device, limits)
-    args = SimpleNamespace(tuned=tmp_path, precision="single")
-    problem = gemm.Problem(size, np.dtype(np.float32), size.K, size.N, size.N)
-    ((kernel, given),) = sample.special.best(args, problem, about, limits, queue.device)
-    assert (kernel.label, given) == (label, {})
-
-
 @pytest.mark.parametrize(("size", "at_work"), [
     ("1x64x100000", "all"), ("1x64x100", 1), ("1x1x1000000", "all"), ("10x1x100000", "all"),
     ("1000x1x1000", "all"), ("3x1x100", 1)])

@@ -211,23 +211,6 @@ def test_copies_and_rooms_count_the_batch(sample, queue):
         assert strides[0] == strides[1]
 
 
-@pytest.mark.parametrize(
-    ("order", "tile"), [(32, (32, 32)), (64, (64, 64)), (128, (64, 128))]
-)
-def test_the_best_for_small_products_on_an_h200(sample, queue, tmp_path, order, tile):
-    limits = replace(device.limits(queue.device), extensions=frozenset({NVIDIA}))
-    chip = SimpleNamespace(max_compute_units=132, compute_capability_major_nv=9,
-                           compute_capability_minor_nv=0)
-    about = {"name": "NVIDIA H200", "platform": "NVIDIA CUDA", "vendor": "NVIDIA", "type": "gpu",
-             "compute_capability": "9.0", "limits": {"profile": "device"}}
-    args = SimpleNamespace(tuned=tmp_path, precision="single")
-    problem = problem_of((order,) * 3, 4096)
-    ((kernel, _),) = sample.special.best(args, problem, about, limits, chip)
-    assert kernel.number == 13
-    found = kernel.start({}, problem, limits, chip)
-    assert (found["TSM"], found["TSN"], found["SPLITS"]) == (*tile, 1)
-
-
 def test_a_batch_is_divided_among_the_cores_by_whole_products(sample, queue, eight_cores):
     limits = device.limits(queue.device)
     for batch, groups in ((1, 8), (2, 4), (8, 1), (100, 1), (4096, 1)):
