@@ -145,9 +145,10 @@ def _fastest(args, problem, limits, queue, launcher, found):
             result.contender = Contender(result.name, launch, bare=bare)
             result.contender.announce = partial(result.at, "trying")
             result.contender.failed = result.failed
-    contenders = [result.contender for result in results if result.contender]
-    times, _ = interleaved.measure(contenders, stream, _ROUNDS, 1, args.in_flight, args.queues,
-                                   args.caches)
+    contenders, times = [result.contender for result in results if result.contender], {}
+    if contenders:
+        times, _ = interleaved.measure(contenders, stream, _ROUNDS, 1, args.in_flight, args.queues,
+                                       args.caches)
     args.progress.now("starting")
     for result in results:
         if result.reason:
@@ -159,5 +160,5 @@ def _fastest(args, problem, limits, queue, launcher, found):
     name = min(seconds, key=lambda name: seconds[name] * (1 if name == favourite else _TIE))
     others = [f"{other} takes {spent / seconds[name]:.2f} times as long"
               for other, spent in seconds.items() if other != name]
-    kernel = next(result.kernel for result in results if result.name == name)
-    return kernel, f"the fastest of those tried: {', '.join(others)}" if others else found[0].why
+    kernel, _, why = next(each for each in found if each.kernel.label == name)
+    return kernel, f"the fastest of those tried: {', '.join(others)}" if others else why
