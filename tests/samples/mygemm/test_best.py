@@ -8,7 +8,7 @@ import pyopencl as cl
 import pytest
 
 from common import device, gemm, tuned
-from common.errors import OpenCLFailure, Unsupported
+from common.errors import OPENCL_FAILURE, OpenCLFailure, Unsupported
 from common.isolation import Progress
 from common.planning import nvidia, vectors
 from tests.conftest import sample_module
@@ -266,3 +266,20 @@ def test_through_the_program(recorded):
     assert "best: " in done.stdout
     assert "tried: " in done.stdout
     assert [item.status for item in items] == ["passed"]
+
+
+CRASH = """
+import os
+enqueuer = run.enqueuer
+run.enqueuer = lambda built, *more: os.abort() if built.plan.kernel.number == 17 else enqueuer(
+    built, *more)
+"""
+
+
+def test_a_kernel_that_crashes_the_driver_in_a_trial_is_recorded_and_another_runs(recorded):
+    done, items = recorded("mygemm", "--size", "2x64x1000", "--check-only", change=CRASH)
+    assert {item.variant: item.status for item in items} == {
+        "17_row_sums": "error", "12_packed": "passed"}
+    assert done.returncode == OPENCL_FAILURE, done.stdout + done.stderr
+    assert "17_row_sums was tried, but ended with: " in done.stdout
+    assert "Traceback" not in done.stderr
