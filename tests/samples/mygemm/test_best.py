@@ -97,11 +97,11 @@ def test_what_was_the_fastest_at_this_size(best, queue, limits, about, tmp_path,
     def names(columns=64, lda=64):
         problem = problem_of(f"{rows}x{columns}x64", lda=lda)
         found = best.candidates(arguments(tmp_path), problem, about, limits, queue.device)
-        return [each.kernel.name for each in found]
+        return [each.name for each in found]
 
-    assert names() == ["tiles"]
-    of_others = ["naive"] if rows > 1 else ["row_sums", "packed", "dot_products"]
-    assert names(lda=65) == names(columns=63) == of_others
+    assert names() == ["02_tiles --TS 8"]
+    for found in (names(lda=65), names(columns=63)):
+        assert found == ["01_naive --TS 4"] if rows > 1 else found[0] == "17_row_sums"
 
 
 OF_A_MALI = [
@@ -139,14 +139,28 @@ def test_on_a_mali_without_images(best, limits, about):
 
 
 @pytest.mark.parametrize(("size", "numbers"), [
-    ("64x1x64", [16, 12, 17]), ("1x64x64", [17, 12, 16]), ("1x1x64", [16, 12, 17]),
-    ("64x1x7", [16, 12, 17]), ("2x64x1000", [12, 17]), ("100x8x100", [12, 16]),
+    ("64x1x64", [16, 16, 16, 12, 17]), ("1x64x64", [17, 17, 12, 16]),
+    ("1x1x64", [16, 16, 16, 12, 17]), ("2x64x1000", [12, 17]), ("100x8x100", [12, 16]),
     ("3x4x50000", [12, 17, 16]), ("9x9x300", [12]), ("16", [12, 17, 16]), ("100", [12]),
 ])
 def test_on_a_cpu(best, queue, limits, about, tmp_path, size, numbers):
     found = best.candidates(arguments(tmp_path), problem_of(size), about, limits, queue.device)
     assert [each.kernel.number for each in found] == numbers
-    assert not any(each.params for each in found)
+    assert len({each.name for each in found}) == len(found)
+    assert all(each.kernel.number > 12 for each in found if each.params)
+
+
+@pytest.mark.parametrize(("size", "name", "values"), [
+    ("1000x1x100", "ROWS", {1, 4, 8}), ("1x1x99", "ROWS", {1, 4, 8}),
+    ("1x500x900", "UNROLL", {4, 8}),
+])
+def test_a_vector_has_other_parameters_than_the_defaults_to_try(queue, limits, size, name, values):
+    problem = problem_of(size)
+    start = vectors.start_dots if name == "ROWS" else vectors.start_sums
+    default = start({}, problem, limits, queue.device)[name]
+    others = vectors.others(problem, limits, queue.device)
+    assert [set(each) for each in others] == [{name}] * len(others)
+    assert {each[name] for each in others} == values - {default}
 
 
 @pytest.mark.parametrize(
@@ -191,14 +205,15 @@ def test_for_small_products_on_an_h200(best, limits, tmp_path, order, tile):
 def pick(best, run, queue, limits, about, tmp_path, monkeypatch, capsys):
     """Choose at a size where each kernel takes so many seconds; gives its number, and the output.
 
+    Seconds may be given for a name with parameters as well, and that name is then given back.
     What takes 0 seconds ends with an error when it is launched, and a None when it is built.
     """
     def choose(size, seconds, **more):
         def launched(contender, *_):
-            number = int(contender.name[:2])
-            if not seconds[number]:
+            spent = seconds.get(contender.name, seconds[int(contender.name[:2])])
+            if not spent:
                 raise OpenCLFailure("the launch failed")
-            return 0, 0, 0, seconds[number]
+            return 0, 0, 0, spent
 
         def built(queue, limits, kernel, given, problem):
             if seconds[kernel.number] is None:
@@ -213,20 +228,27 @@ def pick(best, run, queue, limits, about, tmp_path, monkeypatch, capsys):
         args = arguments(tmp_path, **usual | more)
         picked = best.pick(args, problem_of(size), about, limits, queue, run.enqueuer)
         ((kernel, params),) = picked
-        assert params == {}
-        return kernel.number, capsys.readouterr().out
+        name = best.Candidate(kernel, params, "").name
+        return (name if params else kernel.number), capsys.readouterr().out
 
     return choose
 
 
 def test_the_fastest_of_those_tried(pick):
     number, said = pick("2x64x1000", {12: 2e-5, 17: 1e-5})
-    assert (number, said) == (17, "best: 17_row_sums (the fastest of those tried: 12_packed takes "
-                                  "2.00 times as long)\n")
+    assert (number, said) == (17, "best: 17_row_sums (the fastest of those tried, within 3 %: "
+                                  "12_packed takes 2.00 times as long)\n")
 
 
 def test_the_favourite_of_those_that_tie(pick):
     assert pick("2x64x1000", {12: 2e-5, 17: 1.95e-5})[0] == 12
+
+
+def test_parameters_are_tried_and_used(pick):
+    name, said = pick("1x64x1000", {17: 3e-5, "17_row_sums --UNROLL 4": 1e-5, 12: 2e-5, 16: 4e-5})
+    assert name == "17_row_sums --UNROLL 4"
+    assert said == ("best: 17_row_sums --UNROLL 4 (the fastest of those tried, within 3 %: 17_row_sums "
+                    "takes 3.00 times as long, 12_packed 2.00 times)\n")
 
 
 def test_one_that_fails_is_left_out(pick):
@@ -234,6 +256,7 @@ def test_one_that_fails_is_left_out(pick):
     assert number == 12
     assert said.splitlines() == [
         "17_row_sums was tried, but ended with: the launch failed",
+        "17_row_sums --UNROLL 4 was tried, but ended with: the launch failed",
         "16_dot_products was tried, but ended with: not here",
         "best: 12_packed (the default for CPUs; no stored parameters apply)",
     ]
@@ -264,7 +287,7 @@ def test_through_the_program(recorded):
     done, items = recorded("mygemm", "--size", "2x64x1000", "--check-only", "--data", "integer")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "best: " in done.stdout
-    assert "tried: " in done.stdout
+    assert "the fastest of those tried" in done.stdout
     assert [item.status for item in items] == ["passed"]
 
 
