@@ -247,8 +247,10 @@ def test_the_favourite_of_those_that_tie(pick):
 def test_parameters_are_tried_and_used(pick):
     name, said = pick("1x64x1000", {17: 3e-5, "17_row_sums --UNROLL 4": 1e-5, 12: 2e-5, 16: 4e-5})
     assert name == "17_row_sums --UNROLL 4"
-    assert said == ("best: 17_row_sums --UNROLL 4 (the fastest of those tried, within 3 %: 17_row_sums "
-                    "takes 3.00 times as long, 12_packed 2.00 times)\n")
+    assert said == (
+        "best: 17_row_sums --UNROLL 4 (the fastest of those tried, within 3 %: 17_row_sums takes "
+        "3.00 times as long, 12_packed 2.00 times)\n"
+    )
 
 
 def test_one_that_fails_is_left_out(pick):
