@@ -141,17 +141,6 @@ def start_dots(given, problem, limits, device):
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
 
-def others(problem, limits, device):
-    """Return parameters of 16, or of 17, that may be faster than the defaults on a CPU.
-
-    Those depend on how a core reads rows, which is known here of a few kinds of cores only.
-    """
-    name, values, start = ("ROWS", (1, 4, 8), start_dots) if problem.size.N == 1 else (
-        "UNROLL", (4, 8), start_sums)
-    default = start({}, problem, limits, device)[name]
-    return [{name: value} for value in values if value != default]
-
-
 def _width_of_dots(problem, native, core):
     """Return how many elements of a row a _Core takes at a time; a vector has `native` ones."""
     K, floats = problem.size.K, problem.dtype.itemsize == 4

@@ -128,7 +128,7 @@ class Comparison:
         compare(results, peak, args.beta)
         for result in results:
             result.save(expected.inputs, peak)
-        below = [*remarks(results, missing, peak, args), *passed(results)]
+        below = [*fastest(results, args), *remarks(results, missing, peak, args), *passed(results)]
         print("", *rates_table(results), *below, sep="\n", flush=True)
         for result in results:  # of this size nothing is left on the device
             result.contender = result.launcher = result.output = None
@@ -265,6 +265,15 @@ def _clock(results):
 def error(result):
     """Return the largest error relative to its bound."""
     return f"{result.check.error_over_bound:.2g}" if result.check else "-"
+
+
+def fastest(results, args):
+    """Return the line that says which kernel is the best, if several may be it."""
+    kernels = [result for result in results if result.kernel]
+    timed = [result for result in kernels if result.times]
+    if args.kernel != "best" or len(kernels) < 2 or not timed:
+        return []
+    return [f"best: {max(timed, key=lambda result: result.gflops).name}"]
 
 
 def remarks(results, missing, peak, args):

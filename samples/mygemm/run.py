@@ -21,7 +21,6 @@ except ImportError:
     sys.exit(3)
 
 with importing():  # or tell in one line what this machine lacks
-    import best
     import compare
     import numpy as np
     import pyopencl as cl
@@ -52,10 +51,10 @@ def main(args):
     queue = device.open_queue(chosen)
     cli.pin(args, about, len(problems) * max(1, len(named)))
 
-    # At each size run the kernels that are named, or the best one.
+    # At each size run the kernels that are named, or those that may be the best one.
     comparison = compare.Comparison(args, queue, limits, about, problems)
     for problem in comparison.each_size():
-        picked = named or best.pick(args, problem, about, limits, queue, enqueuer)
+        picked = named or special.best(args, problem, about, limits, chosen)
         results = comparison.start(problem, picked)
         if args.build_only:
             comparison.build(results)

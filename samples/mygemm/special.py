@@ -1,20 +1,24 @@
-"""Kernels 7 to 26, as data in the same way as kernels.py; best.py says which is the best.
+"""Kernels 7 to 26, as data in the same way as kernels.py; which of all kernels may be the best.
 
 Kernels 7 to 11 are for every device and size, 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16
 and 17 for vectors, 21 to 26 for Mali. From 12 on, parameters follow the device and the size:
 common/planning/ says how.
 """
 
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from kernels import FIRST, UNROLLED, define
 
 from common import constraints, selection, subgroups
 from common.device import type_of
-from common.errors import UsageError
+from common.errors import SampleError, Unsupported, UsageError
 from common.gemm import REAL
 from common.planning import blocking, nvidia, plans, tiles, vectors
 from common.planning.plans import Pass, over, up
+from common.text import listed
+from common.tuned import find
 
 # 7 to 10: as 6, in vectors of WIDTH elements.
 
@@ -299,6 +303,10 @@ KERNELS = (
     MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
+CLOSE = 1.3  # times the least time by a model: a kernel with more is not tried
+_FEW, _SMALL_C = 4, 8  # rows or columns of C for which 16 and 17 may be faster on a CPU; if both
+_SMALL = 2**15  # flop to which the start of a launch matters more than the kernel
+_BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
 
 def add_options(parser):
@@ -325,3 +333,61 @@ def described(args, problem, limits, device):
     every = [kernel for kernel in KERNELS if args.precision in kernel.precisions]
     kernels = [kernel for kernel, _ in named(args)] or every
     return plans.described(kernels, problem, limits, device)
+
+
+def best(args, problem, about, limits, device):
+    """Return the [(kernel, parameters)] that `--kernel best` runs; say which they are.
+
+    Stored parameters, if legal, are the only ones. Else these are the defaults of all kernels that
+    may be the fastest: the favourite first. Raises Unsupported where no kernel is legal.
+    """
+    M, N, K = problem.size
+    stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch,
+                  usual=problem.leading == (K, N, N))
+    vector = {M: ROW_SUMS, N: DOT_PRODUCTS}.get(1)
+    if vector:  # what is stored for other sizes may be for matrices
+        stored = [each for each in stored if each.exact or _BY_NAME.get(each.kernel) is vector]
+    for kernel, params, why, _ in stored:
+        kernel = _BY_NAME.get(kernel)
+        if kernel and _legal(kernel, params, problem, limits, device):
+            print(f"best: {kernel.label} ({why})", flush=True)
+            return [(kernel, params)]
+    seconds = {kernel: time for kernel, time in _likely(problem, vector, about, limits, device)
+               if _legal(kernel, {}, problem, limits, device)}
+    if not seconds:
+        raise Unsupported("no kernel suits this device")
+    close = [kernel for kernel in sorted(seconds, key=seconds.get)
+             if seconds[kernel] <= CLOSE * min(seconds.values())]
+    names = ("one of " if len(close) > 1 else "") + listed([kernel.label for kernel in close])
+    print(f"best: {names} (no stored parameters apply)", flush=True)
+    return [(kernel, {}) for kernel in close]
+
+
+def _legal(kernel, params, problem, limits, device):
+    if set(params) <= set(kernel.space.defaults):
+        with suppress(SampleError):
+            return plans.plan(kernel, params, problem, limits, device)
+    return None
+
+
+def _likely(problem, vector, about, limits, device):
+    """Yield (kernel, seconds) of kernels that may be the fastest; `vector` is one for a vector.
+
+    The seconds are those of a model; 0 where there is none, and inf for a last resort.
+    """
+    from_nvidia = about["type"] == "gpu" and "nvidia" in about["vendor"].lower()
+    if vector:
+        yield vector, vectors.seconds(*vectors.about(problem, device)) if from_nvidia else 0
+    if from_nvidia:
+        yield WARPS, nvidia.warps(problem, limits, device)[0]
+        yield MATRIX_UNITS, nvidia.units(problem, device)[0]
+        yield WARPGROUPS, nvidia.warpgroups(problem, device)[0]
+    if about["type"] == "cpu":
+        yield PACKED, 0
+        M, N, _ = problem.size
+        both = max(M, N) <= _SMALL_C or problem.flop() <= _SMALL
+        for kernel, count in ((ROW_SUMS, M), (DOT_PRODUCTS, N)):
+            if count <= _FEW or both:
+                yield kernel, 0
+    yield REGISTERS_ONLY, inf
+    yield MALI_INT8, inf  # one of these two is for the precision
