@@ -128,7 +128,7 @@ class Comparison:
         compare(results, peak, args.beta)
         for result in results:
             result.save(expected.inputs, peak)
-        below = [*fastest(results, args), *remarks(results, missing, peak, args), *passed(results)]
+        below = [*remarks(results, missing, peak, args), *fastest(results, args), *passed(results)]
         print("", *rates_table(results), *below, sep="\n", flush=True)
         for result in results:  # of this size nothing is left on the device
             result.contender = result.launcher = result.output = None
