@@ -304,8 +304,9 @@ KERNELS = (
 )
 TUNED = Path(__file__).with_name("tuned")
 CLOSE = 1.3  # times the least time by a model: a kernel with more is not tried
-_FEW, _SMALL_C = 4, 8  # rows or columns of C for which 16 and 17 may be faster on a CPU; if both
-_SMALL = 2**15  # flop to which the start of a launch matters more than the kernel
+# On a CPU kernels 16 and 17 may be faster for so few rows or columns of C, for so few of both, and
+# for so few flop, where the start of a launch matters more.
+_FEW, _FEW_OF_BOTH, _FEW_FLOP = 4, 8, 2**15
 _BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
 
@@ -385,9 +386,9 @@ def _likely(problem, vector, about, limits, device):
     if about["type"] == "cpu":
         yield PACKED, 0
         M, N, _ = problem.size
-        both = max(M, N) <= _SMALL_C or problem.flop() <= _SMALL
+        small = max(M, N) <= _FEW_OF_BOTH or problem.flop() <= _FEW_FLOP
         for kernel, count in ((ROW_SUMS, M), (DOT_PRODUCTS, N)):
-            if count <= _FEW or both:
+            if count <= _FEW or small:
                 yield kernel, 0
     yield REGISTERS_ONLY, inf
     yield MALI_INT8, inf  # one of these two is for the precision
