@@ -164,7 +164,7 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
 
 @pytest.mark.parametrize(
     ("file", "number"), [("shapes", 42), ("other", 30), ("later", 16), ("unseen", 26)])
-def test_the_fastest_kernel_of_the_records_is_among_those_that_best_tries(file, number):
+def test_the_fastest_kernel_of_the_records_is_among_those_that_best_runs(file, number):
     rates, device = {}, SimpleNamespace(max_compute_units=132)
     for item in records(f"mygemm/h200-{file}.jsonl"):
         rates.setdefault(item.params["size"], {})[item.variant] = item.metrics.get("ratios", {})

@@ -49,13 +49,18 @@ def run(manifest, point, limit_s, env=None, run=child.run):
 
 
 def result(manifest, point, done, limit_s):
-    """Return the Result of an Outcome: its last record says how the point ended."""
+    """Return the Result of an Outcome: its last record says how the point ended.
+
+    If it passed, that is the fastest one: `--kernel best` may run several kernels.
+    """
     records = list(done.records)
     if done.reason:
         records.append(Record(manifest.name, None, "error", done.reason, argv=list(point.options)))
     worst = max((item.status for item in records), key=ENDS.index)
     ended = "refused" if done.status == WRONG_USAGE else worst
     rates = [r for item in records if (r := rate(manifest, item)) is not None]
+    if ended == "passed":
+        records.sort(key=lambda item: rate(manifest, item) or 0)
     table = {
         "ended": ended, "exit_status": done.status, "key": point.key, "limit_s": float(limit_s),
         "metric": max(rates, default=None) if ended == "passed" else None,

@@ -268,12 +268,15 @@ def error(result):
 
 
 def fastest(results, args):
-    """Return the line that says which kernel is the best, if several may be it."""
+    """Return the line that says which kernel is the best, if several may be it.
+
+    It goes by the ratios to the first, as those are taken within the rounds.
+    """
     kernels = [result for result in results if result.kernel]
     timed = [result for result in kernels if result.times]
     if args.kernel != "best" or len(kernels) < 2 or not timed:
         return []
-    return [f"best: {max(timed, key=lambda result: result.gflops).name}"]
+    return [f"best: {max(timed, key=lambda result: result.ratios[timed[0].name]).name}"]
 
 
 def remarks(results, missing, peak, args):
@@ -336,7 +339,7 @@ def by_size(sizes, results):
     names = list(dict.fromkeys(r.name for r in results))
     kernels = list(dict.fromkeys(r.name for r in results if r.plan))
     views = {results[0].problem.unit: lambda r: figures(r.gflops)} if results else {}
-    if len(kernels) > 1:
+    if len(kernels) > 1 and all((kernels[0], size) in cells for size in sizes):
         views[f"to {kernels[0]}"] = ratio(kernels[:1])
     views["to the best library"] = ratio([r.name for r in results if r.version])
     views["of the ceiling"] = ratio(["ceiling"], "{:.1%}")

@@ -303,9 +303,9 @@ KERNELS = (
     MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
-CLOSE = 1.3  # times the least time by a model: a kernel with more is not tried
-# On a CPU kernels 16 and 17 may be faster for so few rows or columns of C, for so few of both, and
-# for so few flop, where the start of a launch matters more.
+CLOSE = 1.3  # times the least time by a model: a kernel with more is not run
+# On a CPU kernel 17 may be the best for so few rows of C, kernel 16 for so few columns, and both of
+# them for so few of both, or for so few flop: a launch costs more than the sums.
 _FEW, _FEW_OF_BOTH, _FEW_FLOP = 4, 8, 2**15
 _BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 
@@ -340,7 +340,8 @@ def best(args, problem, about, limits, device):
     """Return the [(kernel, parameters)] that `--kernel best` runs; say which they are.
 
     Stored parameters, if legal, are the only ones. Else these are the defaults of all kernels that
-    may be the fastest: the favourite first. Raises Unsupported where no kernel is legal.
+    may be the fastest, the favourite first; with --duration only that. Raises Unsupported where no
+    kernel is legal.
     """
     M, N, K = problem.size
     stored = find(args.tuned, about, args.precision, str(problem.size), problem.batch,
@@ -359,16 +360,20 @@ def best(args, problem, about, limits, device):
         raise Unsupported("no kernel suits this device")
     close = [kernel for kernel in sorted(seconds, key=seconds.get)
              if seconds[kernel] <= CLOSE * min(seconds.values())]
-    names = ("one of " if len(close) > 1 else "") + listed([kernel.label for kernel in close])
-    print(f"best: {names} (no stored parameters apply)", flush=True)
+    if args.duration:  # the next one would start on a hot board
+        close = close[:1]
+    may = "may be the best" if len(close) > 1 else "best"
+    names = listed([kernel.label for kernel in close])
+    print(f"{may}: {names} (no stored parameters apply)", flush=True)
     return [(kernel, {}) for kernel in close]
 
 
 def _legal(kernel, params, problem, limits, device):
     if set(params) <= set(kernel.space.defaults):
         with suppress(SampleError):
-            return plans.plan(kernel, params, problem, limits, device)
-    return None
+            plans.plan(kernel, params, problem, limits, device)
+            return True
+    return False
 
 
 def _likely(problem, vector, about, limits, device):
