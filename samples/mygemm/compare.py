@@ -339,7 +339,9 @@ def by_size(sizes, results):
     names = list(dict.fromkeys(r.name for r in results))
     kernels = list(dict.fromkeys(r.name for r in results if r.plan))
     views = {results[0].problem.unit: lambda r: figures(r.gflops)} if results else {}
-    if len(kernels) > 1 and all((kernels[0], size) in cells for size in sizes):
+    # Ratios are to the first kernel at a size. With --kernel best another one may be the first.
+    firsts = {r.problem.size: r.name for r in reversed(results) if r.kernel}
+    if len(kernels) > 1 and len(set(firsts.values())) == 1:
         views[f"to {kernels[0]}"] = ratio(kernels[:1])
     views["to the best library"] = ratio([r.name for r in results if r.version])
     views["of the ceiling"] = ratio(["ceiling"], "{:.1%}")

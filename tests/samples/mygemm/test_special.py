@@ -226,6 +226,14 @@ def test_each_that_may_be_the_best_is_checked_timed_and_recorded(recorded):
     assert f"\nbest: {best}\n" in done.stdout
 
 
+@pytest.mark.parametrize(("sizes", "same"), [("2x64x1000,3x64x1000", True),
+                                             ("2x64x1000,640x1x1000", False)])
+def test_ratios_by_size_are_to_a_kernel_that_runs_at_each(recorded, sizes, same):
+    done, _ = recorded("mygemm", "--size", sizes, "--repeat", 2, "--libraries", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("\nto 12_packed " in done.stdout) == same
+
+
 CHANGES = {
     "crashes": ("os.abort()", "error", OPENCL_FAILURE),
     "fails": ("fail()", "error", OPENCL_FAILURE),
