@@ -89,6 +89,7 @@ MYGEMM = [
     (["mygemm/h200-shapes.jsonl"], None, "cublas"),
     (["mygemm/h200-other.jsonl"], None, "cublas"),
     (["mygemm/h200-later.jsonl"], None, "cublas"),
+    (["mygemm/h200-random.jsonl"], None, "cublas"),
     (["mygemm/h200-unseen.jsonl"], None, "cublas"),
     (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
     (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
@@ -163,7 +164,8 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
 
 
 @pytest.mark.parametrize(
-    ("file", "number"), [("shapes", 42), ("other", 30), ("later", 16), ("unseen", 26)])
+    ("file", "number"), 
+    [("shapes", 42), ("other", 30), ("later", 16), ("random", 26), ("unseen", 32)])
 def test_the_fastest_kernel_of_the_records_is_among_those_that_best_runs(file, number):
     rates, device = {}, SimpleNamespace(max_compute_units=132)
     for item in records(f"mygemm/h200-{file}.jsonl"):
@@ -181,7 +183,7 @@ def test_the_fastest_kernel_of_the_records_is_among_those_that_best_runs(file, n
         assert seconds[fastest] <= close * min(seconds.values()), (text, fastest)
 
 
-@pytest.mark.parametrize("file", ["shapes", "other", "later", "unseen"])
+@pytest.mark.parametrize("file", ["shapes", "other", "later", "random", "unseen"])
 def test_kernels_14_and_15_are_more_exact_than_cublas(file):
     errors = {}
     for item in records(f"mygemm/h200-{file}.jsonl"):

@@ -17,18 +17,34 @@ _PEAK = 2.4e11  # float32 multiplications of a compute unit in a second
 _BANDWIDTH = 2.4e12  # bytes in a second
 _LAUNCH = 3.6e-6  # seconds that a launch takes on the device
 _ENQUEUE = 8e-6  # and on the host, which works ahead
-_COUNTING = 5e-7  # until a work-group knows that it is the last one of a tile
-_ADDING = 8.8e10  # bytes of parts that it then reads in a second
-_PARTS_BANDWIDTH = 3.7e12  # bytes of parts in a second, on the whole device
 _TIE = 0.02  # share of the device's work that is added: or tiles tie if memory or the host limits
+
+
+class Costs(NamedTuple):
+    """What few work-groups, and shared tiles, cost a kernel.
+
+    A compute unit with fewer work-groups than a Tile's `at_once` takes a power of their share of
+    the time for all, with the exponent `few`. A work-group knows after `counting` seconds that it
+    is the last one of a tile. It then reads `adding` bytes of parts in a second. All together they
+    read and write `parts` bytes in a second.
+    """
+
+    few: float
+    counting: float
+    adding: float
+    parts: float
+
+
+_OF_WARPS = Costs(0.6, 8e-7, 4e10, 5e12)  # kernel 13 in single precision, without a batch
+_OF_UNITS = Costs(0.5, 5e-7, 8.8e10, 3.7e12)
 
 
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
-    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK; with fewer its rate
-    falls as the square root of their number. It may hold more: all these numbers were fitted. To
-    begin and to end a tile costs as much as `start` k's, to begin and to end a launch as `once`.
+    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK. It may hold more:
+    all these numbers were fitted. To begin and to end a tile costs as much as `start` k's, to begin
+    and to end a launch as `once`.
     """
 
     params: dict
@@ -36,44 +52,51 @@ class Tile(NamedTuple):
     rate: float
     start: int
     once: int = 0
+    costs: Costs = _OF_UNITS
 
 
-def _tiles(names, *rows):
-    return [Tile(dict(zip(names, values)), *speed) for values, *speed in rows]
+def _tiles(names, *rows, costs=_OF_UNITS):
+    return [Tile(dict(zip(names, values)), *speed, costs=costs) for values, *speed in rows]
 
 
 # Of kernels for warps, and for matrix units, whose rate is higher.
 WARP_NAMES = ("TSM", "TSN", "TSK", "WPTM", "WPTN", "SLICES")
 _ALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.95, 60),
-    ((64, 128, 16, 8, 8, 1), 3, 0.96, 50),
-    ((64, 128, 8, 8, 8, 1), 5, 0.82, 20),
-    ((128, 64, 8, 8, 8, 1), 3, 0.84, 40),
-    ((128, 32, 8, 8, 8, 2), 2, 0.63, 70),
-    ((64, 128, 8, 8, 8, 3), 1, 0.86, 95),
-    ((64, 64, 8, 8, 8, 2), 3, 0.83, 85),
-    ((64, 32, 8, 8, 8, 4), 3, 0.75, 195),
-    ((32, 64, 8, 4, 16, 4), 3, 0.67, 80),
-    ((32, 64, 8, 4, 8, 4), 2, 0.7, 115),
-    ((32, 32, 16, 4, 4, 4), 1, 0.47, 90),
-    ((32, 32, 16, 4, 4, 2), 3, 0.46, 50),
-    ((32, 16, 16, 4, 4, 4), 4, 0.34, 95),
+    ((128, 128, 8, 16, 8, 1), 2, 0.92, 55),
+    ((64, 128, 16, 8, 8, 1), 3, 0.91, 50),
+    ((64, 128, 8, 8, 8, 1), 3, 0.82, 15),
+    ((128, 64, 8, 8, 8, 1), 3, 0.81, 25),
+    ((128, 32, 8, 8, 8, 2), 3, 0.7, 45),
+    ((64, 128, 8, 8, 8, 3), 1, 0.8, 95),
+    ((64, 64, 8, 8, 8, 2), 3, 0.81, 60),
+    ((64, 32, 8, 8, 8, 4), 3, 0.73, 195),
+    ((32, 64, 8, 4, 16, 4), 3, 0.66, 80),
+    ((32, 64, 8, 4, 8, 4), 2, 0.69, 115),
+    ((32, 32, 16, 4, 4, 4), 1, 0.45, 90),
+    ((32, 32, 16, 4, 4, 2), 3, 0.48, 50),
+    ((32, 16, 16, 4, 4, 4), 4, 0.34, 90),
+    ((96, 32, 8, 12, 4, 2), 4, 0.65, 40),
+    ((192, 64, 8, 12, 8, 1), 2, 0.75, 25),
+    costs=_OF_WARPS,
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
-    ((128, 128, 8, 16, 8, 1), 2, 0.85, 45),
-    ((128, 64, 8, 8, 8, 1), 3, 0.76, 25),
-    ((128, 32, 8, 8, 8, 2), 2, 0.61, 75),
-    ((64, 128, 16, 8, 8, 1), 3, 0.85, 45),
-    ((64, 128, 8, 8, 8, 1), 3, 0.74, 15),
-    ((64, 64, 8, 8, 8, 2), 2, 0.72, 80),
-    ((64, 64, 16, 8, 4, 2), 1, 0.63, 70),
-    ((32, 64, 16, 4, 8, 2), 3, 0.58, 85),
-    ((64, 32, 8, 8, 8, 4), 3, 0.69, 200),
-    ((32, 32, 16, 4, 4, 4), 3, 0.54, 95),
-    ((32, 32, 16, 4, 4, 2), 4, 0.42, 30),
-    ((32, 16, 16, 4, 4, 4), 3, 0.44, 160),
+    ((128, 128, 8, 16, 8, 1), 2, 0.84, 50),
+    ((128, 64, 8, 8, 8, 1), 3, 0.77, 20),
+    ((128, 32, 8, 8, 8, 2), 3, 0.63, 65),
+    ((64, 128, 16, 8, 8, 1), 3, 0.81, 35),
+    ((64, 128, 8, 8, 8, 1), 3, 0.72, 15),
+    ((64, 64, 8, 8, 8, 2), 3, 0.74, 55),
+    ((64, 64, 16, 8, 4, 2), 1, 0.64, 70),
+    ((32, 64, 16, 4, 8, 2), 4, 0.62, 70),
+    ((64, 32, 8, 8, 8, 4), 3, 0.68, 200),
+    ((32, 32, 16, 4, 4, 4), 2, 0.53, 100),
+    ((32, 32, 16, 4, 4, 2), 4, 0.45, 25),
+    ((32, 16, 16, 4, 4, 4), 4, 0.44, 160),
+    ((96, 32, 8, 12, 4, 2), 3, 0.62, 35),
+    ((192, 64, 8, 12, 8, 1), 3, 0.72, 25),
+    costs=_OF_WARPS,
 )
 _ALIGNED_BATCH = _tiles(
     WARP_NAMES,
@@ -227,7 +250,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1, adds=True):
 
     def rounds(number):
         full, rest = divmod(number, units * tile.at_once)
-        return full + (-(-rest // units) / tile.at_once) ** 0.5
+        return full + (-(-rest // units) / tile.at_once) ** tile.costs.few
 
     step = params["TSK"] * params["SLICES"] if "TSK" in params else _SLAB * params.get("SLICES", 1)
     deep = [-(-k // step) * step + tile.start for k in (K, -(-K // splits))]  # k's come in steps
@@ -242,8 +265,9 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1, adds=True):
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1 and not adds))
     parts = splits * area * itemsize
+    moving = 2 * last * parts / tile.costs.parts
     if adds:
-        before += _COUNTING + parts / _ADDING + 2 * last * parts / _PARTS_BANDWIDTH
+        before += tile.costs.counting + parts / tile.costs.adding + moving
     elif splits > 1:
-        before += _LAUNCH + 2 * last * parts / _PARTS_BANDWIDTH
+        before += _LAUNCH + moving
     return max(_LAUNCH + before + max(time, traffic), least) + _TIE * (time + before)

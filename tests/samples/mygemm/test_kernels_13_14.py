@@ -91,7 +91,8 @@ TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "BAND
 NARROW = {**TINY, "TSN": 16, "WPTN": 4}
 PAIRS = {**TINY, "TSK": 16, "WPTN": 4}  # a work-item loads two elements of a row of A at a time
 SHAPES = [
-    {}, NARROW, PAIRS,
+    {}, NARROW, PAIRS, {**TINY, "TSM": 96, "WPTM": 12, "WPTN": 4},
+    {"TSM": 192, "TSN": 64, "TSK": 8, "WPTM": 12, "WPTN": 8, "SLICES": 1},
     {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
     {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
     {"TSM": 32, "TSN": 64, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 4, "BAND": 16},
