@@ -164,7 +164,7 @@ def test_every_figure_of_mygemm_is_in_a_record(number):
 
 
 @pytest.mark.parametrize(
-    ("file", "number"), 
+    ("file", "number"),
     [("shapes", 42), ("other", 30), ("later", 16), ("random", 26), ("unseen", 32)])
 def test_the_fastest_kernel_of_the_records_is_among_those_that_best_runs(file, number):
     rates, device = {}, SimpleNamespace(max_compute_units=132)

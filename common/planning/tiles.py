@@ -21,30 +21,30 @@ _TIE = 0.02  # share of the device's work that is added: or tiles tie if memory 
 
 
 class Costs(NamedTuple):
-    """What few work-groups, and shared tiles, cost a kernel.
+    """What few work-groups cost a kernel, and work-groups that share tiles.
 
-    A compute unit with fewer work-groups than a Tile's `at_once` takes a power of their share of
-    the time for all, with the exponent `few`. A work-group knows after `counting` seconds that it
-    is the last one of a tile. It then reads `adding` bytes of parts in a second. All together they
-    read and write `parts` bytes in a second.
+    With n work-groups, fewer than a Tile's `at_once`, a compute unit takes (n / at_once) ** few of
+    the time for `at_once`. `counting` are the seconds until a work-group knows that it is the last
+    one of a tile. It then reads `adding` bytes of parts in a second. All work-groups together write
+    and read `moving` bytes of parts in a second.
     """
 
     few: float
     counting: float
     adding: float
-    parts: float
+    moving: float
 
 
-_OF_WARPS = Costs(0.6, 8e-7, 4e10, 5e12)  # kernel 13 in single precision, without a batch
-_OF_UNITS = Costs(0.5, 5e-7, 8.8e10, 3.7e12)
+_COSTS = Costs(0.5, 5e-7, 8.8e10, 3.7e12)
+_COSTS_OF_WARPS = Costs(0.6, 8e-7, 4e10, 5e12)  # fitted to kernel 13, in single precision, no batch
 
 
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
-    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK. It may hold more:
-    all these numbers were fitted. To begin and to end a tile costs as much as `start` k's, to begin
-    and to end a launch as `once`.
+    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK, and with fewer what
+    `costs` say. It may hold more: all these numbers were fitted. To begin and to end a tile costs
+    as much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
@@ -52,10 +52,10 @@ class Tile(NamedTuple):
     rate: float
     start: int
     once: int = 0
-    costs: Costs = _OF_UNITS
+    costs: Costs = _COSTS
 
 
-def _tiles(names, *rows, costs=_OF_UNITS):
+def _tiles(names, *rows, costs=_COSTS):
     return [Tile(dict(zip(names, values)), *speed, costs=costs) for values, *speed in rows]
 
 
@@ -77,8 +77,7 @@ _ALIGNED = _tiles(
     ((32, 32, 16, 4, 4, 2), 3, 0.48, 50),
     ((32, 16, 16, 4, 4, 4), 4, 0.34, 90),
     ((96, 32, 8, 12, 4, 2), 4, 0.65, 40),
-    ((192, 64, 8, 12, 8, 1), 2, 0.75, 25),
-    costs=_OF_WARPS,
+    costs=_COSTS_OF_WARPS,
 )
 _UNALIGNED = _tiles(
     WARP_NAMES,
@@ -96,7 +95,7 @@ _UNALIGNED = _tiles(
     ((32, 16, 16, 4, 4, 4), 4, 0.44, 160),
     ((96, 32, 8, 12, 4, 2), 3, 0.62, 35),
     ((192, 64, 8, 12, 8, 1), 3, 0.72, 25),
-    costs=_OF_WARPS,
+    costs=_COSTS_OF_WARPS,
 )
 _ALIGNED_BATCH = _tiles(
     WARP_NAMES,
@@ -265,7 +264,7 @@ def seconds(size, tile, params, units, itemsize, before=0, batch=1, adds=True):
     traffic = batch * (M * K + K * N + M * N) * itemsize / _BANDWIDTH
     least = _ENQUEUE * (1 + (before > 0) + (splits > 1 and not adds))
     parts = splits * area * itemsize
-    moving = 2 * last * parts / tile.costs.parts
+    moving = 2 * last * parts / tile.costs.moving
     if adds:
         before += tile.costs.counting + parts / tile.costs.adding + moving
     elif splits > 1:
