@@ -21,12 +21,12 @@ _TIE = 0.02  # share of the device's work that is added: or tiles tie if memory 
 
 
 class Costs(NamedTuple):
-    """What few work-groups cost a kernel, and work-groups that share tiles.
+    """What it costs a kernel if work-groups are few, or share tiles.
 
     With n work-groups, fewer than a Tile's `at_once`, a compute unit takes (n / at_once) ** few of
-    the time for `at_once`. `counting` are the seconds until a work-group knows that it is the last
-    one of a tile. It then reads `adding` bytes of parts in a second. All work-groups together write
-    and read `moving` bytes of parts in a second.
+    the time for `at_once`. After `counting` seconds a work-group knows that it is the last one of a
+    tile. It then reads `adding` bytes of parts in a second. All work-groups together write and read
+    `moving` bytes of parts in a second.
     """
 
     few: float
@@ -36,15 +36,16 @@ class Costs(NamedTuple):
 
 
 _COSTS = Costs(0.5, 5e-7, 8.8e10, 3.7e12)
-_COSTS_OF_WARPS = Costs(0.6, 8e-7, 4e10, 5e12)  # fitted to kernel 13, in single precision, no batch
+# Of kernel 13 in single precision without a batch, to whose times these numbers were fitted.
+_COSTS_OF_WARPS = Costs(0.6, 8e-7, 4e10, 5e12)
 
 
 class Tile(NamedTuple):
     """Parameters of a kernel (TSM x TSN and more), and how fast it is with them.
 
-    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK, and with fewer what
-    `costs` say. It may hold more: all these numbers were fitted. To begin and to end a tile costs
-    as much as `start` k's, to begin and to end a launch as `once`.
+    With `at_once` work-groups a compute unit reaches the share `rate` of _PEAK; Costs says how much
+    time it takes with fewer. It may hold more: all these numbers were fitted. To begin and to end a
+    tile costs as much as `start` k's, to begin and to end a launch as `once`.
     """
 
     params: dict
