@@ -1,4 +1,4 @@
-"""Kernels 1 to 6 as data. Those that follow are in special.py.
+"""Kernels 1 to 11 as data: they are for every device. Those that follow are in special.py.
 
     number, name  of the source: 6 and "registers" are kernels/06_registers.cl
     params        what the source gets as -D options, with the defaults
@@ -20,6 +20,8 @@ common/planning/plans.py makes build options and the NDRange of all this.
 from functools import partial
 from pathlib import Path
 
+from common import constraints, subgroups
+from common.gemm import REAL
 from common.planning import plans
 
 define = partial(plans.define, Path(__file__).with_name("kernels"))
@@ -64,4 +66,53 @@ REGISTERS = define(
     multiple=("TSM", "TSN", "TSK"), transpose_a=True,
 )
 
-FIRST = NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS
+# 7 to 10: as 6, in vectors of WIDTH elements.
+
+_WIDE = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8, "WIDTH": 4}
+_BLOCK_ITEMS = "TSM // WPTM * (TSN // WPTN)"  # of a work-group
+_RULES = [
+    "WPTN % WIDTH == 0", "TSM % WPTM == 0", "TSN % WPTN == 0", UNROLLED.format("TSK * WPTM * WPTN"),
+    *(f"TSK * {side} % ({_BLOCK_ITEMS} * WIDTH) == 0" for side in ("TSM", "TSN")),
+]
+_RULES_OF_A = ["TSM % WIDTH == 0", *_RULES]  # where vectors of A are along M
+_BLOCK = {"local_size": ("TSN // WPTN", "TSM // WPTM"), "per_item": ("WPTN", "WPTM")}
+_WHOLE = {**_BLOCK, "multiple": ("TSM", "TSN", "TSK"), "align": ("WIDTH",) * 3, "transpose_a": True}
+_TILE_BYTES = "TSK * (TSM + TSN) * itemsize"
+
+
+def _shuffles(problem, params, limits, device):
+    """Return which way to pass values within a sub-group works. Raises Unsupported."""
+    defines = {"REAL": REAL[problem.dtype], **params}
+    local = constraints.local_size(SHUFFLES.space, params)
+    return subgroups.require(
+        device, limits, SHUFFLES.file, defines, local, "WPTM", problem.dtype)
+
+
+WIDE_REGISTERS = define(
+    7, "wide_registers", params=_WIDE, rules=_RULES_OF_A, local_bytes=_TILE_BYTES, **_WHOLE,
+)
+SHUFFLES = define(
+    8, "shuffles", params=_WIDE,
+    rules=[*_RULES_OF_A, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"],
+    local_bytes=_TILE_BYTES, more=_shuffles, **_WHOLE,
+)
+PREFETCH = define(
+    9, "prefetch", params=_WIDE, rules=_RULES_OF_A, local_bytes=f"2 * {_TILE_BYTES}", **_WHOLE,
+)
+ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
+    10, "any_size", params={**_WIDE, "PAD": 2}, rules=["TSK % WIDTH == 0", *_RULES],
+    local_bytes="2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize", **_BLOCK,
+)
+
+# 11: registers only.
+
+REGISTERS_ONLY = define(
+    11, "registers_only", params={"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8},
+    local_size=("THREADSX", "THREADSY"), per_item=("RX", "RY"),
+    multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
+)
+
+FIRST = (
+    NAIVE, TILES, MORE_WORK, WIDE, TRANSPOSED, REGISTERS,
+    WIDE_REGISTERS, SHUFFLES, PREFETCH, ANY_SIZE, REGISTERS_ONLY,
+)

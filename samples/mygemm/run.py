@@ -35,7 +35,7 @@ with importing():  # or tell in one line what this machine lacks
 def options():
     parser = cli.parser("mygemm", __doc__)
     gemm.add_options(parser)  # --size, --precision, --alpha, ...
-    special.add_options(parser)  # --kernel, and parameters of all kernels; kernels.py has 1 to 6
+    special.add_options(parser)  # --kernel, and parameters of all kernels; kernels.py has 1 to 11
     compare.add_options(parser)  # --libraries, --queues, ...
     return parser
 

@@ -1,70 +1,22 @@
-"""Kernels 7 to 26, as data in the same way as kernels.py; which of all kernels may be the best.
+"""Kernels 12 to 26, as data in the same way as kernels.py; which of all kernels may be the best.
 
-Kernels 7 to 11 are for every device and size, 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16
-and 17 for vectors, 21 to 26 for Mali. From 12 on, parameters follow the device and the size:
-common/planning/ says how.
+Kernel 12 is for CPUs, 13 to 15 are for NVIDIA's GPUs, 16 and 17 for vectors, 21 to 26 for Mali.
+Their parameters follow the device and the size: common/planning/ says how.
 """
 
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from kernels import FIRST, UNROLLED, define
+from kernels import FIRST, REGISTERS_ONLY, UNROLLED, define
 
-from common import constraints, selection, subgroups
+from common import constraints, selection
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
-from common.gemm import REAL
 from common.planning import blocking, nvidia, plans, tiles, vectors
 from common.planning.plans import Pass, over, up
 from common.text import listed
 from common.tuned import find
-
-# 7 to 10: as 6, in vectors of WIDTH elements.
-
-_WIDE = {"TSM": 128, "TSN": 128, "TSK": 16, "WPTM": 8, "WPTN": 8, "WIDTH": 4}
-_BLOCK_ITEMS = "TSM // WPTM * (TSN // WPTN)"  # of a work-group
-_RULES = [
-    "WPTN % WIDTH == 0", "TSM % WPTM == 0", "TSN % WPTN == 0", UNROLLED.format("TSK * WPTM * WPTN"),
-    *(f"TSK * {side} % ({_BLOCK_ITEMS} * WIDTH) == 0" for side in ("TSM", "TSN")),
-]
-_RULES_OF_A = ["TSM % WIDTH == 0", *_RULES]  # where vectors of A are along M
-_BLOCK = {"local_size": ("TSN // WPTN", "TSM // WPTM"), "per_item": ("WPTN", "WPTM")}
-_WHOLE = {**_BLOCK, "multiple": ("TSM", "TSN", "TSK"), "align": ("WIDTH",) * 3, "transpose_a": True}
-_TILE_BYTES = "TSK * (TSM + TSN) * itemsize"
-
-
-def _shuffles(problem, params, limits, device):
-    """Return which way to pass values within a sub-group works. Raises Unsupported."""
-    defines = {"REAL": REAL[problem.dtype], **params}
-    local = constraints.local_size(SHUFFLES.space, params)
-    return subgroups.require(
-        device, limits, SHUFFLES.file, defines, local, "WPTM", problem.dtype)
-
-
-WIDE_REGISTERS = define(
-    7, "wide_registers", params=_WIDE, rules=_RULES_OF_A, local_bytes=_TILE_BYTES, **_WHOLE,
-)
-SHUFFLES = define(
-    8, "shuffles", params=_WIDE,
-    rules=[*_RULES_OF_A, "WPTM in (1, 2, 4, 8, 16, 32, 64)", "TSN // WPTN % WPTM == 0"],
-    local_bytes=_TILE_BYTES, more=_shuffles, **_WHOLE,
-)
-PREFETCH = define(
-    9, "prefetch", params=_WIDE, rules=_RULES_OF_A, local_bytes=f"2 * {_TILE_BYTES}", **_WHOLE,
-)
-ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
-    10, "any_size", params={**_WIDE, "PAD": 2}, rules=["TSK % WIDTH == 0", *_RULES],
-    local_bytes="2 * (TSK * (TSM + PAD) + TSK * TSN) * itemsize", **_BLOCK,
-)
-
-# 11: registers only.
-
-REGISTERS_ONLY = define(
-    11, "registers_only", params={"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8},
-    local_size=("THREADSX", "THREADSY"), per_item=("RX", "RY"),
-    multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
-)
 
 # 12 to 17: SPLITS work-groups may share the k's of a part of C.
 
@@ -298,8 +250,7 @@ MALI_INT8 = define(
 )
 
 KERNELS = (
-    *FIRST, WIDE_REGISTERS, SHUFFLES, PREFETCH, ANY_SIZE, REGISTERS_ONLY,
-    PACKED, WARPS, MATRIX_UNITS, WARPGROUPS, DOT_PRODUCTS, ROW_SUMS,
+    *FIRST, PACKED, WARPS, MATRIX_UNITS, WARPGROUPS, DOT_PRODUCTS, ROW_SUMS,
     MALI_REGISTERS, MALI_PACKED, MALI_IMAGE, MALI_IMAGES, MALI_HALF, MALI_INT8,
 )
 TUNED = Path(__file__).with_name("tuned")
