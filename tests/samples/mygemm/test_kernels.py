@@ -4,7 +4,6 @@ In one process, with the sample's own modules: a run of the program for each wou
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -19,13 +18,6 @@ from common.planning.stream import Stream
 from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "mygemm"
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    names = ("compare", "special", "run")
-    return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
 @pytest.fixture

@@ -1,97 +1,26 @@
-"""Kernels 13 and 14 of samples/mygemm, for GPUs: 13 as it is, 14 with its instructions emulated."""
+"""Kernel 13 of samples/mygemm, and what kernels 13 and 14 have in common."""
 
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 from common import device, gemm
 from common.planning import nvidia, plans, tiles
-from common.planning.stream import Stream
-from common.program import build
-from tests.conftest import ROOT, exhaustive_but, sample_module
-from tests.samples.mygemm import split_model as split
+from tests.conftest import ROOT, exhaustive_but
+from tests.samples.mygemm.conftest import CAPABLE, ONCE, TILE, each_adder, matrices, wrong
 
 KERNELS = ROOT / "samples/mygemm/kernels"
-EMULATED = ROOT / "tests/samples/mygemm/emulated.cl"
-FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-
-TILE = {"TSM": 16, "TSN": 16, "WARP_M": 16, "WARP_N": 8, "STAGES": 2, "BAND": 2, "DIRECT": 0}
-ONCE = {**TILE, "DIRECT": 1}
-WIDE = {**ONCE, "TSN": 64, "WARP_N": 32}  # a lane loads 4 columns of B at once, here, and 2 here:
-WIDE_2 = {**WIDE, "TSN": 32, "WARP_N": 16}
-
-each_adder = pytest.mark.parametrize(  # what adds up the parts of a tile
-    "most", [tiles.MOST_ADDED, 0], ids=["the last work-group", "add.cl"])
-
-CAPABLE = {"compute_capability_major_nv": 9, "compute_capability_minor_nv": 0}
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    load = partial(sample_module, "mygemm")
-    return SimpleNamespace(special=load("special"), run=load("run"))
-
-
-@pytest.fixture
-def multiply(sample, queue, tmp_path):
-    """Run kernel 13 or 14; gives C. `change` is a part of the kernel and what takes its place."""
-
-    def run(number, A, B, C, alpha=1.5, beta=-0.5, gap=3, change=None, units=1, **params):
-        kernel = sample.special.KERNELS[number - 1]
-        before = [kernel.path(name) for name in kernel.before if name != "nvidia"]
-        text = "".join(path.read_text() for path in (*before, kernel.file))
-        if change:
-            assert change[0] in text
-            text = text.replace(*change)
-        path = tmp_path / kernel.file.name
-        path.write_text((EMULATED.read_text() if number == 14 else "") + text)
-
-        # A device for which 14 is planned as for NVIDIA's; its instructions are emulated.
-        limits = device.limits(queue.device)
-        chip = SimpleNamespace(max_compute_units=units, type=queue.device.type, **CAPABLE)
-        if number == 14:
-            limits = replace(limits, extensions=limits.extensions | {nvidia.EXTENSION})
-        size = gemm.Size(*C.shape, A.shape[1])
-        strides = size.K + gap, size.N + gap, size.N + gap
-        problem = gemm.Problem(size, C.dtype, *strides)
-        plan = plans.plan(kernel, params, problem, limits, chip)
-        program = build(queue.context, path, plan.defines)
-        stream = Stream(queue, problem)  # whose room is full of NaN
-        stream.write(A, B, C)
-        built = plans.Built(plan, program, 16)
-        sample.run.enqueuer(built, alpha, beta, stream)()[-1].wait()
-        assert stream.intact()
-        if held := stream.held.get("counters"):
-            counters = np.empty(held.size // 4, np.int32)
-            cl.enqueue_copy(queue, counters, held)
-            assert (counters == -1).all()
-        return stream.C.read()
-
-    return run
-
-
-def matrices(M, N, K, dtype=FLOAT, seed=1):
-    rng = np.random.default_rng(seed)
-    return [rng.uniform(-1, 1, shape).astype(dtype) for shape in ((M, K), (K, N), (M, N))]
-
-
-def wrong(got, A, B, C, alpha=1.5, beta=-0.5):
-    """Return why the result is wrong, or None."""
-    return gemm.check(got, *gemm.reference(alpha, A, B, beta, C)).reason
-
-
-# Kernel 13.
+DOUBLE = np.dtype(np.float64)
 
 TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "BAND": 2}
 NARROW, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**TINY, "TSM": 96, "WPTM": 12, "WPTN": 4}
+THREES = {**TINY, "TSM": 96, "TSN": 48, "WPTN": 12}  # three vectors of columns for a work-item
 PAIRS = {**TINY, "TSK": 16, "WPTN": 4}  # a work-item loads two elements of a row of A at a time
+SMALL = [{}, NARROW, PAIRS, TALL, THREES]
 SHAPES = [
-    {}, NARROW, PAIRS, TALL,
+    *SMALL,
     {"TSM": 192, "TSN": 64, "TSK": 8, "WPTM": 12, "WPTN": 8, "SLICES": 1},
     {"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 8, "SLICES": 2},
     {"TSM": 128, "TSN": 128, "TSK": 8, "WPTM": 16, "WPTN": 8, "SLICES": 1},
@@ -100,7 +29,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", exhaustive_but([{}, NARROW, PAIRS, TALL], SHAPES), ids=str)
+@pytest.mark.parametrize("shape", exhaustive_but(SMALL, SHAPES), ids=str)
 def test_13_is_right_whatever_its_shape(multiply, shape):
     for *size, gap in ((196, 140, 36, 4), (70, 131, 17, 3)):
         inputs = matrices(*size)
@@ -242,159 +171,3 @@ def test_parts_that_are_broken_on_purpose_fail(multiply, right, mutant):
     except AssertionError:
         return  # it left a counter as it may not
     assert wrong(got, *inputs)
-
-
-# Kernel 14, its instructions emulated.
-
-
-@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
-@pytest.mark.parametrize("bits", exhaustive_but([16], [16, 32]))
-def test_14_is_right_at_every_size(multiply, bits, tile):
-    for *size, gap in (
-        (1, 1, 1, 0),
-        (1, 2, 8, 0),
-        (33, 17, 7, 3),
-        (16, 16, 64, 0),
-        (40, 35, 100, 3),
-    ):
-        inputs = matrices(*size)
-        got = multiply(14, *inputs, gap=gap, PART_BITS=bits, **tile)
-        assert not wrong(got, *inputs), size
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "tile",
-    [
-        {"TSM": 32, "TSN": 16, "WARP_M": 16, "WARP_N": 16, "STAGES": 3, "BAND": 1, "DIRECT": 0},
-        {"TSM": 32, "TSN": 32, "WARP_M": 32, "WARP_N": 8, "STAGES": 4, "BAND": 3, "DIRECT": 0},
-        {"TSM": 32, "TSN": 32, "WARP_M": 16, "WARP_N": 16, "STAGES": 2, "BAND": 3, "DIRECT": 1},
-    ],
-    ids=str,
-)
-def test_14_whatever_its_shape(multiply, tile):
-    inputs = matrices(70, 33, 150)
-    assert not wrong(multiply(14, *inputs, **tile), *inputs)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
-@pytest.mark.parametrize("bits", [16, 32])
-def test_14_keeps_the_bound_of_float32_at_every_magnitude(multiply, bits, tile):
-    rng, (M, N, K) = np.random.default_rng(5), (18, 17, 70)
-    C = np.zeros((M, N), FLOAT)
-    for spreads in ((30, 6), (6, 30), (15, 15), (18, 18)):
-        for lines_only in (True, False):
-            A = split.magnitudes(spreads[0], (M, K), rng, lines_only)
-            B = split.magnitudes(spreads[1], (N, K), rng, lines_only).T
-            got = multiply(14, A, B, C, PART_BITS=bits, **tile)
-            assert not wrong(got, A, B, C), (spreads, lines_only)
-
-
-@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
-def test_14_where_numbers_are_smallest(multiply, tile):
-    A, B, C = matrices(18, 19, 40)
-    A[0], A[1], A[2, 1:] = 0, 1e-41, 0
-    B[:, 0], B[:, 1], B[1:, 2] = 0, 2e-45, 0
-    C[:] = 0
-    assert not wrong(multiply(14, A, B, C, **tile), A, B, C)
-
-
-def test_14_where_numbers_are_largest(multiply):
-    A, B, C = matrices(18, 19, 40)
-    A[2], B[:, 2] = 3e38, -3e38
-    exact = 1.5 * (A.astype(float) @ B) - 0.5 * C
-    got = multiply(14, A, B, C, **TILE)
-    beyond = np.abs(exact) > np.finfo(FLOAT).max
-    assert 1 < beyond.sum() < beyond.size
-    assert (got[beyond] == np.copysign(np.inf, exact[beyond])).all()
-    np.testing.assert_allclose(got[~beyond], exact[~beyond], rtol=1e-3, atol=1e-4)
-
-
-def scales_out_of_range(multiply, what):
-    """Tell whether a kernel is right where the product of two scales is out of range, that of the
-    line's elements not; first as it is, then without its limit of the `largest` or `smallest`."""
-    A, B, C = matrices(18, 19, 40)
-    if what == "smallest":
-        A[2], B[:, 2], limit = 2.0**-60, 2.0**-64, ("LOWEST_DIRECT (-48)", "LOWEST_DIRECT (-113)")
-    else:  # 2^85 meets 0 only
-        A[2], B[:, 2], limit = 0, 0, ("HIGHEST_DIRECT 76", "HIGHEST_DIRECT 127")
-        A[2, :2], B[1:3, 2] = (2.0**85, 2.0**60), (2.0**60, 2.0**85)
-    exact = A[2].astype(float) @ B[:, 2]  # the bound of gemm.check() has room for what underflows
-    found = (multiply(A, B, C, alpha=1, beta=0, change=change) for change in (None, limit))
-    return [bool(np.isclose(C[2, 2], exact, rtol=1e-5, atol=0)) for C in found]
-
-
-@pytest.mark.parametrize("what", ["largest", "smallest"])
-def test_14_where_scales_are_out_of_range(multiply, what):
-    assert scales_out_of_range(partial(multiply, 14, **ONCE), what) == [True, False]
-
-
-@pytest.mark.parametrize("tile", [TILE, ONCE], ids=["split", "once"])
-def test_14_loses_no_product_of_small_elements_in_tf32(multiply, tile):
-    A, B, C = np.zeros((1, 8), FLOAT), np.zeros((8, 1), FLOAT), np.zeros((1, 1), FLOAT)
-    A[0, :2], B[1:3, 0] = (2.0**60, 2.0**-30), (2.0**-30, 2.0**60)
-    assert multiply(14, A, B, C, PART_BITS=32, **tile)[0, 0] == 1.5 * 2.0**-60
-
-
-@pytest.mark.parametrize("bits", exhaustive_but([16], [16, 32]))
-@pytest.mark.parametrize("tile", [WIDE, WIDE_2], ids=["4", "2"])
-def test_14_loads_columns_together(multiply, tile, bits):
-    for *size, gap in ((18, 140, 70, 4), (3, 4, 9, 0), (17, 36, 65, 0), (18, 33, 70, 3)):
-        A, B, C = matrices(*size)
-        B[(size[2] - 1) * bits // 512 * 512 // bits:] *= 1e-12  # the last slab
-        B[:, 2] *= 1e12
-        assert not wrong(multiply(14, A, B, C, gap=gap, PART_BITS=bits, **tile), A, B, C), size
-
-
-MUTANTS_14 = {
-    "makes one product only": ("low = mma(small[1][m], b1.lo, low);", ""),
-    "mixes up chunks": ("high = mma(big[1][m], b1.lo", "high = mma(big[1][m], b0.lo"),
-    "forgets to scale back": ("e_a[m] + e_b[n])", "e_a[m])"),
-    "takes any line": ("SPAN(K) (26", "SPAN(K) (90"),
-    "does not see Inf": ("largest <= highest && ", ""),
-    "leaves out lines": ("depth = line < (of_a ? M : N)", "depth = line < (of_a ? M / 2 : N)"),
-    "stores beyond C": ("ROW(n) * down < M - i && ", ""),
-    "stores beyond the row": (" && COLUMN(n) < N - j", ""),
-    "forgets to wait for sums": ("sync_warp();\n        store_rows", "store_rows"),
-    "uses a stage twice": ("next = next + 1 == STAGES ? 0 : next + 1;", ""),
-}
-MUTANTS_ONCE = {
-    "forgets a chunk's range": ("range = max(range, shuffle_xor(range, 16));", ""),
-    "takes any slab": ("unfit[next] = ahead;", ";"),
-    "leaves out the rest": ("n) == 0 ? end - 1 :", "n) == 0 ? begin :"),
-    "mixes up scales": ("of_row[2 * (m) + 1] *", "of_row[2 * (m)] *"),
-}
-MUTANTS_WIDE = {
-    "mixes up columns": ("^ (column) / 8 % WIDE", "^ (column) / 8 % 2"),
-    "aligned: stores beyond C": ("i + 8 * m < M && ", ""),
-    "aligned: stores beyond the row": (" && j + 8 * n < N", ""),
-}
-_BROKEN = [(None, TILE), (None, ONCE), ("stores beyond C", TILE), ("mixes up scales", ONCE)]
-_ALL_BROKEN = [(name, tile) for tile, mutants in
-               ((TILE, MUTANTS_14), (ONCE, MUTANTS_ONCE), (WIDE, MUTANTS_WIDE))
-               for name in (None, *mutants)]
-
-
-@pytest.mark.parametrize("broken", exhaustive_but(_BROKEN, _ALL_BROKEN), ids=str)
-def test_a_kernel_14_broken_on_purpose_fails(multiply, broken):
-    mutant, tile = broken
-    N, gap = (60, 0) if tile is WIDE else (19, 3)
-    A, B, C = matrices(37, N, 70)
-    A[9] *= 1e-3
-    A[20, ::2] *= 1e-12  # beyond the range of a line
-    if tile is not WIDE:  # all its columns are in one tile, whose slabs would not fit
-        B[::2, 17], B[1::2, 17] = 1e12, 1e-12
-    A[34], A[34, 3] = 0, np.inf
-    try:
-        got = multiply(14, A, B, C, gap=gap,
-                       change=(MUTANTS_14 | MUTANTS_ONCE | MUTANTS_WIDE).get(mutant), **tile)
-    except AssertionError:
-        assert "stores" in str(mutant)
-        return
-    # Where Inf takes part, nothing else counts; elsewhere a twentieth of the bound is enough.
-    passed_on = np.isinf(got[34]).all()
-    A[34], got[34] = 0, -0.5 * C[34]
-    exact, bound = gemm.reference(1.5, A, B, -0.5, C)
-    right = passed_on and gemm.check(got, exact, bound / 20).reason is None
-    assert right == (mutant is None)

@@ -12,25 +12,13 @@ from common import device, gemm
 from common.planning import nvidia, plans, steps, tiles
 from common.planning.stream import Stream
 from common.program import build
-from tests.conftest import ROOT, exhaustive_but, sample_module
-from tests.samples.mygemm.test_kernels_13_14 import (
-    CAPABLE,
-    each_adder,
-    matrices,
-    scales_out_of_range,
-    wrong,
-)
+from tests.conftest import ROOT, exhaustive_but
+from tests.samples.mygemm.conftest import CAPABLE, each_adder, matrices, wrong
+from tests.samples.mygemm.test_kernels_14 import scales_out_of_range
 
 HERE = ROOT / "tests/samples/mygemm"
 KERNELS = ROOT / "samples/mygemm/kernels"
 PARTS_OF_14 = {"PART_BITS": 16, "WARP_M": 16, "WARP_N": 16}  # for the emulation that it shares
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    load = partial(sample_module, "mygemm")
-    return SimpleNamespace(special=load("special"), run=load("run"))
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,7 @@ from common.bounds import Expected
 from common.errors import Unsupported, UsageError
 from common.planning import plans, steps
 from common.planning.stream import Stream
-from tests.conftest import broken_kernels, exhaustive_but, sample_module
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    return SimpleNamespace(**{n: sample_module("mygemm", n) for n in ("special", "run")})
+from tests.conftest import broken_kernels, exhaustive_but
 
 
 @pytest.fixture(scope="module", params=["portable", "intel"])

@@ -15,17 +15,10 @@ from common.errors import Unsupported, UsageError
 from common.planning import plans
 from common.planning.stream import Stream
 from common.program import build
-from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
+from tests.conftest import ROOT, broken_kernels, exhaustive_but
 
 FOLDER = ROOT / "samples" / "mygemm"
 SIZES = [(1, 1, 1), (3, 3, 3), (17, 17, 17), (4, 64, 4), (67, 45, 129), (5, 130, 66)]
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    names = ("special", "run")
-    return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
 @pytest.fixture(scope="module", params=["Portable", "Intel"])

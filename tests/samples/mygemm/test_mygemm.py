@@ -5,7 +5,6 @@ import json
 import re
 import time
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from common.errors import UsageError
 from common.gemm import Size
 from common.planning.stream import Stream
 from deploy import samples
-from tests.conftest import ROOT, exhaustive_but, sample_module
+from tests.conftest import ROOT, exhaustive_but
 
 LABELS = ["01_naive", "02_tiles", "03_more_work", "04_wide", "05_transposed", "06_registers",
           "07_wide_registers", "08_shuffles", "09_prefetch", "10_any_size",
@@ -34,13 +33,6 @@ SMALL = ("--TSM", 32, "--TSN", 32, "--TSK", 8, "--WPTM", 4, "--WPTN", 4)
 def mygemm(recorded):
     """Run the sample; gives the finished process and its records."""
     return partial(recorded, "mygemm")
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    names = ("compare", "special", "run")
-    return SimpleNamespace(**{name: sample_module("mygemm", name) for name in names})
 
 
 def right(records):

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,7 @@ from common.errors import Unsupported, UsageError
 from common.planning import blocking, plans, steps
 from common.planning.stream import Stream
 from common.program import build
-from tests.conftest import ROOT, broken_kernels, exhaustive_but, sample_module
+from tests.conftest import ROOT, broken_kernels, exhaustive_but
 
 FLOAT = np.dtype(np.float32)
 NVIDIA = "cl_nv_compiler_options"
@@ -29,14 +28,6 @@ KERNELS = {  # by their number, with parameters that need little time to compile
     21: {"LANES": 4}, 22: {},
 }
 QUICK = [1, 5, 11, 12, 13, 17, 22]
-
-
-@pytest.fixture(scope="module")
-def sample():
-    """The sample's modules."""
-    load = partial(sample_module, "mygemm")
-    names = ("special", "run", "compare")
-    return SimpleNamespace(**{name: load(name) for name in names})
 
 
 def kernel_of(sample, number):
