@@ -162,7 +162,7 @@ def _chunk(size):
     """Return the k's that the unit sums up: few enough that truncation costs less than rounding
     does in float32, for which others take K in slices where C is small."""
     tiles_of_c = tiles.count(size, {"TSM": 128, "TSN": 128})
-    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 64 else 256
+    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 128 else 256
     steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
     return min(most, next(chunk for least, chunk in steps if least <= size.K))
 

@@ -57,7 +57,7 @@ def test_the_rows_of_a_matrix_are_aligned_by_its_leading_dimension():
 @pytest.mark.parametrize(
     ("size", "chunk"),
     [("4096", 256), ("4096x4096x2047", 128), ("4096x4096x383", 64), ("1024x1024x2048", 128),
-     ("512x512x8192", 64), ("8x8x8", 32)],
+     ("1208x1328x2848", 128), ("512x512x8192", 64), ("8x8x8", 32)],
 )
 def test_the_unit_sums_up_less_where_rounding_costs_less(size, chunk):
     assert nvidia.warpgroups_start({}, problem(size), LIMITS, H200)["KC"] == chunk
