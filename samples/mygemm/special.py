@@ -79,9 +79,9 @@ WARPS = define(
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
                 f"(SLICES - 1) * WPTN // 4 * {_SLICE}, {_SLICE} * (WPTN + 1) // 4) * itemsize "
                 f"+ {_COUNT}",
-    values={"TSM": (32, 64, 96, 128, 192, 256), "TSN": (16, 32, 64, 128, 256),
-            "WPTM": (4, 8, 12, 16), "WPTN": (4, 8, 16), "SLICES": (1, 2, 3, 4), "SPLITS": (1, 2, 4),
-            "BAND": (1, 4, 8, 16)},
+    values={"TSM": (32, 64, 96, 128, 192, 256), "TSN": (16, 32, 48, 64, 96, 128, 256),
+            **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 12, 16)), "SLICES": (1, 2, 3, 4),
+            "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
     start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
     counters=_COUNTERS, before=_TILE_SOURCES,
 )
