@@ -8,7 +8,7 @@ import pytest
 from common import gemm
 from tests.conftest import ROOT, exhaustive_but
 from tests.samples.mygemm import split_model as split
-from tests.samples.mygemm.conftest import FLOAT, ONCE, TILE, matrices, wrong
+from tests.samples.mygemm.conftest import FLOAT, ONCE, TILE, matrices, scales_out_of_range, wrong
 
 KERNELS = ROOT / "samples/mygemm/kernels"
 
@@ -78,20 +78,6 @@ def test_14_where_numbers_are_largest(multiply):
     assert 1 < beyond.sum() < beyond.size
     assert (got[beyond] == np.copysign(np.inf, exact[beyond])).all()
     np.testing.assert_allclose(got[~beyond], exact[~beyond], rtol=1e-3, atol=1e-4)
-
-
-def scales_out_of_range(multiply, what):
-    """Tell whether a kernel is right where the product of two scales is out of range, that of the
-    line's elements not; first as it is, then without its limit of the `largest` or `smallest`."""
-    A, B, C = matrices(18, 19, 40)
-    if what == "smallest":
-        A[2], B[:, 2], limit = 2.0**-60, 2.0**-64, ("LOWEST_DIRECT (-48)", "LOWEST_DIRECT (-113)")
-    else:  # 2^85 meets 0 only
-        A[2], B[:, 2], limit = 0, 0, ("HIGHEST_DIRECT 76", "HIGHEST_DIRECT 127")
-        A[2, :2], B[1:3, 2] = (2.0**85, 2.0**60), (2.0**60, 2.0**85)
-    exact = A[2].astype(float) @ B[:, 2]  # the bound of gemm.check() has room for what underflows
-    found = (multiply(A, B, C, alpha=1, beta=0, change=change) for change in (None, limit))
-    return [bool(np.isclose(C[2, 2], exact, rtol=1e-5, atol=0)) for C in found]
 
 
 @pytest.mark.parametrize("what", ["largest", "smallest"])

@@ -13,8 +13,13 @@ from common.planning import nvidia, plans, steps, tiles
 from common.planning.stream import Stream
 from common.program import build
 from tests.conftest import ROOT, exhaustive_but
-from tests.samples.mygemm.conftest import CAPABLE, each_adder, matrices, wrong
-from tests.samples.mygemm.test_kernels_14 import scales_out_of_range
+from tests.samples.mygemm.conftest import (
+    CAPABLE,
+    each_adder,
+    matrices,
+    scales_out_of_range,
+    wrong,
+)
 
 HERE = ROOT / "tests/samples/mygemm"
 KERNELS = ROOT / "samples/mygemm/kernels"
