@@ -184,38 +184,53 @@ def test_the_fastest_kernel_of_the_records_is_among_those_that_best_runs(file, n
         assert seconds[fastest] <= close * min(seconds.values()), (text, fastest)
 
 
-def errors_on_an_h200():
-    """Yield (size, {kernel or library: its largest error}, KC of kernel 15)."""
-    for file in SHAPES:
-        found, chunks = {}, {}
-        for item in records(f"mygemm/h200-{file}.jsonl"):
-            error = item.check.get("error_over_bound")
-            found.setdefault(item.params["size"], {})[item.variant] = error
-            if item.variant == "15_warpgroups":
-                chunks[item.params["size"]] = item.params["KC"]
-        yield from ((size, errors, chunks[size]) for size, errors in found.items())
+def errors_to_cublas(items):
+    """Yield (record of a kernel, its largest error relative to that of cuBLAS)."""
+    of_cublas = {order(item): item.check["error_over_bound"]
+                 for item in items if item.variant == "cublas"}
+    for item in items:
+        if item.variant != "cublas":
+            yield item, item.check["error_over_bound"] / of_cublas[order(item)]
 
 
-def test_kernels_14_and_15_are_more_exact_than_cublas_but_where_the_text_says():
+@pytest.mark.parametrize("file", SHAPES)
+def test_kernels_14_and_15_are_more_exact_than_cublas(file):
+    for item, error in errors_to_cublas(records(f"mygemm/h200-{file}.jsonl")):
+        assert item.variant == "13_warps" or error < 1, (item.variant, order(item))
+
+
+@pytest.mark.parametrize("file", [*SHAPES, "chunks"])
+def test_kernel_15_still_takes_the_chunks_of_the_records(file):
+    device, found = SimpleNamespace(max_compute_units=132), 0
+    for item in records(f"mygemm/h200-{file}.jsonl"):
+        if item.variant == "15_warpgroups" and "--KC" not in item.argv:
+            size, found = parse_size(item.params["size"]), found + 1
+            problem = Problem(size, np.dtype("f4"), size.K, size.N, size.N)
+            chunk = nvidia.warpgroups(problem, device)[1]["KC"]
+            assert chunk == item.params["KC"], order(item)
+    assert found >= 14
+
+
+def test_the_errors_of_kernel_15_with_longer_chunks():
     text = " ".join((RESULTS / "mygemm.md").read_text().split())
-    short, long = {}, {}
-    for size, errors, chunk in errors_on_an_h200():
-        assert errors["14_matrix_units"] < errors["cublas"], size
-        ratio = errors["15_warpgroups"] / errors["cublas"]
-        if chunk == 128:
-            short[size] = ratio
-        if ratio >= 1:
-            long[size] = ratio, chunk
-    (size, (ratio, chunk)), = long.items()
-    assert f"At {size} that of kernel 15 was {ratio:.2f} times as large, with `KC` {chunk}." in text
-    assert (f"as it did at {len(short)} other shapes of the tables; there its error is at most "
-            f"{max(short.values()):.2f} times that of cuBLAS") in text
-    device = SimpleNamespace(max_compute_units=132)
-    for older in (size, "1552x871x2056"):  # where today's code takes shorter chunks
-        _, N, K = parse_size(older)
-        problem = Problem(parse_size(older), np.dtype("f4"), K, N, N)
-        assert nvidia.warpgroups(problem, device)[1]["KC"] < chunk
-        assert older in text[text.index("Its figures at"):]
+    items = list(records("mygemm/h200-chunks.jsonl"))
+    forced = {}
+    for chunk in (256, 128):
+        run = [item for item in items if f"--KC {chunk}" in " ".join(item.argv)]
+        forced[chunk] = list(errors_to_cublas(run))
+    (first, error), (second, other) = forced[256]
+    short = [error for _, error in forced[128]]
+    rates = [100 * item.metrics["gflops"] / longer.metrics["gflops"]
+             for (item, _), (longer, _) in zip(forced[128], forced[256])]
+    assert (f"would be {error:.2f} times that of cuBLAS at {order(first)}, and {other:.2f} times "
+            f"at {order(second)}; with 128 it is {short[0]:.2f} and {short[1]:.2f} times, at "
+            f"{rates[0]:.0f} and {rates[1]:.0f} % of the rate") in text
+    latest = list(errors_to_cublas([item for item in items if "--KC" not in item.argv]))
+    errors = [error for _, error in latest]
+    rates = [item.metrics["ratios"]["cublas"] for item, _ in latest]
+    assert (f"At the {len(latest)} shapes with 144 to 484 tiles that were measured last, the error "
+            f"is {min(errors):.2f} to {max(errors):.2f} times that of cuBLAS, and the rate "
+            f"{min(rates):.2f} to {max(rates):.2f} times") in text
 
 
 def test_where_all_of_kernels_13_to_15_are_slower_than_cublas():

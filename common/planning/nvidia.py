@@ -151,6 +151,7 @@ def units_more(problem, params, limits, device):
 
 _KEPT = 4  # chunks of 8 k's that a work-item of split() keeps at most
 _FEW_ROWS = 32  # of C: with 64, 96 and 128 other tiles were faster than SWAPPED ones
+_TWO_WAVES = 1.9  # tiles for each compute unit, or more, up to 2: they fill it twice
 
 
 def _rows(params):
@@ -158,11 +159,13 @@ def _rows(params):
     return {"TSM": 32 if params["SWAPPED"] else 64 if params["DIRECT"] else 128}
 
 
-def _chunk(size):
+def _chunk(size, units):
     """Return the k's that the unit sums up: few enough that truncation costs less than rounding
-    does in float32, for which others take K in slices where C is small."""
+    does in float32, for which others take K in slices where the tiles of C do not fill the device.
+    """
     tiles_of_c = tiles.count(size, {"TSM": 128, "TSN": 128})
-    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 128 else 256
+    full = _TWO_WAVES * units <= tiles_of_c <= 2 * units
+    most = 64 if tiles_of_c <= 48 else 128 if tiles_of_c <= 320 and not full else 256
     steps = ((2048, 256), (384, 128), (64, 64), (0, 32))
     return min(most, next(chunk for least, chunk in steps if least <= size.K))
 
@@ -179,7 +182,7 @@ def warpgroups(problem, device, given=()):
         params = {**tile.params, **_rows(tile.params)}
         if params["SWAPPED"] and M > _FEW_ROWS and not dict(given).get("SWAPPED"):
             continue
-        params["KC"] = params["KC"] or _chunk(problem.size)
+        params["KC"] = params["KC"] or _chunk(problem.size, device.max_compute_units)
         before, rate = 0, tile.rate
         if params["DIRECT"] and batch > 1:
             rate *= _ALONE_15
