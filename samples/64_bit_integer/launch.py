@@ -226,7 +226,7 @@ def side_by_side(passes, count, repeat, warmup):
 
     A pass is all that a user waits for once the image is in the device's memory: reset of the sums
     if needed, launch, read-back, and the host's part. All are timed by the host's clock,
-    interleaved. `plain read` is the ceiling.
+    interleaved. `plain read` shows what reading alone takes, without prefetching.
     """
     contenders = []
     for name, run in passes.items():

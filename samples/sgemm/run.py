@@ -77,12 +77,13 @@ def main(args):
     if args.print:
         print_matrices(zip("ABC", inputs))
 
-    # Create the buffers, each between guards.
-    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in inputs]
+    # Create the buffers, each between guards. If beta is 0, C must not be read: NaN shows it.
+    given = [*inputs[:2], inputs[2] if beta else np.full_like(inputs[2], np.nan)]
+    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in given]
     statuses, between = [], flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
         # Copy the inputs in: each buffer is mapped, filled and unmapped.
-        for buffer, matrix in zip(buffers, inputs):
+        for buffer, matrix in zip(buffers, given):
             buffer.write(matrix)
 
         # Set the arguments, and the NDRange: one work-item per tile of C, in whole work-groups.

@@ -28,7 +28,9 @@
  *
  * FEW_REGISTERS, if defined, keeps a compiler from loading all eight vectors of a step of
  * sgemm_tile4x4 at once: they and the four sums do not fit in the 16 registers of a Mali-T860. The
- * second half of B's vectors is loaded after the first half has been used.
+ * second half of B's vectors is loaded after the first half has been used. By the specification the
+ * fence in between orders accesses to local memory only, of which there are none, so it costs nothing.
+ * But Mesa's compiler for Mali moves no load across it.
  */
 
 #ifdef GROUP_X
@@ -54,6 +56,18 @@
 #define ALIGNED(N, K) ((N) % 4 == 0 && (K) % 4 == 0)
 #endif
 
+/* C = alpha * sum + beta * C, for one element or four. If beta is 0, C is not read: it may contain
+ * anything, even NaN. */
+void store(float sum, float alpha, float beta, __global float *C)
+{
+    *C = beta == 0.0f ? alpha * sum : alpha * sum + beta * *C;
+}
+
+void store4(float4 sum, float alpha, float beta, __global float *C)
+{
+    vstore4(beta == 0.0f ? alpha * sum : alpha * sum + beta * vload4(0, C), 0, C);
+}
+
 /* The last rows and columns, where no whole vector fits: `rows` x `columns` elements of C.
  * Not static: OpenCL C 1.1, on older boards, has no static functions. */
 void edge(int rows, int columns, int N, int K, float alpha, __global const float *A,
@@ -64,7 +78,7 @@ void edge(int rows, int columns, int N, int K, float alpha, __global const float
             float sum = 0.0f;
             for (int k = 0; k < K; k++)
                 sum += A[(size_t)r * K + k] * B[(size_t)k * N + c];
-            C[(size_t)r * N + c] = alpha * sum + beta * C[(size_t)r * N + c];
+            store(sum, alpha, beta, &C[(size_t)r * N + c]);
         }
     }
 }
@@ -93,8 +107,7 @@ __kernel void sgemm_dot4(int M, int N, int K, float alpha, __global const float 
     for (; k < K; k++)
         sum += A[k] * B[(size_t)k * N];
 
-    C += (size_t)i * N + j;
-    *C = alpha * sum + beta * *C;
+    store(sum, alpha, beta, &C[(size_t)i * N + j]);
 }
 
 /* Four neighbours in a row of C per work-item: row i, columns 4j .. 4j+3. The four products of one k
@@ -129,7 +142,7 @@ void sgemm_row4(int M, int N, int K, float alpha, __global const float *restrict
             sum += A[k] * vload4(0, B + (size_t)k * N);
     }
 
-    vstore4(alpha * sum + beta * vload4(0, C), 0, C);
+    store4(sum, alpha, beta, C);
 }
 
 /* A tile of 4 x 4 elements of C per work-item: rows 4i .. 4i+3, columns 4j .. 4j+3. Each vector of
@@ -176,9 +189,8 @@ void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restr
         }
     }
 
-    __global float *C1 = C + N, *C2 = C1 + N, *C3 = C2 + N;
-    vstore4(alpha * sum0 + beta * vload4(0, C), 0, C);
-    vstore4(alpha * sum1 + beta * vload4(0, C1), 0, C1);
-    vstore4(alpha * sum2 + beta * vload4(0, C2), 0, C2);
-    vstore4(alpha * sum3 + beta * vload4(0, C3), 0, C3);
+    store4(sum0, alpha, beta, C), C += N;
+    store4(sum1, alpha, beta, C), C += N;
+    store4(sum2, alpha, beta, C), C += N;
+    store4(sum3, alpha, beta, C);
 }

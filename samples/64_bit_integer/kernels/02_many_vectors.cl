@@ -32,9 +32,9 @@
 #endif
 
 /* The longest stretch that the lanes of sum_stretch can add up, in vectors of 64 pixels. A half of a
- * lane of `pixels` gains 2 * 255 by each: 128 * 510 = 65280 < 2^16. A lane of `squares` gains
- * 4 * 255 * 255, and all 16 lanes together have 16 * 128 * 4 * 255 * 255 < 2^30 at most: no uint
- * overflows. */
+ * lane of `pixels` gains 2 * 255 by each: 128 * 510 = 65280 < 2^16. A lane of `squares` and
+ * one of `more_squares` gain 2 * 255 * 255 each. All lanes together have 16 * 128 * 4 * 255 * 255
+ * < 2^30 at most: no uint overflows. */
 #define STRETCH 128
 
 uint sum_of_lanes(uint16 v)
@@ -48,8 +48,9 @@ uint sum_of_lanes(uint16 v)
 /* Return (sum of the squares, sum) of the vectors at, at + step, ... before `end`, STRETCH of them
  * at most. A lane holds four pixels. They are added two at a time, as halves of 16 bits, and squared
  * one by one: the masks show the compiler that the factors are small, so on x86 it can use a fast
- * instruction. The vectors are read through a pointer: some compilers split vload16 of uchar into 16
- * loads of a byte. */
+ * instruction. There are two vectors of squares, so that one addition need not wait for the other.
+ * The vectors are read through a pointer: some compilers split vload16 of uchar into 16 loads of a
+ * byte. */
 uint2 sum_stretch(__global const uint16 *vectors, uint at, uint step, uint end)
 {
     const uint stop = min(end, at + STRETCH * step);

@@ -17,7 +17,7 @@
  * squares, then of the sum of the pixels. It need not be 0 before.
  *
  * The idea: a work-group that writes to its own place needs no atomics. It leaves its sums in a row of
- * `sums`, and the host adds up the rows: a few hundred numbers at most, less work than a second
+ * `sums`, and the host adds up the rows, at most 16 for each compute unit: less work than a second
  * launch. An embedded profile may lack 64-bit integers altogether, so a sum is a pair of 32-bit
  * words and the carry is added by hand.
  *

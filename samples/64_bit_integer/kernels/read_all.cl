@@ -1,7 +1,8 @@
-/* The ceiling of 64_bit_integer: read every byte once, with as little arithmetic as possible.
+/* A plain read, to compare with: every byte once, with as little arithmetic as possible.
  *
- * NDRange, access pattern and result are those of 03_two_stages.cl, but without the last count % 64
- * bytes. The bytes are added up as 32-bit words, so that the compiler cannot remove a read. */
+ * NDRange, access patterns and buffers are those of 03_two_stages.cl, but vectors have 64 bytes with
+ * both patterns, and the last count % 64 bytes are not read. The bytes are added up as 32-bit words, only
+ * so that the compiler cannot remove a read. There is no prefetch, so two_stages may be faster. */
 #ifndef WORK_GROUP
 #define WORK_GROUP 256
 #endif
@@ -25,7 +26,7 @@ __kernel void read_all(__global const uchar *restrict pixels, uint count, uint c
     __local uint4 scratch[WORK_GROUP];
     scratch[get_local_id(0)] = sum4;
     for (uint half_size = get_local_size(0) / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
+        barrier(CLK_LOCAL_MEM_FENCE); /* the sums that are read below are written */
         if (get_local_id(0) < half_size)
             scratch[get_local_id(0)] += scratch[get_local_id(0) + half_size];
     }

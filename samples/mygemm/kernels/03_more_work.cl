@@ -1,15 +1,15 @@
 /* C = alpha * A * B + beta * C, row-major: element (i, j) of a matrix is at [i * ld + j].
  *
  *        tile of B                     Tiles as in 02. A work-item computes WPT elements of a column
- *       +-----------+                  of the tile, TS / WPT rows apart. Here TS = 6, WPT = 3:
+ *       +-----------+                  of the tile, TS / WPT rows apart. Here TS = 4, WPT = 2:
  *       |   b       |
- *       +-----------+                     row of the tile   0  1  2  3  4  5
- *                                         work-item's row   0  1  0  1  0  1
+ *       +-----------+                     row of the tile   0  1  2  3
+ *                                         work-item's row   0  1  0  1
  *  +--+ +-----------+
- *  |a | |   o       |                  Neighbouring work-items have neighbouring rows, so that the
- *  |  | |   .       |                  tiles are loaded row by row, with coalesced loads.
+ *  |a | |   o       |                  Neighbours in dimension 0 load neighbouring elements of a row
+ *  |  | |           |                  of A and of B: these loads are coalesced.
  *  |a | |   o       |
- *  |  | |   .       |
+ *  |  | |           |
  *  +--+ +-----------+
  *
  * NDRange: (N, M / WPT) work-items in work-groups of TS x TS/WPT. WPT must divide TS. TS must divide

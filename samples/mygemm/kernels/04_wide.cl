@@ -15,8 +15,8 @@
  * The idea: memory is read in lines, and an instruction that asks for WIDTH elements costs about as
  * much as one that asks for one.
  *
- * The cost it removes: instructions. Loads and stores of global and local memory fall to 1 / WIDTH,
- * except for the reads of single elements of A. */
+ * The cost it removes: instructions. All loads and stores fall to 1 / WIDTH. Elements of A are still
+ * read one by one from local memory, but each of them now serves WIDTH products. */
 
 #ifndef REAL /* the defaults; build options must define all of these, or none */
 #define REAL float

@@ -6,17 +6,17 @@
  *        TSK | [bbbb]      [bbbb]    |     vectors, TSN * WIDTH / WPTN columns apart.
  *            +-----------------------+
  *     TSK    +-----------------------+     The tile of A is kept as it is given, k after k: rows of
- *    +---+   | [oooo]      [oooo]    |     M neighbours, stored wide and read element by element.
+ *    +---+   | [oooo]      [oooo]    |     TSM neighbours, stored wide and read one by one.
  *    |a  |   |                       |     All work-items with the same y read the same a, which a
  *    |   |   |                       |     GPU's local memory broadcasts to all of them.
  *    |a  |   | [oooo]      [oooo]    | TSM
  *    +---+   +-----------------------+
  *                       TSN
  *
- * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. WPTM must divide
- * TSM, WPTN TSN, WIDTH (1, 2, 4, 8, 16) WPTN and TSM, and the number of work-items of a group times
- * WIDTH both TSK * TSM and TSK * TSN. TSM must divide M, TSN N, TSK K, and WIDTH the leading
- * dimensions; rows must start on whole vectors: the host copies and pads the matrices.
+ * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. TSM is a multiple of
+ * WPTM, TSN of WPTN; WPTN and TSM are multiples of WIDTH (1, 2, 4, 8, 16); TSK * TSM and TSK * TSN of
+ * WIDTH times the work-items of a group. M must be a multiple of TSM, N of TSN, K of TSK, the leading
+ * dimensions of WIDTH, and rows must start on whole vectors: the host copies and pads the matrices.
  *
  * The idea: the vectors of 04 in the registers of 06.
  *

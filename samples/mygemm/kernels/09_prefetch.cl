@@ -3,11 +3,11 @@
  *
  *   step            0         1         2         3        Tiles and vectors as in 07, but local
  *                                                          memory holds two tiles of A and two of B,
- *   registers   fetch 1   fetch 2   fetch 3                one after the other. A work-item
- *   tile 0      use    ↓  put 2  ↑  use    ↓  put          - fetches its part of the next tiles from
+ *   registers   fetch 1   fetch 2   fetch 3   -            one after the other. In a step a work-item
+ *   tile 0      use       put 2     use       -            - fetches its part of the next tiles from
  *   tile 1      put 1     use       put 3     use            global memory into registers,
  *                                                          - multiplies with the present tiles,
- *                                                          - stores the registers in the other tiles.
+ *                                                          - puts the registers into the other tiles.
  *
  * NDRange: (N / WPTN, M / WPTM) work-items in work-groups of TSN/WPTN x TSM/WPTM. The
  * constraints, and the host's copies of the matrices, are those of 07.

@@ -9,15 +9,15 @@
  *      K
  *   +---+---: +----+----+--:            A is read as it is, along its rows, and transposed on its way
  *   |   |   : | C  |    |  :            into local memory: the WIDTH elements of a vector go one below
- * M +---+---: +----+----+--:            the other, into rows of TSM + PAD elements, as in 07.
+ * M +---+---: +----+----+--:            the other, into rows of TSM elements as in 07, and PAD more.
  *   |   |   : |    |    |  :
  *   :...:...: :....:....:..:
  *
  * NDRange: for each tile of C, whole ones or not, a work-group of TSN/WPTN x TSM/WPTM work-items.
- * WPTM must divide TSM, WPTN TSN, WIDTH (1, 2, 4, 8, 16) WPTN and TSK, and the number of work-items of
- * a group times WIDTH both TSK * TSM and TSK * TSN. M, N and K may be any number. A, B and C must
- * start on a whole vector; if a leading dimension is not a multiple of WIDTH, elements are accessed
- * one by one.
+ * TSM is a multiple of WPTM, TSN of WPTN; WPTN and TSK are multiples of WIDTH (1, 2, 4, 8, 16); TSK *
+ * TSM and TSK * TSN of WIDTH times the work-items of a group. M, N and K may be any number. A, B and
+ * C must start on a whole vector; if a leading dimension is not a multiple of WIDTH, elements are
+ * accessed one by one.
  *
  * The idea: edges are rare. If loads and stores test for them, the products in between need no test.
  *

@@ -11,9 +11,9 @@
  *  |[aa]|  | [oooo] |
  *  +----+  +--------+
  *
- * NDRange: (N / RX, M / RY) work-items in work-groups of THREADSX x THREADSY. RX * THREADSX must
- * divide N, RY * THREADSY M and RK K; RX and RK are 1, 2, 4, 8 or 16 and divide the leading dimensions:
- * the host copies and pads the matrices.
+ * NDRange: (N / RX, M / RY) work-items in work-groups of THREADSX x THREADSY. N must be a multiple of
+ * RX * THREADSX, M of RY * THREADSY, K of RK; RX and RK are 1, 2, 4, 8 or 16 and divide the leading
+ * dimensions: the host copies and pads the matrices.
  *
  * The idea: no local memory and no barrier. Neighbours need the same elements at about the same
  * time, so a cache does what 02 does explicitly. clBLAS does the same.

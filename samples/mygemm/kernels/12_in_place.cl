@@ -65,8 +65,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                         for (int v = 0; v < VECTORS; v++)
                             PREFETCH_WRITE(tile + r * (size_t)SIZE_LDC + v * WIDTH);
 
-                /* Each matrix of the next product begins in its own page, and a CPU does not
-                 * guess which. */
+                /* A CPU's prefetcher stops at the end of a page, so it may not fetch the next
+                 * product's matrices in time. */
                 const int number = i / MR * (N / NR) + j / NR;
                 const size_t soon_a = (size_t)a + STRIDE_A + number * SHARE(STRIDE_A);
                 const size_t soon_b = (size_t)b + STRIDE_B + number * SHARE(STRIDE_B);

@@ -132,7 +132,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
           , __global VEC (*restrict work)[VECTORS * KC * NC / NR + MR * STRIDE / WIDTH]
 #endif
 #if SPLITS > 1
-          , RESULT REAL *parts, volatile __global int *counters /* SPLITS matrices of M x N */
+          , RESULT REAL *parts /* SPLITS matrices of M x N */, volatile __global int *counters
 #endif
           )
 {

@@ -73,7 +73,7 @@ INLINE void add_products(const int vectors, SPACE const REAL *A, const int lda,
  * Else: of 1 + more rows of A, a power of two, which are packed next. They are `apart` bytes from each
  * other. Step k fetches the line with the k-th element of row k & more. */
 #ifdef IN_PLACE
-#define UNROLL 2 /* a step is even or odd whatever k is */
+#define UNROLL 2 /* k is even at the first of two steps: the compiler knows which of A or B to fetch */
 #define TILES (SIZE_M / MR * (SIZE_N / NR))
 #define SHARE(bytes) (((bytes) + TILES - 1) / TILES)
 #define PACE(bytes) ((SHARE(bytes) - 1) / (SIZE_K > 1 ? SIZE_K / 2 : 1) + 1) /* in two steps */

@@ -27,9 +27,9 @@
  * parts.cl and rows.cl, which says how C is stored.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
- * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. 4 must divide WPTM,
- * WPTN and TSK, 8 * WPTM the rows TSM, 4 * WPTN the columns TSN, the work-items of a slice TSK *
- * TSM / 4 and TSK * TSN / 4, and TSN / 4 and TSK the work-items of a slice. There are at most 15 slices.
+ * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. WPTM, WPTN and
+ * TSK are multiples of 4, TSM of 8 * WPTM, TSN of 4 * WPTN. TSK * TSM / 4 and TSK * TSN / 4 are multiples
+ * of the work-items of a slice, and those of TSN / 4 and of TSK. There are at most 15 slices.
  * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A divides
  * TSK, and TSK / ACROSS_A the vectors of A that a work-item loads in a step, FETCH_A. It is TSK where
  * K is smaller than TSK * SLICES.

@@ -35,8 +35,8 @@
  *
  * NDRange: one dimension. split(): SPLIT_ITEMS work-items for each strip of A, then for each of B.
  * gemm(): for each tile of C of TSM x TSN, whole or not, a warp of 32 work-items for each WARP_M x
- * WARP_N of it. 16 must divide WARP_M, 8 WARP_N, WARP_M TSM, WARP_N TSN, and the number of
- * work-items 4 * TSM and 4 * TSN.
+ * WARP_N of it. WARP_M is a multiple of 16, WARP_N of 8, TSM of WARP_M, TSN of WARP_N. The number of
+ * work-items must divide 4 * TSM and 4 * TSN.
  *
  * The idea: the matrix units compute three products faster than other units compute one.
  *

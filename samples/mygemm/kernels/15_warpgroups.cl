@@ -4,7 +4,7 @@
  *
  *   a work-group            local memory: a ring of STAGES             warpgroups 1 and 2
  *   +--------------+  copy  +---------+---------+---------+  multiply  +---------------------+
- *   | warpgroup 0  | -----> | slab 4  | slab 1  | slab 2  | ---------> | 64 rows of the tile |
+ *   | warpgroup 0  | -----> | slab 3  | slab 1  | slab 2  | ---------> | 64 rows of the tile |
  *   +--------------+        +---------+---------+---------+            +---------------------+
  *        ^                                    |   "empty"              | 64 rows             |
  *        +------------------------------------+   "full" ->            +---------------------+

@@ -22,7 +22,7 @@
  * be a power of two. WIDTH_A may be WIDTH where WIDTH divides lda. M, N and K may be any number from
  * 1 up. It is compiled after vector.cl and last.cl, which tells a work-group whether it is the last.
  *
- * With LANES 1 the last vector of a row may begin earlier, and counts as 0 what was read before.
+ * With LANES 1 the last vector of a row may begin earlier; elements that were read before count as 0.
  *
  * The idea: a product of a matrix and a vector uses each element of A once, so tiles cannot reuse it.
  * Memory bandwidth is the limit: A must be read once, in long runs, with many loads in flight.
@@ -250,7 +250,7 @@ void gemm(const int M, const int N, const int K, REAL alpha, __global const REAL
                 for (int r = 0; r < ROWS; r++)
                     rest[r] = fma(rows[r][k], B[k * (size_t)ldb], rest[r]);
         add_totals(rest, sums);
-        REAL all = 0; /* NaN if one of them is; where Infs meet as well, but then none is found below */
+        REAL all = 0; /* NaN if one of them is NaN, or for Inf - Inf: then the loop below finds none */
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             all += rest[r];

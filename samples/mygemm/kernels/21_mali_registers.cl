@@ -11,8 +11,8 @@
  *  +------+ +------+                   read neighbours.
  *
  * NDRange: (N / N0, M / M0) work-items in work-groups of LANES x ROWS, rounded up to whole ones;
- * work-items outside of C return at once. LANES * N0 must divide N, M0 M, 4 K, and 4 N0 and the leading
- * dimensions: the host copies and pads the matrices.
+ * work-items outside of C return at once. LANES * N0 must divide N, M0 must divide M, and 4 must divide
+ * K, N0 and the leading dimensions: the host copies and pads the matrices.
  *
  * The idea: fit the hardware of a Mali. Its local memory is main memory, so the copies to local
  * memory and the barriers of kernels 2 to 10 only cost time here. It has few registers, 64 of 32 bits

@@ -3,7 +3,7 @@
  *
  * A work-item computes M0 x N0 elements of C; a work-group is LANES work-items wide. The N0 / 4
  * vectors of a work-item in a row of C lie LANES vectors apart, so that neighbours always read
- * neighbours. 4 must divide M0 and N0, and UNROLL must be a power of two.
+ * neighbours. M0, N0, LANES and UNROLL must be powers of two, M0 and N0 at least 4.
  *
  * NDRanges, in this order, rounded up to whole work-groups: pack_a and pack_b in groups of any size,
  * then gemm (ceil(N / N0), ceil(M / M0)) in groups of LANES x ROWS. There are no other constraints:

@@ -19,7 +19,8 @@ typedef struct {
 } target;
 
 /* The target of a tile that is shared: a part, as in 13, with rows of `ld` elements. The tile begins at
- * (i0, j0). */
+ * (i0, j0), so element (0, 0) would be before the part. C does not define such a pointer, even if only
+ * elements of the part are accessed. In a flat address space it works, and NVIDIA's is flat. */
 target part_of(__global REAL *part, const int ld, const int i0, const int j0)
 {
     const target it = {part - i0 * (long)ld - j0, ld, 1, 0};

@@ -142,8 +142,8 @@ def test_the_limits_of_a_small_mali_are_kept(sgemm):
 
 
 MUTANTS = {
-    "dot4 forgets beta": ("dot4", "*C = alpha * sum + beta * *C;", "*C = alpha * sum;"),
-    "dot4 forgets alpha": ("dot4", "*C = alpha * sum +", "*C = sum +"),
+    "dot4 forgets beta": ("dot4", "store(sum, alpha, beta,", "store(sum, alpha, 0.0f,"),
+    "dot4 forgets alpha": ("dot4", "store(sum, alpha,", "store(sum, 1.0f,"),
     "dot4 drops a lane": ("dot4", "sum4.x + sum4.y + sum4.z + sum4.w", "sum4.x + sum4.y + sum4.z"),
     "dot4 drops the tail": ("dot4", "for (; k < K; k++)", "for (; k < 0; k++)"),
     "dot4 reads past the row": ("dot4", "for (; k + 4 <= K; k += 4)", "for (; k < K; k += 4)"),
@@ -189,6 +189,16 @@ def test_a_work_group_that_is_too_large_is_made_to_fit(run_here, monkeypatch):
     assert "work-groups of 16 x 16" in said
 
 
+def test_c_must_not_be_read_where_beta_is_0(sgemm, project):
+    path = project / "samples" / "sgemm" / "sgemm.cl"
+    text = path.read_text()
+    assert text.count("beta == 0.0f ? alpha * sum : ") == 2
+    path.write_text(text.replace("beta == 0.0f ? alpha * sum : ", ""))
+    for beta, status in ((0.5, "passed"), (0, "failed")):
+        _, records = sgemm("--size", "18x21x19", "--kernel", "all", "--beta", beta, root=project)
+        assert [item.status for item in records] == [status] * len(KERNELS)
+
+
 def test_an_over_read_shows_as_nan(sgemm, project):
     path = project / "samples" / "sgemm" / "sgemm.cl"
     text = path.read_text()
@@ -200,8 +210,9 @@ def test_an_over_read_shows_as_nan(sgemm, project):
 
 def test_a_write_outside_of_c_is_named(sgemm, project):
     path = project / "samples" / "sgemm" / "sgemm.cl"
-    text = path.read_text().replace("*C = alpha * sum", "C[M * N] = 1.0f;\n    *C = alpha * sum")
-    path.write_text(text)
+    last = "    store(sum, alpha, beta, &C[(size_t)i * N + j]);"
+    assert last in path.read_text()
+    path.write_text(path.read_text().replace(last, f"    C[M * N] = 1.0f;\n{last}"))
     done, _ = sgemm("--size", 8, root=project)
     assert done.returncode == 1
     assert "FAILED: the kernel wrote outside of its buffers; largest error" in done.stdout
