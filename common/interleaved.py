@@ -115,8 +115,9 @@ class Contender:
         """Launch it `in_flight` times back to back, spread over its streams; return times of one.
 
         They are queued, wait and run time by the device's clock, the latter from the start of the
-        first launch to the end of the last, and the host's time until all are done. A short sample
-        is taken twice, and the second time counts: cores that slept are slow at first, whatever
+        first launch to the end of the last, and the host's time until all are done. With `bare` the
+        run time is the host's if that is less: taking times may delay launches. A short sample is
+        taken twice, and the second time counts: cores that slept are slow at first, whatever
         ran on them. It is repeated for `awake` seconds: an operating system may wake two threads
         on one core, and leave them there a while. Raises cl.Error for a launch that failed.
         """
@@ -142,6 +143,8 @@ class Contender:
         queued, submit, begin, _ = min((launch[0] for launch in marks), key=itemgetter(2))
         end = max(launch[-1][-1] for launch in marks)
         run = elapsed(begin, end) / in_flight
+        if self._bare:  # the device took no longer than the host waited
+            run = min(run, host)
         return elapsed(queued, submit), elapsed(submit, begin), run, host
 
     def _launch(self, count, entered=None):

@@ -23,6 +23,7 @@ SOURCE = Path(__file__).with_name("roofline.cl")
 _OPS = ("fma", "mad")  # the faster one counts: fma is emulated on some devices, mad on none
 _FAR = 2**30  # bytes that no cache holds, or a part of a small memory
 _SHARE = 16  # of the memory that a buffer may take, one part in so many
+_GROUPS = 16  # work-groups for each compute unit of a GPU
 _CHAINS = 10  # of multiply_add
 _AT_ONCE = 8  # vectors that a step of read_all reads
 _EXACT = 8192  # vectors of ones, in 8 sums: half still counts them exactly
@@ -36,8 +37,8 @@ _REPEAT = 5  # samples, of which the fastest counts: a ceiling is what can be re
 class Peak:
     """GFLOPS of multiply_add and GB/s of read_all, from main memory and for some size.
 
-    What is read over and over comes from a cache if it fits: `near_gbytes_per_s` is for as many
-    bytes as the matrices have. `how` names the fastest operation.
+    What a CPU reads over and over comes from a cache if it fits: `near_gbytes_per_s` is for as many
+    bytes as the matrices have. On a GPU both are the same. `how` names the fastest operation.
     """
 
     gflops: float
@@ -53,10 +54,9 @@ class Peak:
         return min((by_memory, "memory"), (self.gflops, "compute"))
 
     def __str__(self):
-        return (
-            f"{figures(self.gflops)} GFLOPS ({self.how}), {figures(self.gbytes_per_s)} GB/s from "
-            f"main memory, {figures(self.near_gbytes_per_s)} GB/s for as much as these matrices"
-        )
+        near = f", {figures(self.near_gbytes_per_s)} GB/s for as much as these matrices"
+        return (f"{figures(self.gflops)} GFLOPS ({self.how}), {figures(self.gbytes_per_s)} GB/s "
+                f"from main memory{near * (self.near_gbytes_per_s > self.gbytes_per_s)}")
 
 
 class Roofline:
@@ -69,7 +69,7 @@ class Roofline:
         self._width = min(native, max(VECTORS))  # some name a vector that OpenCL C has no type for
         self._read_width = max(self._width, 4)
         self._local = 1 if self._cpu else limits.fit((256,), queue.device.max_work_group_size)[0]
-        self._groups = queue.device.max_compute_units * (4 if self._cpu else 16)
+        self._units = queue.device.max_compute_units
         self._read = self._fastest_op = self._far = None
 
     def peak(self, size, batch=1):
@@ -91,7 +91,9 @@ class Roofline:
             self._far = self._read_all(min(_FAR, self.queue.device.global_mem_size // _SHARE))
         op = self._fastest_op[1]
         self._fastest_op = max(self._fastest_op, (self._multiply_add(op), op))
-        near = max(self._far, self._read_all(batch * size.moved() * self._dtype.itemsize))
+        near = self._far
+        if self._cpu:
+            near = max(near, self._read_all(batch * size.moved() * self._dtype.itemsize))
         how = f"{op}, vectors of {self._width} x {REAL[self._dtype]}"
         return Peak(self._fastest_op[0], self._far, near, how)
 
@@ -103,7 +105,8 @@ class Roofline:
     def _multiply_add(self, op):
         """Return GFLOPS."""
         kernel = cl.Kernel(self._program(op, self._width), "multiply_add")
-        items, real = self._groups * self._local, self._dtype.type
+        items = self._units * (4 if self._cpu else _GROUPS) * self._local
+        real = self._dtype.type
         sums = GuardedBuffer(self.queue, (items, self._width), self._dtype)
 
         def enqueue(rounds):
@@ -117,13 +120,16 @@ class Roofline:
     def _read_all(self, need):
         """Return GB/s of reading about `need` bytes over and over.
 
-        A core of a CPU reads its own part again within a launch: from its own cache, if it fits. On
-        a GPU all work-groups read theirs before it starts anew, launch after launch: a work-group's
-        own part would come from the cache of its compute unit, however much there is in all.
+        A core of a CPU has one work-group, which reads its own part again within a launch: from a
+        cache, if it fits. With several for each core only some of the parts would be in use at a
+        time. On a GPU all work-groups read theirs before it starts anew, launch after launch: a
+        work-group's own part would come from the cache of its compute unit, however much there is.
+        To read a small amount takes less time than a launch, so it tells nothing about caches.
         """
         device, vector = self.queue.device, self._read_width * self._dtype.itemsize
         vectors = min(need, device.max_mem_alloc_size) // vector
-        groups = max(1, min(self._groups, vectors // (_AT_ONCE * self._local)))
+        groups = self._units * (1 if self._cpu else _GROUPS)
+        groups = max(1, min(groups, vectors // (_AT_ONCE * self._local)))
         items = groups * self._local
         each = max(1, vectors // (_AT_ONCE * items)) * _AT_ONCE
         source = GuardedBuffer(self.queue, (items, each * self._read_width), self._dtype)

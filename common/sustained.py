@@ -72,7 +72,8 @@ def run(enqueue, seconds, warmup, tree):
     found, part, flying = Run(seconds, warmup), [], deque()
     with _stoppable() as stops:
         found.states.append((0.0, state.now(tree)))
-        start, width, now, ends = time.perf_counter(), seconds / PARTS, 0.0, 0.0
+        width, now = seconds / PARTS, 0.0
+        start, ends = time.perf_counter(), width
         try:
             while flying or now < seconds:
                 while len(flying) < _IN_FLIGHT and now < seconds:

@@ -249,17 +249,19 @@ def rates_table(results):
                      "which includes launching.")
     if best in compared:
         notes.append(f"* {best.version}, the best library here")
-        notes.append(f"Times of kernels are by the {_clock(timed)}'s clock, of libraries by the "
-                     "host's.")
+        notes.append(_clock(timed))
     others = {r.name for r in timed if r.version}
     made = interleaved.remarks({r.name: r.launches for r in timed}, others)
     return [*table.lines(head, rows), *notes, *made]
 
 
 def _clock(results):
-    """Return whose clock gave the times of the kernels: the device's, if its driver has one."""
+    """Return the line that says whose clock gave the times."""
     times = [r.times for r in results if r.plan]
-    return "device" if all(each.seconds() is each.run_s for each in times) else "host"
+    if all(each.seconds() is each.run_s for each in times):
+        return ("Times of kernels are by the device's clock, of libraries by the host's: their "
+                "ratios may differ from `to NAME`.")
+    return "All times are by the host's clock: the driver's events have no times."
 
 
 def error(result):
@@ -309,8 +311,8 @@ def remarks(results, missing, peak, args):
     above = [r.name for r in results if r.ratios.get("ceiling", 0) > 1]
     if above := [name for name in above if name not in _OTHER_UNITS]:
         lines.append(
-            f"Above the ceiling: {', '.join(above)}. The ceiling was measured later, when this "
-            "device was slower"
+            f"Above the ceiling: {', '.join(above)}. The ceiling is the rate of a simple kernel, "
+            "measured later. Launches that overlap may share what they read from memory"
         )
     return lines
 

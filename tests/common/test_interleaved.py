@@ -149,6 +149,16 @@ def test_the_hosts_time_is_that_of_launches_without_profiling():
     assert said[6:] == ["timed|", "bare|"]
 
 
+def test_the_run_time_is_the_hosts_where_taking_times_delayed_the_launches():
+    slow = event(10**9, 3 * 10**9)  # 2 s, where the host waits for microseconds
+    for bare in (True, False):
+        made = interleaved.Contender(
+            "x", lambda stream: lambda: [slow], lambda streams: None, events=True, bare=bare)
+        made.enter(SimpleNamespace(bare=lambda: SimpleNamespace()))
+        *_, run, host = made.sample(1)
+        assert run == (host if bare else 2)
+
+
 # Streams.
 
 

@@ -1,6 +1,7 @@
 """The ceiling of a device: what a peak is, and what is refused as one."""
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from common import device, roofline
@@ -30,6 +31,31 @@ def test_the_peak_is_measured_and_can_only_rise(queue):
     assert peak.near_gbytes_per_s >= peak.gbytes_per_s > 0.1
     # It can only rise: what others do on the machine never makes a peak.
     assert roof.peak(SIZE)[0].gflops >= peak.gflops
+
+
+def test_what_a_peak_says():
+    assert str(roofline.Peak(100.0, 5.0, 5.0, "fma")) == "100 GFLOPS (fma), 5 GB/s from main memory"
+    near = str(roofline.Peak(100.0, 5.0, 10.0, "fma"))
+    assert near.endswith("5 GB/s from main memory, 10 GB/s for as much as these matrices")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_work_groups_that_read(queue, monkeypatch, kind):
+    """With several work-groups for each core, only a part of the data is in use at a time."""
+    real, launched = cl.enqueue_nd_range_kernel, []
+    monkeypatch.setattr(roofline.cl, "enqueue_nd_range_kernel",
+                        lambda *args: launched.append(args[1:3]) or real(*args))
+    monkeypatch.setattr(roofline, "_LONG", 0)
+    monkeypatch.setattr(roofline.devices, "type_of", lambda device: kind)
+    roof = roofline.Roofline(queue, device.limits(queue.device), FLOAT)
+    peak = roof.peak(Size(512, 512, 512))[0]
+    reads = {total for kernel, (total,) in launched if kernel.function_name == "read_all"}
+    if kind == "cpu":
+        assert reads == {queue.device.max_compute_units}
+    else:
+        assert len(reads) == 1  # from main memory only
+        assert reads.pop() > queue.device.max_compute_units
+        assert peak.near_gbytes_per_s == peak.gbytes_per_s
 
 
 @pytest.mark.parametrize(
