@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from common import device, errors, isolation, measuring, outputs, program, record
+from common import device, drivers, errors, isolation, measuring, outputs, program, record
 from common.arguments import Parser, a_path, count
 from common.buffers import GUARDS, guard_with
-from common.drivers import ensure_cache
 from common.files import writing
 from common.icd import heed_oclgrind
 from common.machine import identity, state
@@ -86,7 +85,7 @@ def run(main, options, argv=None):
     kernels that an option names, sets `args.code_files` to their paths: they are code, too.
     """
     open_streams()
-    ensure_cache()
+    drivers.ensure_cache()
     args = argparse.Namespace(
         sample=options.get_default("sample"), json=_json_of(sys.argv), started=record.now(),
         debug="--debug" in sys.argv, progress=isolation.Progress(), code_files=(), ended=None,
@@ -229,8 +228,13 @@ def save_stopped(args, about, variant, status, reason, params):
 
 
 def choose(args):
-    """Return the device of the options, its Limits or those of --limits, and its description."""
+    """Return the device of the options, its Limits or those of --limits, and its description.
+
+    Raises OpenCLFailure where the options name one whose driver reports a limit of 0.
+    """
     chosen = device.choose(args.platform, args.device, args.type)
+    if not args.build_only and (missing := drivers.missing_limit(chosen)):
+        raise errors.OpenCLFailure(f"{chosen.platform.name.strip()}: its driver {missing}")
     limits = device.limits(chosen, args.limits)
     return chosen, limits, device.describe(chosen, limits)
 

@@ -31,6 +31,7 @@ from common.text import signal_name
 _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _PROBE = Path(__file__).with_name("probe.py")
+_LOCAL_MEMORY = (cl.device_local_mem_type.LOCAL, cl.device_local_mem_type.GLOBAL)
 
 
 def platforms():
@@ -109,6 +110,23 @@ def problem(device, anew=False):
     """
     names = (name for name, each in every_device(cl.get_platforms()) if each == device)
     return verdict_on({"device": next(names), "without": [*unloadable()]}, anew) or None
+
+
+def missing_limit(device):
+    """Return which limit that samples divide by, or allocate with, a driver reports as 0; or None.
+
+    Local memory may be missing, of a device that says it has none.
+    """
+    sides, local = device.max_work_item_sizes, device.local_mem_type
+    numbers = {
+        "0 compute units": device.max_compute_units,
+        "a work-group size of 0": device.max_work_group_size,
+        f"work-item sizes of {' x '.join(map(str, sides)) or 0}": len(sides) == 3 and min(sides),
+        "0 bytes of global memory": device.global_mem_size,
+        "0 bytes as the largest allocation": device.max_mem_alloc_size,
+        "0 bytes of local memory": device.local_mem_size or local not in _LOCAL_MEMORY,
+    }
+    return next((f"reports {what}" for what, number in numbers.items() if not number), None)
 
 
 def verdict_on(job, anew=False):

@@ -29,6 +29,8 @@ SOURCE = Path(__file__).with_name("probe.cl")
 def probe(queue):
     """Return what is wrong with the driver of a queue's device, or an empty text."""
     context, device = queue.context, queue.device
+    if missing := drivers.missing_limit(device):
+        return missing
     side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
     with_double = "cl_khr_fp64" in device.extensions
     with_atomics = "cl_khr_int64_base_atomics" in device.extensions

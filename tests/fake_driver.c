@@ -3,7 +3,7 @@
  * cc -shared -fPIC -D LOAD=... -D BUILD=... -D LAUNCH=... -o libfake.so fake_driver.c
  *
  * LOAD, BUILD and LAUNCH say what happens when it is asked for its platform, builds a program, and
- * runs a kernel: nothing, abort() or hang(). A kernel that runs leaves garbage. It is a GPU, so that
+ * runs a kernel: nothing, abort() or hang(). The names below them are limits of the device. A kernel that runs leaves garbage. It is a GPU, so that
  * it would be chosen before all others. The order of the table is that of the ICD extension,
  * cl_khr_icd; functions that nobody calls here are left out.
  */
@@ -22,6 +22,24 @@
 #endif
 #ifndef LAUNCH
 #define LAUNCH
+#endif
+#ifndef UNITS
+#define UNITS 1
+#endif
+#ifndef GROUP
+#define GROUP 64
+#endif
+#ifndef SIDE
+#define SIDE 64
+#endif
+#ifndef ALLOCATION
+#define ALLOCATION (1 << 28)
+#endif
+#ifndef MEMORY
+#define MEMORY (1 << 30)
+#endif
+#ifndef LOCAL
+#define LOCAL (1 << 15)
 #endif
 
 typedef int32_t cl_int;
@@ -80,17 +98,18 @@ static cl_int device_info(void *id, cl_uint name, size_t room, void *to, size_t 
 {
     const char *text = NULL;
     uint64_t number = 0;
-    size_t bytes = 4, sides[3] = {64, 64, 64};
+    size_t bytes = 4, sides[3] = {64, SIDE, 64};
     void *of = &platform;
     switch (name) {
     case 0x1000: number = 4; bytes = 8; break;          /* TYPE: a GPU */
-    case 0x1002: number = 1; break;                     /* MAX_COMPUTE_UNITS */
+    case 0x1002: number = UNITS; break;                 /* MAX_COMPUTE_UNITS */
     case 0x1003: number = 3; break;                     /* MAX_WORK_ITEM_DIMENSIONS */
-    case 0x1004: number = 64; bytes = 8; break;         /* MAX_WORK_GROUP_SIZE */
+    case 0x1004: number = GROUP; bytes = 8; break;      /* MAX_WORK_GROUP_SIZE */
     case 0x1005: return give(sides, sizeof sides, room, to, needed);
-    case 0x1010: number = 1 << 28; bytes = 8; break;    /* MAX_MEM_ALLOC_SIZE */
-    case 0x101f: number = 1 << 30; bytes = 8; break;    /* GLOBAL_MEM_SIZE */
-    case 0x1023: number = 1 << 15; bytes = 8; break;    /* LOCAL_MEM_SIZE */
+    case 0x1010: number = ALLOCATION; bytes = 8; break; /* MAX_MEM_ALLOC_SIZE */
+    case 0x101f: number = MEMORY; bytes = 8; break;     /* GLOBAL_MEM_SIZE */
+    case 0x1022: number = 1; break;                     /* LOCAL_MEM_TYPE: local */
+    case 0x1023: number = LOCAL; bytes = 8; break;      /* LOCAL_MEM_SIZE */
     case 0x1027: case 0x1028: number = 1; break;        /* AVAILABLE, COMPILER_AVAILABLE */
     case 0x102b: text = "Fake GPU"; break;
     case 0x102c: text = "Fake"; break;

@@ -13,6 +13,14 @@ WRONG = {
     "hangs": ("LAUNCH=hang()", "hangs: no answer in 5 s while running a small program"),
     "garbage": ("UNUSED", "computes wrong results: fma of float vectors"),
 }
+NO_LIMIT = {
+    "UNITS": "reports 0 compute units",
+    "GROUP": "reports a work-group size of 0",
+    "SIDE": "reports work-item sizes of 64 x 0 x 64",
+    "MEMORY": "reports 0 bytes of global memory",
+    "ALLOCATION": "reports 0 bytes as the largest allocation",
+    "LOCAL": "reports 0 bytes of local memory",
+}
 AT_LOAD = {
     "aborts": ("LOAD=abort()", "crashes while loading the drivers (SIGABRT)"),
     "hangs": ("LOAD=hang()", "hangs: no answer in 5 s while loading the drivers"),
@@ -20,7 +28,7 @@ AT_LOAD = {
 PATIENCE = {"OPENCL_SAMPLES_PROBE_SECONDS": "5"}
 
 
-def build(folder, define):
+def build(folder, *defines):
     """Build a fake driver into a folder; return the folder of ICD files that names it."""
     if CC is None:
         pytest.skip("there is no C compiler (Debian: gcc)")
@@ -28,7 +36,8 @@ def build(folder, define):
     vendors.mkdir()
     library = folder / "libfake.so"
     source = Path(__file__).with_name("fake_driver.c")
-    command = [CC, "-shared", "-fPIC", "-w", "-D", define, "-o", library, source]
+    flags = ["-shared", "-fPIC", "-w", *(f"-D{define}" for define in defines)]
+    command = [CC, *flags, "-o", library, source]
     subprocess.run(command, check=True)
     (vendors / "0-fake.icd").write_text(f"{library}\n")
     return vendors

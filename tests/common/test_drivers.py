@@ -8,7 +8,7 @@ import os
 import time
 
 import pytest
-from fake_drivers import AT_LOAD, PATIENCE, WRONG, add_working, build
+from fake_drivers import AT_LOAD, NO_LIMIT, PATIENCE, WRONG, add_working, build
 
 from common import device, drivers, record
 from tests.conftest import ROOT, exhaustive_but
@@ -20,8 +20,8 @@ SMALL = ("--size", "16", "--repeat", "1")
 def with_driver(tmp_path):
     """Build a fake driver; gives the variables of a process that sees it beside what works."""
 
-    def make(define, alone=False):
-        vendors = build(tmp_path, define)
+    def make(*defines, alone=False):
+        vendors = build(tmp_path, *defines)
         if not alone:
             add_working(vendors)
         return {**PATIENCE, "OCL_ICD_VENDORS": str(vendors), "XDG_CACHE_HOME": str(tmp_path)}
@@ -88,6 +88,31 @@ def test_where_no_driver_works_one_line_says_why(run_sample, with_driver, how):
     assert done.stderr.startswith(f"run.py: error: no driver works: Fake: its driver {reason}")
     assert done.stderr.endswith("select one with -p\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_limits_of_0_are_named(run_sample, tmp_path):
+    vendors = tmp_path / "all"
+    vendors.mkdir()
+    for name in NO_LIMIT:
+        (tmp_path / name).mkdir()
+        (icd_file,) = build(tmp_path / name, f"{name}=0").iterdir()
+        icd_file.rename(vendors / f"{name}.icd")
+    add_working(vendors)
+    env = {**PATIENCE, "OCL_ICD_VENDORS": str(vendors), "XDG_CACHE_HOME": str(tmp_path)}
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = run_sample("sgemm", "--list", env=env).stdout
+    for reason in NO_LIMIT.values():
+        assert f"  skipped          Fake: its driver {reason}\n" in done.stdout
+        assert f"not the default: its driver {reason}\n" in listed
+
+
+@pytest.mark.parametrize("sample", ["sgemm", "mygemm", "gemmbench", "64_bit_integer", "gemm_intel"])
+def test_an_option_that_names_one_with_a_limit_of_0_fails(run_sample, with_driver, sample):
+    env = with_driver("UNITS=0", "GROUP=0", "MEMORY=0", "ALLOCATION=0", alone=True)
+    done = run_sample(sample, "-p", "fake", env=env)
+    assert done.returncode == 3
+    assert done.stderr == "run.py: error: Fake: its driver reports 0 compute units\n"
 
 
 def test_drivers_that_call_themselves_alike_are_told_apart(run_sample, tmp_path):
