@@ -2,7 +2,8 @@
 
 The parent loads no driver. It waits for the child. Where a signal ended the child, the parent
 records the kernel that was at work, and starts another child for what is left. The progress is in
-memory that both share, and that a crash leaves as it was.
+memory that both share, and that a crash leaves as it was; the list of the kernels that are done,
+which may be long, is in a file that nobody else sees.
 """
 
 import ctypes
@@ -11,12 +12,14 @@ import mmap
 import os
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 
 from common.errors import INTERRUPTED, OPENCL_FAILURE, PASSED, STOPPED, SampleError, worst
 from common.text import one_line, show_log, signal_name
 
-_ROOM = 1 << 20  # bytes for the progress
+_ROOM = 1 << 16  # bytes for what happens now
+_MOST = 500  # characters of a text there: it is cut, so that there is room for all
 _GRACE = 5  # seconds that a child has to end after a signal; in a driver it may never look up
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -31,7 +34,8 @@ class Progress:
     def __init__(self):
         self._memory = mmap.mmap(-1, _ROOM)
         self._state = {"at": None, "doing": "starting", "last": False, "reason": None,
-                       "done": {}, "status": PASSED, "end": None}
+                       "status": PASSED, "end": None}
+        self._done, self._file, self._taken = {}, None, 0  # bytes that were read
         self.crashed = False  # whether a child before this one did
         self.isolated = False  # whether this is a child, whose parent starts another one
         self._note()
@@ -55,15 +59,28 @@ class Progress:
 
     def at(self, variant, doing, size=None):
         """Note what happens now: `doing` is such as `building`."""
-        self._note(at=[variant, size], doing=doing)
+        self._note(at=[variant[:_MOST], size], doing=doing)
 
     def done(self, variant, size=None, status="passed", reason=None):
         """Note that a kernel's records are on the disk: it is not run again."""
-        self._note(at=None, done={**self._state["done"], f"{variant} {size}": (status, reason)})
+        unit = _key(variant, size)
+        self._done[unit] = status, reason
+        if self._file:  # a line begins with its end: a process that is killed may leave half of one
+            self._file.write(f"\n{json.dumps([unit, status, reason])}".encode())
+        self._note(at=None)
 
     def past(self, variant, size=None):
         """Return the status and the reason of a kernel that is done, or that crashed; else None."""
-        return self._state["done"].get(f"{variant} {size}")
+        return self._done.get(_key(variant, size))
+
+    def share(self):
+        """Let child processes that are started from now on tell this one what is done."""
+        self.isolated = True
+        try:
+            descriptor = os.memfd_create("progress")
+            self._file = open(descriptor, "w+b", buffering=0)  # noqa: SIM115
+        except (AttributeError, OSError):  # Linux before 3.17
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
 
     def give_up(self, reason):
         """End this process, if kernels are left that a new process can run.
@@ -72,7 +89,7 @@ class Progress:
         after it in this process.
         """
         if self.isolated and self._state["at"] and not self._state["last"]:
-            self._note(reason=reason[:500])
+            self._note(reason=reason[:_MOST])
             sys.stdout.flush()
             os._exit(OPENCL_FAILURE)
 
@@ -107,6 +124,13 @@ class Progress:
         """Take over what the child wrote; return its exit status, or None where it was lost."""
         with suppress(ValueError):
             self._state = json.loads(self._memory[:].split(b"\0", 1)[0])
+        self._file.seek(self._taken)
+        new = self._file.read()
+        self._taken += len(new)
+        for line in filter(None, new.split(b"\n")):
+            with suppress(ValueError):
+                unit, *result = json.loads(line)
+                self._done[unit] = tuple(result)
         return self._state["end"]
 
     def _lose(self, how):
@@ -123,8 +147,11 @@ class Progress:
     def _note(self, **news):
         self._state.update(news)
         text = json.dumps(self._state).encode()
-        if len(text) < _ROOM:
-            self._memory[: len(text) + 1] = text + b"\0"
+        self._memory[: len(text) + 1] = text + b"\0"
+
+
+def _key(variant, size):
+    return f"{variant[:_MOST]} {size}"
 
 
 class _Child:
@@ -186,7 +213,7 @@ def enter(progress, lost, stopped):
     of that number or None, and returns the exit status that this means. The variant is None where
     no kernel was at work. `stopped(exit_status, reason)` records that a person ended the run.
     """
-    progress.isolated = True
+    progress.share()
     child = _Child()
     while not child.start():
         how, number = child.wait()

@@ -133,6 +133,40 @@ def test_an_error_without_a_text_has_a_reason():
     assert Progress().survive(MemoryError()) == (3, "error", "not enough memory")
 
 
+MANY = """
+import os, signal, sys
+from common.isolation import Progress, enter, leave
+progress, lost = Progress(), []
+def note(*about):
+    lost.append(about)
+    return 3
+enter(progress, note, None)
+if not progress.past("last"):
+    for name in progress.each(names):
+        progress.at(name, "running")
+    assert not [*progress.each(names)]
+    os.write(progress._file.fileno(), b'\\n["half of a li')
+    progress.done("last", 16, "failed", 1000 * "no")
+    progress.done("last")
+    progress.at(1000 * "\\U0001f600", "running")
+    os.kill(os.getpid(), signal.SIGKILL)
+assert progress.crashed and progress.past("last", 16) == ("failed", 1000 * "no")
+assert not [*progress.each(names)]
+assert progress.past(1000 * "\\U0001f600") == ("error", "killed by SIGKILL while running")
+progress.ended(0)
+leave(0)
+"""
+
+
+@pytest.mark.parametrize("memory", ["", "import os\ndel os.memfd_create"])
+def test_what_is_done_is_remembered_however_much_it_is(memory):
+    names = 'names = [f"kernel {n} " + 50 * "x" for n in range(20_000)]'
+    program = "\n".join((memory, names, MANY))
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True,
+                          check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (3, "")
+
+
 @pytest.mark.parametrize(
     ("define", "reason"),
     [
