@@ -8,9 +8,12 @@ chose. An entry for the products of a batch has their number, `batch`. An entry 
 is exact: it is for its size and batch only, on a device with as many compute units.
 """
 
+import fcntl
 import json
+import os
 import platform
 import re
+from contextlib import contextmanager, suppress
 from math import inf, log2
 from pathlib import Path
 from typing import NamedTuple
@@ -159,20 +162,34 @@ def store(folder, identity, entry):
         return old["kernel"] == entry["kernel"]
 
     with writing(f"cannot write {path}"):
-        entries = _read(path)[1] if path.exists() else []
-        entries = [*(old for old in entries if not replaced(old)), entry]
-        entries = sorted(entries, key=lambda e: (e["precision"], _flop(e["size"])))
-        lines = ",\n".join(f"    {json.dumps(each)}" for each in entries)
-        about = json.dumps(identity)
-        replace(path, f'{{\n  "device": {about},\n  "entries": [\n{lines}\n  ]\n}}\n')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path.parent):
+            entries = _read(path)[1] if path.exists() else []
+            entries = [*(old for old in entries if not replaced(old)), entry]
+            entries = sorted(entries, key=lambda e: (e["precision"], _flop(e["size"])))
+            lines = ",\n".join(f"    {json.dumps(each)}" for each in entries)
+            about = json.dumps(identity)
+            replace(path, f'{{\n  "device": {about},\n  "entries": [\n{lines}\n  ]\n}}\n')
     return path
+
+
+@contextmanager
+def _locked(folder):
+    """Let no other process store anything in the folder during the block."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # NFS has no locks of folders
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _read(path):
     """Return (device, entries) of a file. Raises UsageError where it cannot be understood."""
     try:
         data = json_object(path)
-        device, entries = data["device"], data["entries"]
+        device, entries = (_required(data, key) for key in ("device", "entries"))
         if set(device) != _DEVICE_KEYS:
             raise ValueError("unknown or missing keys of the device")
         for entry in entries:
@@ -180,6 +197,12 @@ def _read(path):
         return device, entries
     except (UsageError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{path} cannot be used: {error}; delete it, or tune again") from error
+
+
+def _required(data, key):
+    if key not in data:
+        raise ValueError(f"{key} is missing")
+    return data[key]
 
 
 def _check(entry):

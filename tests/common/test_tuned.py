@@ -1,11 +1,14 @@
 """Tuned parameters: stored by device, and found for this device, its family, or its vendor."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from common import tuned
 from common.errors import UsageError
+from tests.conftest import ROOT
 
 ABOUT = {"name": "Mali-G52", "platform": "ARM Platform", "vendor": "ARM", "type": "gpu",
          "limits": {"profile": "device"}}
@@ -101,6 +104,32 @@ def test_a_file_that_cannot_be_understood_is_named(best, tmp_path, text):
     (tmp_path / "odd.json").write_text(text)
     with pytest.raises(UsageError, match=r"odd\.json cannot be used: .*; delete it, or tune again"):
         best([])
+
+
+@pytest.mark.parametrize(("text", "key"), [('{"a": 1}', "device"), ('{"device": {}}', "entries")])
+def test_a_file_without_a_key_is_named(best, tmp_path, text, key):
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(UsageError, match=rf"odd\.json cannot be used: {key} is missing; delete"):
+        best([])
+
+
+STORE = """
+import sys
+from tests.common.test_tuned import ABOUT, entry
+from common import tuned
+for n in range(40):
+    side = 8 * n + int(sys.argv[2])
+    tuned.store(sys.argv[1], tuned.identity(ABOUT), entry(size=f"{side}x8x8"))
+"""
+
+
+def test_two_processes_that_store_at_once_lose_nothing(tmp_path):
+    folder = tmp_path / "new"
+    running = [subprocess.Popen([sys.executable, "-c", STORE, folder, str(n)], cwd=ROOT)
+               for n in (1, 2)]
+    assert [process.wait(30) for process in running] == [0, 0]
+    (path,) = folder.iterdir()
+    assert len(json.loads(path.read_text())["entries"]) == 80
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
