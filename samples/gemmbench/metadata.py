@@ -120,7 +120,8 @@ def find(folder, patterns):
     """Return the Metadata of the kernels in `folder` that the patterns name, in their order.
 
     A pattern is a file's name with or without .json, may have `*` and `?`, or is `all`; one with a
-    `/` is a path. Raises UsageError for one that names nothing, and for a file with a fault.
+    `/` is a path. Raises UsageError for one that names nothing, for a file with a fault, and for
+    two kernels of the same name, by which records tell them apart.
     """
     try:
         have = sorted(fnmatch.filter(os.listdir(folder), "*.json"))
@@ -141,6 +142,11 @@ def find(folder, patterns):
             raise UsageError(
                 printable(f"no kernel '{pattern}' in {folder}: choose from {shown}{more}"))
         found.update((path, load(path)) for path in (Path(folder, name) for name in names))
+    of_name = {}
+    for meta in found.values():
+        other = of_name.setdefault(meta.name, meta).path
+        if other != meta.path:
+            raise UsageError(printable(f"{other} and {meta.path} have the same name, {meta.name}"))
     return list(found.values())
 
 

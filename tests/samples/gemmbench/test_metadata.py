@@ -209,3 +209,11 @@ def test_control_characters_are_refused(load, key):
 def test_a_folder_that_cannot_be_listed(folder):
     with pytest.raises(UsageError, match=r"--kernels .* is not a folder"):
         metadata.find(folder, ["all"])
+
+
+def test_two_kernels_of_one_name_are_refused(load, tmp_path):
+    load()
+    (tmp_path / "other.json").write_text((tmp_path / "k.json").read_text())
+    assert len(metadata.find(tmp_path, ["k", f"{tmp_path}/k.json", "k*"])) == 1
+    with pytest.raises(UsageError, match=r"k\.json and /.*other\.json have the same name, k$"):
+        metadata.find(tmp_path, ["all"])
