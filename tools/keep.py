@@ -102,10 +102,11 @@ def _is_comparable(item):
         return False
     usual = {"lda": size.K, "ldb": size.N, "ldc": size.N, "beta": 0, "caches": "warm"}
     limits, units = device.get("limits"), device.get("compute_units")
-    rate, texts = item.metrics.get("gflops"), ("platform", "vendor", "driver")
+    rate, texts = item.metrics.get("gflops"), ("name", "type", "platform", "vendor", "driver")
     numbers = [n for name, n in params.items() if name.isupper() or name == "batch"]
     return (
-        device["type"] != "cpu" and isinstance(limits, dict) and limits.get("profile") == "device"
+        device.get("type") != "cpu"
+        and isinstance(limits, dict) and limits.get("profile") == "device"
         and all(params.get(name, value) == value for name, value in usual.items())
         and all(isinstance(device.get(name), str) for name in texts)
         and all(type(n) is int for n in (units, *numbers)) and units > 0

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -135,3 +136,10 @@ def test_what_the_suite_ships_is_the_fastest_of_its_records(tmp_path):
     made, = tmp_path.glob("*.json")
     shipped = ROOT / "samples/mygemm/tuned" / made.name
     assert json.loads(made.read_text()) == json.loads(shipped.read_text())
+
+
+@pytest.mark.parametrize("device", [{}, {"name": "G9", "type": "gpu"}])
+def test_a_record_that_says_little_of_its_device_is_left_out(keep, device):
+    odd = replace(item("c", 99, TS=9), device=device)
+    items = item("a", 10, TS=1), item("b", 30, TS=2), odd
+    assert keep(*items)[1][0].kernel == "b"
