@@ -63,7 +63,7 @@ def main(argv, run=child.run):
         raise Unsupported(f"not comparable: {done.why}; it was recorded with {' '.join(device)}: "
                           "if that is not here, name another device after --: -p, -d")
     new = counterpart(old, done)
-    print(f"{found.name} {old.variant or ''}: {' '.join(recorded)}")
+    print(f"{found.name} {printable(old.variant or '')}: {' '.join(recorded)}")
     print(f"  recorded  {shown(found, old)}, {printable(old.started)}")
     print(f"  now       {shown(found, new)}")
     verdict, status = judge(found, old, new)
@@ -123,20 +123,17 @@ def load(text):
     if not path:
         raise UsageError("FILE:LINE: give a path: it is empty")
     number = int(line or 1)
-    with files.opened(path) as file:
-        lines = list(itertools.islice(file, max(number - 1, 0), number + (not line)))
-    if not lines:
+    items = enumerate(files.records(path), 1)
+    item = next((item for at, item in items if at == number), None)
+    if item is None:
         raise UsageError(f"{path} has no line {number}")
-    if not line and len(lines) > 1:
+    if not line and next(items, None):
         raise UsageError(f"{path} has several records: name one, such as {path}:1")
-    try:
-        item = record.parse_line(lines[0].decode(errors="replace"))
-    except record.RecordError as error:
-        raise UsageError(f"{path}:{number}: {error}") from error
+    if isinstance(item, str):
+        raise UsageError(item)
     # The record of a run that ended there stays; of others a later one took its place.
-    if item.reason == record.UNFINISHED and number not in dict(
-        record.settled(enumerate(record.scan(path), 1))
-    ):
+    rest = itertools.chain([(number, item)], items if item.reason == record.UNFINISHED else ())
+    if all(at != number for at, _ in record.settled(rest)):
         raise UsageError(f"{path}:{number} was written before {item.variant} was timed: name the "
                          "later record that replaced it")
     return item

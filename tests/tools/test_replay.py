@@ -7,7 +7,7 @@ import re
 import pytest
 from stub import Stub
 
-from common import manifest, record
+from common import files, manifest, record
 from tools import replay
 
 
@@ -254,6 +254,26 @@ def test_a_record_that_another_one_replaced_is_refused(stub):
     assert status == 2
     stub.journal.write_text(old.to_line() + "\n")
     assert replay.load(f"{stub.journal}:1").reason == record.UNFINISHED
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end(stub, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(record, "scan", None)
+    short = record.Record("stub", "k", "error", record.UNFINISHED).to_line()
+    stub.journal.write_text(f"{short}\n{short} {2000 * ' '}\n{1000 * '['}{2000 * ' '}3\n{short}\n")
+    asked = []
+    parse_line = record.parse_line
+    monkeypatch.setattr(record, "parse_line", lambda line: asked.append(line) or parse_line(line))
+    assert replay.load(f"{stub.journal}:4").reason == record.UNFINISHED
+    assert max(map(len, asked)) == 1000
+    assert stub("replay", f"{stub.journal}:3")[2].count("journal.jsonl:3: ") == 1
+
+
+def test_the_name_of_a_kernel_cannot_steer_the_terminal(recorded_point, stub):
+    recorded_point(variant="k\x1b[2J")
+    _, out, _ = stub("replay", stub.journal)
+    assert "\x1b" not in out
+    assert "k?[2J: --kernel 1" in out
 
 
 def test_a_fifo_is_refused_at_once(stub, tmp_path):
