@@ -1,6 +1,7 @@
 """The command lines of tools: their own options, then after -- those of the sample."""
 
 import fcntl
+import itertools
 import re
 import shutil
 import sys
@@ -65,8 +66,13 @@ def folders(parent, labels):
     One of that name that an earlier run made is deleted first. Raises UsageError where `parent` has
     what no run made, or another run uses it, and deletes nothing then.
     """
-    names = [re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] for label in labels]
-    found = [parent / (name or "point") for name in names]
+    found = {}  # by the folder: the label; several labels may make the same name
+    for label in labels:
+        name = re.sub(r"[^A-Za-z0-9.,]+", "-", label).strip("-")[:100] or "point"
+        numbered = (parent / f"{name}-{number}" for number in itertools.count(2))
+        folder = next(each for each in itertools.chain([parent / name], numbered)
+                      if each not in found)
+        found[folder] = label
     with writing(f"cannot write to {parent}"):
         parent.mkdir(parents=True, exist_ok=True)
         for path in parent.iterdir():
@@ -78,7 +84,7 @@ def folders(parent, labels):
                 fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(f"another run uses {parent}: give another --folder") from None
-            for folder in dict.fromkeys(found):
+            for folder in found:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
                 (folder / _MARK).touch()

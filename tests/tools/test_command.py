@@ -112,6 +112,14 @@ def test_an_option_with_several_values_is_an_axis():
     assert points.words([("--alpha", "-1"), ("-n", "8")]) == ["--alpha=-1", "-n", "8"]
 
 
+def test_labels_that_are_alike_have_folders_of_their_own(tmp_path):
+    labels = ["-f a_b", "-f a-b", "-f a-b-2", 120 * "x", 110 * "x", "%", "/"]
+    names = [folder.name for folder in command.folders(tmp_path, labels)]
+    assert names == [
+        "f-a-b", "f-a-b-2", "f-a-b-2-2", 100 * "x", 100 * "x" + "-2", "point", "point-2"]
+    assert {path.name for path in tmp_path.iterdir()} == {*names, ".inspect"}
+
+
 def test_what_is_asked_for_stands_in_place_of_the_samples_own():
     found = manifest.read("sgemm")
     (axis,) = found.tools.axes
