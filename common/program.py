@@ -24,8 +24,10 @@ from common.text import size_text
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LARGEST = 16 * 1024**2  # bytes of a kernel's source
+_LONGEST_LOG, _MOST_LINES = 64 * 1024, 200  # what is shown of a log: characters, and lines
+_SEARCHED = 1024**2  # characters of it in which an error is looked for
 # clang's `file:3:12: error: text`, as most drivers print it, or PoCL's `error: file:3:12: text`.
-_PLACE = re.compile(r"(?:^|:)(\d+):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
+_PLACE = re.compile(r"(?:^|:)(\d{1,9}):\d+:\s+(?:fatal )?(?:error:\s*)?(.*)")
 _INFO = cl.kernel_work_group_info
 # What OpenCL says of a kernel: the question, and the answer in words.
 _ASKED = {
@@ -103,8 +105,9 @@ def build(context, path, defines=None, options=(), before=()):
         except cl.RuntimeError as error:
             if error.code != cl.status_code.BUILD_PROGRAM_FAILURE:
                 raise
-            why = f" does not build: {first_error(str(error))}"
-            raise _failure(path, why, with_source(str(error), texts)) from error
+            log = str(error)
+            why = f" does not build: {first_error(log[:_SEARCHED])}"
+            raise _failure(path, why, with_source(log, texts)) from error
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     made = mesa.kernels(said[0])
@@ -221,15 +224,23 @@ def quiet_driver():
 
 
 def with_source(log, texts):
-    """Return a log with the lines that it names, of the {path: text} of a program's files."""
-    shown = []
-    for line in log.splitlines():
+    """Return a log with the lines that it names, of the {path: text} of a program's files.
+
+    Of a log that is too long only the beginning, which has the first error.
+    """
+    shown, length = [], len(log)
+    log = log[:_LONGEST_LOG]
+    lines = log.splitlines()
+    cut = length > len(log) or len(lines) > _MOST_LINES
+    for line in lines[:_MOST_LINES]:
         shown.append(line)
         place = _error_place(line)
         named = [text for path, text in texts.items() if f"{path.name}:" in line]
-        lines = (named or list(texts.values()))[-1].splitlines()
-        if place and int(place[1]) <= len(lines):
-            named = lines[int(place[1]) - 1]
+        source = (named or list(texts.values()))[-1].splitlines() if place else ()
+        if place and 0 < int(place[1]) <= len(source):
+            named = source[int(place[1]) - 1]
             if named.strip() not in log:  # some compilers show it themselves
                 shown.append(f"{int(place[1]):5} | {named}")
+    if cut:
+        shown.append(f"... and so on: the compiler's log has {length:,} characters")
     return "\n".join(shown)

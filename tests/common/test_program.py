@@ -1,9 +1,11 @@
 """Building kernels: what a failed build shows."""
 
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
+import fake_drivers
 import pyopencl as cl
 import pytest
 
@@ -81,6 +83,35 @@ def test_logs_of_other_compilers(line):
     log = f"Build on device:\n{line}\n1 error generated.\n"
     assert program.first_error(log) == "line 3: use of undeclared identifier 'y'"
     assert "    3 | third" in program.with_source(log, {Path("x.cl"): "first\nsecond\nthird\n"})
+
+
+@pytest.mark.parametrize("log", [5_000_000 * "\n", 20_000 * "1:1: error: odd\n", 10**7 * "x"])
+def test_a_log_without_an_end_is_cut(log):
+    start = time.monotonic()
+    shown = program.with_source(log, {Path("x.cl"): "first\n"})
+    assert time.monotonic() - start < 1
+    assert len(shown) < 70_000
+    assert len(shown.splitlines()) < 500
+    assert shown.endswith(f"\n... and so on: the compiler's log has {len(log):,} characters")
+
+
+def test_of_a_log_without_an_end_the_beginning_is_printed(run_sample, tmp_path):
+    vendors = fake_drivers.build(tmp_path, "BUILD=return -11", "LINES=5000000")
+    start = time.monotonic()
+    env = {"OCL_ICD_VENDORS": str(vendors)}
+    done = run_sample("sgemm", "-p", "fake", "--size", 8, env=env)
+    assert time.monotonic() - start < 20
+    assert done.returncode == 3
+    assert done.stdout.count("\n") < 250
+    assert "... and so on: the compiler's log has 5,000," in done.stdout
+    assert done.stderr.startswith("run.py: error: sgemm.cl does not build: ")
+
+
+@pytest.mark.parametrize("number", ["0", 5000 * "9"])
+def test_a_log_may_name_lines_that_are_not_there(number):
+    log = f"x.cl:{number}:1: error: odd"
+    assert program.with_source(log, {Path("x.cl"): "first\n"}) == log
+    assert program.first_error(log)
 
 
 def test_lines_of_a_file_behind_another_are_its_own(queue, tmp_path):
