@@ -122,7 +122,9 @@ def choose(platform=None, device=None, type_name=None):
     if not candidates:
         names = ", ".join(p.name.strip() for p in found)
         why = "".join(f"; {text}" for text in skipped())
-        raise UsageError(f"no device of type {type_name or 'all'} on {names}{why}: see --list")
+        if type_name in (None, "all"):
+            raise OpenCLFailure(f"no device on {names}{why}: see --list")
+        raise UsageError(f"no device of type {type_name} on {names}{why}: see --list")
     if device is not None:
         return _pick(candidates, device, "device")
     order = {"gpu": 0, "acc": 1}

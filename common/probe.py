@@ -9,6 +9,7 @@ or nothing after it. Without "device", the drivers are only loaded and asked for
 """
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from common.program import build
 from common.text import one_line
 
 GROUPS = 16  # work-groups
+VERSION = re.compile(r"OpenCL\s*\d+\.\d+")  # pyopencl makes no context for another
 SOURCE = Path(__file__).with_name("probe.cl")
 
 
@@ -72,7 +74,11 @@ def probe(queue):
 def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
-    for name, device in drivers.every_device(drivers.loaded(job["without"])):
+    platforms = drivers.loaded(job["without"])
+    for version in (platform.version for platform in platforms if "device" not in job):
+        if not VERSION.match(version):
+            return f"reports the platform version '{one_line(version)}', not OpenCL and a number"
+    for name, device in drivers.every_device(platforms):
         if name == job.get("device"):
             print("opening the device", flush=True)
             context = cl.Context([device])  # Intel's queues do not keep theirs alive

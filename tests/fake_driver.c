@@ -23,6 +23,15 @@
 #ifndef LAUNCH
 #define LAUNCH
 #endif
+#ifndef NAME
+#define NAME "Fake" /* of the platform */
+#endif
+#ifndef VERSION
+#define VERSION "OpenCL 1.2 Fake"
+#endif
+#ifndef DEVICES
+#define DEVICES 1
+#endif
 #ifndef LINES
 #define LINES 0 /* of a compiler's log */
 #endif
@@ -87,11 +96,11 @@ static cl_int give(const void *from, size_t have, size_t room, void *to, size_t 
 
 cl_int clGetPlatformInfo(void *id, cl_uint name, size_t room, void *to, size_t *needed)
 {
-    const char *text = "Fake";
+    const char *text = NAME;
     if (name == 0x0900)
         text = "FULL_PROFILE";
     if (name == 0x0901)
-        text = "OpenCL 1.2 Fake";
+        text = VERSION;
     if (name == 0x0904)
         text = "cl_khr_icd";
     return give(text, strlen(text) + 1, room, to, needed);
@@ -171,7 +180,7 @@ static cl_int no_profile(void) { return -7; } /* CL_PROFILING_INFO_NOT_AVAILABLE
 
 static cl_int device_ids(void *p, uint64_t type, cl_uint room, void **to, cl_uint *count)
 {
-    if (!(type & 4) && !(type & 1) && type != 0xffffffff)
+    if (!DEVICES || (!(type & 4) && !(type & 1) && type != 0xffffffff))
         return -1; /* CL_DEVICE_NOT_FOUND */
     if (to && room)
         *to = &device;

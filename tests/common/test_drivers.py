@@ -62,6 +62,23 @@ def test_one_that_cannot_even_be_loaded_is_listed_with_the_reason(run_sample, wi
     assert run_sample("sgemm", "-p", "fake", env=env).returncode == 2
 
 
+def test_one_without_a_name_and_a_version_is_named_by_its_file(run_sample, with_driver):
+    env = with_driver('NAME=""', 'VERSION=""')
+    said = "0-fake.icd: its driver reports the platform version '', not OpenCL and a number\n"
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said in done.stdout
+    assert said in run_sample("sgemm", "--list", env=env).stdout
+
+
+def test_one_without_a_device_is_no_wrong_usage(run_sample, with_driver):
+    env = with_driver("DEVICES=0")
+    done = run_sample("sgemm", "-p", "fake", env=env)
+    assert (done.returncode, done.stderr) == (3, "run.py: error: no device on Fake: see --list\n")
+    assert run_sample("sgemm", "-p", "fake", "-t", "gpu", env=env).returncode == 2
+    assert run_sample("sgemm", *SMALL, env=env).returncode == 0
+
+
 def test_one_whose_library_is_missing_is_named(run_sample, tmp_path):
     add_working(tmp_path)
     (tmp_path / "mali.icd").write_text("/nowhere/libMali.so\n")
