@@ -22,7 +22,7 @@ from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
 from common.manifest import code_digest
 from common.programs import explained
-from common.text import complain, one_line, open_streams, printable, show_log
+from common.text import complain, is_closed, one_line, open_streams, printable, show_log
 
 _EPILOG = """\
 exit status: 0 passed, 1 wrong result, 2 wrong usage, 3 OpenCL or driver failure,
@@ -107,6 +107,8 @@ def _work(main, args):
         print("\n".join(device.listing()))
         return errors.PASSED
     if args.json is not None:
+        if is_closed(args.json):
+            raise errors.UsageError(f"cannot write records to {args.json}: it is closed")
         with writing(f"cannot write records to {args.json}"):
             record.appending(args.json).close()
     if args.output is not None:

@@ -30,6 +30,14 @@ def open_streams():
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def is_closed(path):
+    """Tell whether a path leads to a stream that open_streams() found closed: /dev/stdout."""
+    names = {getattr(stream, "name", None) for stream in (sys.stdout, sys.stderr)}
+    nowhere = os.path.realpath(os.devnull)
+    return (os.devnull in names and str(path) != os.devnull
+            and os.path.realpath(path) == nowhere)
+
+
 def show_log(error):
     """Print the compiler's log of an error, if it has one."""
     if log := getattr(error, "log", None):

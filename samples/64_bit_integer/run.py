@@ -22,7 +22,7 @@ with importing():  # or tell in one line what this machine lacks
     import numpy as np
     import pyopencl as cl
 
-    from common import cli, device, flush, measuring
+    from common import arguments, cli, device, flush, measuring
     from common.buffers import GuardedBuffer
     from common.errors import UNSUPPORTED, worst
     from common.sizes import require_room
@@ -34,7 +34,7 @@ def options():
     parser = cli.parser("64_bit_integer", __doc__)
     parser.usage += " [IMAGE]"
     add = parser.add_argument
-    add("image", nargs="?", type=Path, metavar="IMAGE", help="(default assets/input.bmp)")
+    add("image", nargs="?", type=arguments.a_path, metavar="IMAGE", help="default assets/input.bmp")
     add("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
     add("--data", choices=("noise", "white", "black"), help="with --size (default noise)")
     add("--kernel", choices=[*launch.KERNELS, "all"],

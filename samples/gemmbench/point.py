@@ -1,6 +1,5 @@
 """A point, a kernel at one size: options, matrices between guards, reference, the table printed."""
 
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import metadata
 import numpy as np
 
 from common import gemm, hard, rng
-from common.arguments import positive
+from common.arguments import a_path, positive
 from common.machine import state
 from common.matrices import Matrix
 from common.text import figures, milliseconds
@@ -57,7 +56,7 @@ def add_options(parser):
         help="order; MxNxK or @resnet50.fc for kernels that take it (default %(default)s)")
     add("-lws", "--local-size", dest="lws", type=metadata.parse_local_size, metavar="J,I",
         help="columns,rows of a work-group (default 0,0: the driver chooses)")
-    add("--kernels", type=Path, metavar="DIR", default=metadata.KERNELS,
+    add("--kernels", type=a_path, metavar="DIR", default=metadata.KERNELS,
         help="folder of the kernels (default: the one beside run.py)")
     add("--data", choices=["drawn", "integer", *hard.HARD], default="drawn",
         help="integer: exact results; scaled, cancelling: ill-conditioned")

@@ -11,6 +11,7 @@ from pathlib import Path
 from kernels import FIRST, REGISTERS_ONLY, UNROLLED, define
 
 from common import constraints, selection
+from common.arguments import a_path
 from common.device import type_of
 from common.errors import SampleError, Unsupported, UsageError
 from common.planning import blocking, nvidia, plans, tiles, vectors
@@ -264,7 +265,7 @@ _BY_NAME = {key: each for each in KERNELS for key in (each.name, each.label)}
 def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
     selection.add_options(parser, KERNELS, default="best")
-    parser.add_argument("--tuned", type=Path, default=TUNED, metavar="FOLDER",
+    parser.add_argument("--tuned", type=a_path, default=TUNED, metavar="FOLDER",
                         help="folder in which best looks for parameters")
 
 

@@ -136,6 +136,27 @@ def test_output_that_cannot_be_written(run_sample):
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("path", "closed"), [("/dev/stdout", ">&-"), ("/dev/stderr", "2>&-"),
+                                               ("/proc/self/fd/1", ">&-")])
+def test_records_for_a_stream_that_is_closed(path, closed):
+    command = f"{sys.executable} samples/sgemm/run.py --size 4 --repeat 1 --json"
+    for redirection, status in ((f"{path} {closed}", 2), (f"{path} >/dev/null 2>&1", 0),
+                                (f"/dev/null {closed}", 0)):
+        done = subprocess.run(["bash", "-c", f"{command} {redirection}"], cwd=ROOT, timeout=60,
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == status
+        if status and closed == ">&-":
+            assert f"cannot write records to {path}: it is closed" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("words", [
+    ("64_bit_integer", ""), ("gemmbench", "--kernels", ""), ("mygemm", "--tuned", "")])
+def test_an_empty_path_is_not_this_folder(run_sample, words):
+    done = run_sample(*words)
+    assert done.returncode == 2
+    assert "give a path: it is empty" in one_line(done.stderr)
+
+
 def test_a_kernel_that_is_no_text(run_sample, project):
     (project / "samples/sgemm/sgemm.cl").write_bytes(b"\xff\xfe")
     done = run_sample("sgemm", root=project)
