@@ -93,7 +93,37 @@ def test_the_table_names_every_sample():
     assert all(f"[{name}](samples/{name}/README.md)" in README for name in samples.load())
 
 
-def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", *ROOT.glob("samples/*/README.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), target
+PAGES = [ROOT / "README.md", *ROOT.glob("samples/*/README.md"), *ROOT.glob("docs/*.md")]
+
+
+def wrong_links(page):
+    """Return the links of a page, to files and headings, that lead nowhere."""
+    wrong = []
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+        to = page.parent / target if target else page
+        if not to.exists() or (anchor and anchor not in anchors(to)):
+            wrong.append(f"{target}#{anchor}")
+    return wrong
+
+
+def anchors(page):
+    """Return the anchors that GitHub makes of a page's headings."""
+    text, found = re.sub(r"```.*?```", "", page.read_text(), flags=re.S), {}
+    for heading in re.findall(r"^#+ +(.*?) *$", text, re.M):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w -]", "", words).replace(" ", "-")
+        found[anchor] = found.get(anchor, -1) + 1
+    return {f"{a}-{n}" if n else a for a, count in found.items() for n in range(count + 1)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert wrong_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    (tmp_path / "a.md").write_text("# A `b`: c-d\n```sh\n# no heading\n```\n## A b c-d\n")
+    page = tmp_path / "page.md"
+    page.write_text("# Top\n[1](a.md#a-b-c-d) [2](a.md#a-b-c-d-1) [3](#top) [4](a.md) [5](https://x#y)\n"
+                    "[6](a.md#no-heading) [7](#down) [8](b.md#top) [9](b.md)\n")
+    assert wrong_links(page) == ["a.md#no-heading", "#down", "b.md#top", "b.md#"]
