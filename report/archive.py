@@ -21,6 +21,7 @@ from pathlib import Path
 
 from common import files
 from common.errors import UsageError
+from common.manifest import NAME
 from common.text import one_line, printable
 from report.disk import whole
 from report.replay import arguments, plain_argv, plain_params
@@ -32,10 +33,8 @@ _SAYS = ("author", "licence")
 LARGEST_FILE = 128 * 1024**2  # bytes of an archive
 LARGEST_RUN = 512 * 1024**2  # bytes, unpacked
 MOST_FILES = 10_000
-_NAME = r"[a-z0-9_][a-z0-9_-]*"
-_MEMBER = re.compile(
-    rf"README\.txt|run/(plan|ended)\.json|run/{_NAME}/{_NAME}\.(jsonl|log|outcome\.json)"
-)
+_OF_CASE = rf"run/{NAME.pattern}/{NAME.pattern}\.(jsonl|log|outcome\.json)"
+_MEMBER = re.compile(rf"README\.txt|run/(plan|ended)\.json|{_OF_CASE}")
 _PLAN = ("run", "cases", "deployed", "env")
 _README = """\
 A run of the OpenCL samples: board {board}, {run}.

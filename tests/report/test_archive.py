@@ -175,6 +175,8 @@ def test_a_changed_file_is_refused(packed, tmp_path, name):
         ("run\\..\\evil.log", "is not the name of a file"),
         ("run/sgemm/evil.sh", "is not the name of a file"),
         ("run/sgemm/.log", "is not the name of a file"),
+        ("run/sgemm/_.log", "is not the name of a file"),
+        (f"run/sgemm/{101 * 'x'}.log", "is not the name of a file"),
         ("run/sgemm/more.log", "its files differ from its manifest"),
     ],
 )
