@@ -127,7 +127,9 @@ def test_unsupported_alone_is_no_failure(fab, odroid, stub):
 
 def test_a_wrong_kernel_fails_the_run(fab, odroid, project):
     kernel = project / "samples" / "sgemm" / "sgemm.cl"
-    kernel.write_text(kernel.read_text().replace("beta * *C", "0.0f"))
+    text, of_dot4 = kernel.read_text(), "store(sum, alpha, {}, &C[(size_t)i"
+    assert text.count(of_dot4.format("beta")) == 1
+    kernel.write_text(text.replace(of_dot4.format("beta"), of_dot4.format("0.0f")))
     assert fab("deploy", "--host", "odroid").returncode == 0
     done = fab("run", "sgemm", "--case", "golden", "--host", "odroid")
     assert done.returncode == 1
