@@ -2,7 +2,7 @@
 # make test-all: what a release must pass.
 PYTHON ?= python3
 VENV := .venv
-READY := $(VENV)/ready
+READY := $(VENV)/launcher
 BIN := $(VENV)/bin
 
 # Which board `make board` emulates: arm64, or armhf (32-bit, as the ODROID XU3 and XU4), of Debian 12
@@ -76,7 +76,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 
 # The mark is the last thing that is made: a set-up that broke off starts anew.
-$(READY): requirements.lock
+$(VENV)/ready: requirements.lock
 	@$(PYTHON) -c '' || { echo "$(PYTHON) does not run: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON) is older than 3.11: make PYTHON=python3.11"; exit 1; }
@@ -87,8 +87,13 @@ $(READY): requirements.lock
 	@echo "installing $$(grep -c == requirements.lock) packages into $(VENV): up to 0.8 GB, some minutes"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m deploy.slim
-	touch $(READY)
+	touch $@
 	@$(BIN)/python samples/sgemm/run.py --list || true
+
+# Instead of Fabric's own fab, but for the lines by which that one starts this Python.
+$(READY): deploy/launcher.py $(VENV)/ready
+	sed '/^import /,$$d; /^"""/,$$d' $(BIN)/fab | cat - deploy/launcher.py > $@
+	chmod +x $@ && cp -p $@ $(BIN)/fab.new && mv $(BIN)/fab.new $(BIN)/fab
 
 # Update every version in the locks: this machine's from pyproject.toml, and those of boards whose
 # Python is too old for it, which pip-compile cannot look up.

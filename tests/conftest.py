@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FAB = Path(sys.executable).parent / "fab"
+FAB = ROOT / "tests" / "bin" / "fab"
 SHIPPED = ("common", "deploy", "report", "samples", "tools", "fabfile.py", "fabric.yaml",
            "boards.toml", "README.md")
 
 sys.path.insert(0, str(ROOT))
 os.environ["PATH"] = f"{ROOT / 'tests/bin'}:{os.environ['PATH']}"  # its ssh
+os.environ["TEST_PYTHON"] = sys.executable  # of its fab
 # Tests have home folders of their own, but need not try drivers, build kernels and look for fonts
 # anew in each.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
@@ -249,8 +250,9 @@ def walk_through(tmp_path_factory):
     (copy / ".venv").mkdir()
     for part in Path(sys.prefix).iterdir():
         (copy / ".venv" / part.name).symlink_to(part)
-    (copy / ".venv" / "ready").unlink(missing_ok=True)
-    (copy / ".venv" / "ready").touch()
+    for mark in ("ready", "launcher"):  # what it marks is done
+        (copy / ".venv" / mark).unlink(missing_ok=True)
+        (copy / ".venv" / mark).touch()
     return copy
 
 

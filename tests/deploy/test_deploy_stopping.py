@@ -66,8 +66,9 @@ def stop(process, number):
     return process.returncode, *said
 
 
-def test_fab_is_stopped_while_the_project_is_imported(start, slow_import):
-    path, began = slow_import("rich")
+@pytest.mark.parametrize("package", ["fabric", "rich"])
+def test_fab_is_stopped_while_packages_are_imported(start, slow_import, package):
+    path, began = slow_import(package)
     process = start(FAB, "list", PYTHONPATH=path)
     until(began.exists)
     assert stop(process, signal.SIGINT) == (130, "", "fab: error: stopped\n")
