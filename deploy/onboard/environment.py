@@ -90,7 +90,8 @@ def unpack_debs(folder, made):
     """Unpack the Debian packages in a folder there; return the variables that lead to them."""
     for deb in glob.glob(os.path.join(made, "*.deb")):
         command = ["dpkg-deb", "--extract", deb, made]
-        done = subprocess.run(command, stderr=subprocess.PIPE, universal_newlines=True)
+        done = subprocess.run(command, stderr=subprocess.PIPE, universal_newlines=True,
+                              errors="replace")
         if done.returncode != 0:
             raise Refused("dpkg-deb: %s" % (done.stderr.strip().splitlines() or ["it failed"])[-1])
         os.remove(deb)

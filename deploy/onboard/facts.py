@@ -45,7 +45,7 @@ def ask(code, env, limit=None):
         limit = limit or float(env["OPENCL_SAMPLES_PROBE_SECONDS"])
     limit = limit or PROBE_LIMIT
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env=env, cwd="/", universal_newlines=True,
+        [sys.executable, "-c", code], env=env, cwd="/", universal_newlines=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
     try:

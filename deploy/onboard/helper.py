@@ -96,7 +96,7 @@ def _all(commands):
             done = subprocess.run(
                 sudo + command, env=dict(os.environ, PATH=PATH, LC_ALL="C"), timeout=LIMIT,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                universal_newlines=True, cwd="/",
+                universal_newlines=True, errors="replace", cwd="/",
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return "%s: %s" % (command[0], error)

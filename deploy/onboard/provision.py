@@ -117,7 +117,7 @@ def apt(wanted):
         done = subprocess.run(
             command, env=dict(os.environ, LC_ALL="C"), timeout=SIMULATION_LIMIT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            universal_newlines=True,
+            universal_newlines=True, errors="replace",
         )
         said, lines = done.stderr.strip().splitlines(), done.stdout.splitlines()
     except subprocess.TimeoutExpired:

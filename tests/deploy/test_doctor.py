@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy import doctor
+from deploy.onboard import facts
 
 MALI = {"name": "Mali", "type": "gpu", "driver": "3.0"}
 MALI0 = {"path": "/dev/mali0", "mode": "crw-rw----", "owner": "root", "group": "video"}
@@ -211,3 +212,13 @@ def test_the_local_board(fab):
     done = fab("doctor")
     assert done.returncode == 0
     assert "ok    reachable  this machine" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "ok", "text"),
+    [("import os; os.write(1, b'\\xff\\n@@3.0')", True, "3.0"),
+     ("import os; os.write(1, b'@@3.0 \\xff')", True, "3.0 \ufffd"),
+     ("import os; os.write(2, b'no \\xff')", False, "no \ufffd")],
+)
+def test_a_driver_may_say_what_is_no_text(code, ok, text):
+    assert facts.ask(code, {"PATH": "/usr/bin:/bin", "PYTHONUTF8": "1"}) == {"ok": ok, "text": text}
