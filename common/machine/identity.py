@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from common.errors import UsageError
 from common.machine.sysfs import text
 
 _ROOT = Path("/")
@@ -56,20 +57,26 @@ def cores():
 
 
 def parsed_cores(value):
-    """Return the set of cores that a text such as 0-3,6 names: an argparse type."""
+    """Return the set of cores that a text such as 0-3,6 names: an argparse type.
+
+    The host asks it about cores that only a board has.
+    """
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", value, re.ASCII):
         raise ArgumentTypeError(f"'{value}' is not a list of cores, such as 0-3,6")
     pairs = [part.split("-") for part in value.split(",")]
     if wrong := next(("-".join(p) for p in pairs if int(p[0]) > int(p[-1])), None):
         raise ArgumentTypeError(f"'{wrong}' is not a range of cores: the lower number stands first")
-    chosen = {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
-    if not chosen <= os.sched_getaffinity(0):
-        raise ArgumentTypeError(f"'{value}': this machine has the cores {cores()}")
-    return chosen
+    return {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
 
 
 def use_cores(chosen):
-    """Let this process run on these cores only: numpy's threads, and those that drivers start."""
+    """Let this process run on these cores only: numpy's threads, and those that drivers start.
+
+    Raises UsageError for cores that it may not run on.
+    """
+    if lacking := chosen - os.sched_getaffinity(0):
+        raise UsageError(f"--cores: there is no core {min(lacking)}: this machine has the cores "
+                         f"{cores()}")
     for thread in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(thread), chosen)
 

@@ -8,7 +8,9 @@ import sys
 import pytest
 from fake_sysfs import put
 
+from common.errors import UsageError
 from common.machine import identity
+from deploy import samples
 from tests.conftest import ROOT
 
 
@@ -83,13 +85,22 @@ def test_a_machine_that_tells_nothing(tmp_path):
 def test_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 4, 7})
     assert identity.cores() == "0-2,4,7"
-    assert identity.parsed_cores("0-1,7") == {0, 1, 7}
-    for wrong in ("", "x", "3", "0-", "2-1", "0-9", "-1", "1,,2", "9" * 9):
+    assert identity.parsed_cores("0-1,7,900") == {0, 1, 7, 900}
+    for wrong in ("", "x", "0-", "2-1", "-1", "1,,2", "9" * 9):
         with pytest.raises(argparse.ArgumentTypeError, match="cores"):
             identity.parsed_cores(wrong)
     for wrong in ("1-0", "1,1-0"):
         with pytest.raises(argparse.ArgumentTypeError, match="'1-0' is not a range of cores"):
             identity.parsed_cores(wrong)
+    with pytest.raises(UsageError, match="no core 3: this machine has the cores 0-2,4,7"):
+        identity.use_cores({0, 3, 9})
+
+
+def test_cores_of_a_board_are_refused_only_where_the_sample_runs(run_sample):
+    samples.require_values("sgemm", ["--cores", "900-901"])
+    done = run_sample("sgemm", "--size", 16, "--cores", "900-901")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("run.py: error: --cores: there is no core 900: ")
 
 
 def test_every_thread_of_a_sample_keeps_to_its_cores():
