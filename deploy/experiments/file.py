@@ -106,8 +106,8 @@ def _table(value, what):
 
 
 def _values(option, values):
-    if isinstance(values, list):
-        values = [str(value) if type(value) is int else value for value in values]
-    if not option.startswith("-") or not strings(list(values), f"axes: {option}"):
+    is_list = isinstance(values, (list, tuple))
+    values = [str(value) if type(value) is int else value for value in values] if is_list else []
+    if not option.startswith("-") or not strings(values, f"axes: {option}"):
         raise UsageError(f"axes: {option} must be an option with a list of values")
     return tuple(dict.fromkeys(values))
