@@ -74,13 +74,16 @@ def load(file=None):
     between their names.
     """
     file = file or os.environ.get("BOARDS_TOML") or ROOT / "boards.toml"
-    tables = parsed(file, MOST_BYTES, toml)
-    tables.setdefault(LOCAL, {})
-    return {
-        check_name(name): _settings(file, name, table)
-        for names, table in tables.items()
-        for name in names.split(",")
-    }
+    found = {}
+    for names, table in parsed(file, MOST_BYTES, toml).items():
+        for name in names.split(","):
+            if name in found:
+                raise UsageError(f"{Path(file).name}: board {name} is named twice: give it one "
+                                 "table")
+            found[check_name(name)] = _settings(file, name, table)
+    if LOCAL not in found:
+        found[LOCAL] = _settings(file, LOCAL, {})
+    return found
 
 
 def _settings(file, name, table):

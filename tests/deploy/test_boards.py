@@ -51,11 +51,17 @@ def test_several_boards_in_one_table(load):
         assert mine.skip == ("speed",)
 
 
+def test_local_may_share_a_table(load):
+    assert load('["local,other"]\nskip = ["speed"]\n')["local"].skip == ("speed",)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[odroid\n", r"boards\.toml: .*line 1"),
         ("odroid = 1\n", r"board odroid is not a table"),
+        ('["a,odroid"]\n[odroid]\n', "boards.toml: board odroid is named twice"),
+        ('["a,b,a"]\n', "board a is named twice"),
         ("[odroid]\npasword = 'x'\n", "board odroid has the unknown setting pasword"),
         ("[odroid]\ntime_limit = 0\n", "time_limit must be a whole number of seconds"),
         ("[odroid]\ntime_limit = true\n", "time_limit must be a whole number"),
