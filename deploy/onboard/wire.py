@@ -58,7 +58,10 @@ class Wire:
     def take(self, count):
         """Return the next `count` bytes from the host; fewer where the host is gone."""
         while len(self.rest) < count and not self.lost:
-            self._read()
+            if select.select([self.source], [], [], PATIENCE)[0]:
+                self._read()
+            else:
+                self.lost = True
         data, self.rest = self.rest[:count], self.rest[count:]
         return data
 

@@ -151,6 +151,13 @@ def test_a_host_that_says_nothing_is_not_waited_for(wire):
     assert wire[0].lost
 
 
+def test_a_host_that_stops_amid_a_transfer_is_given_up(wire, monkeypatch):
+    monkeypatch.setattr("deploy.onboard.wire.PATIENCE", 0.1)
+    os.write(wire[1], b"123")
+    assert wire[0].take(9) == b"123"
+    assert wire[0].lost
+
+
 @pytest.mark.parametrize("program", sorted((ROOT / "deploy/onboard").glob("*.py")), ids=str)
 def test_python_3_6_can_read_what_is_sent_to_a_board(program):
     ast.parse(program.read_text(), feature_version=(3, 6))
