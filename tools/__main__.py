@@ -12,7 +12,12 @@ Each has a --help of its own. Options after -- are passed to the sample.
 import importlib
 import sys
 
-from common import programs, stopping
+from common import stopping
+
+if __name__ == "__main__":
+    stopping.end_at_once("tools: error: stopped")  # before all that takes long to import
+
+from common import programs
 from common.errors import PASSED, UsageError
 
 COMMANDS = ("tune", "keep", "replay", "inspect", "check")
@@ -26,12 +31,13 @@ def main(argv):
     name = argv[0]
     if name not in COMMANDS:
         raise UsageError(f"'{name}' is not a tool: choose from {', '.join(COMMANDS)}")
-    return importlib.import_module(f"tools.{name}").main(argv[1:])
+    tool = importlib.import_module(f"tools.{name}")
+    stopping.stop_in_order("tools: error: stopped")
+    return tool.main(argv[1:])
 
 
 def run(argv):
     """Run main(); whatever stops it becomes one line and an exit status."""
-    stopping.stop_in_order("tools: error: stopped")
     return programs.run("tools", main, argv)
 
 

@@ -4,7 +4,14 @@ run BOARD -- COMMAND... runs a command there, in this folder, without ssh.
 """
 
 import os
+import signal
 import sys
+
+from common import stopping
+
+if __name__ == "__main__":  # before all that takes long to import
+    stopping.end_at_once("emulate: error: interrupted", [signal.SIGINT])
+
 from functools import partial
 
 from common import programs
@@ -39,4 +46,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(programs.run("emulate", main, sys.argv[1:]))

@@ -161,6 +161,19 @@ def test_what_is_stopped_at_a_point_ends_it_on_the_board(start, project, task, s
     until(lambda: not processes_with(f"--wait {seconds}"))
 
 
+@pytest.mark.parametrize(
+    ("words", "package", "line"),
+    [("tools inspect sgemm", "rich", "tools: error: stopped\n"),
+     ("tools inspect sgemm", "traceback", "tools: error: stopped\n"),
+     ("dev.emulate stop", "traceback", "emulate: error: interrupted\n")],
+)
+def test_a_program_is_stopped_while_modules_are_imported(start, slow_import, words, package, line):
+    path, began = slow_import(package)
+    process = start(sys.executable, "-m", *words.split(), PYTHONPATH=f"{path}:{ROOT}")
+    until(began.exists)
+    assert stop(process, signal.SIGINT) == (130, "", line)
+
+
 @pytest.mark.parametrize(("number", "status"), SIGNALS)
 def test_a_report_is_stopped_while_matplotlib_is_imported(start, slow_import, number, status):
     path, began = slow_import("matplotlib")
