@@ -177,8 +177,10 @@ def _make(board, plan, found, mirror):
                 if not plan.drivers:
                     return
                 kind = None
-            size = payload.tell()
-            board.say(f"sending {size / limits.MIB:.1f} MiB; the board unpacks and tests them")
+                payload.truncate(payload.seek(0))
+            if kind:
+                size = payload.tell()
+                board.say(f"sending {size / limits.MIB:.1f} MiB; the board unpacks and tests them")
         payload.seek(0)
         digest = hashlib.file_digest(payload, "sha256").hexdigest()
         session = board.start(
