@@ -5,7 +5,14 @@ from functools import partial
 from importlib.util import find_spec
 
 from common import stopping
-from common.errors import UNSUPPORTED, WRONG_USAGE, SampleError, worst
+from common.errors import (
+    UNSUPPORTED,
+    WRONG_USAGE,
+    SampleError,
+    Unsupported,
+    UsageError,
+    worst,
+)
 from deploy import samples
 from deploy.experiments import file
 from deploy.experiments.member import Member
@@ -86,7 +93,13 @@ def _each(boards, start):
             with sense("what it made of kernels"):
                 statuses.append(start(board, member))
         except SampleError as error:
-            board.say(str(error))
+            why = str(error)
+            if isinstance(error, Unsupported):  # a result, as others are
+                board.say(why)
+            elif isinstance(error, UsageError) and len(boards) == 1:
+                SCREEN.complain(why)
+            else:
+                SCREEN.complain(f"{board.name}: {why}")
             statuses.append(error.exit_status)
         finally:
             member.forget(["once"])

@@ -57,12 +57,19 @@ def test_a_record_is_repeated_on_a_board(deployed, fab, project):
     toml = '[local]\npython = "/no/python"\n'  # it is the board that runs it
     (project / "boards.toml").write_text(toml)
     done = fab("replay", f"{path}:1")
-    assert (done.returncode, done.stdout.count("cannot start /no/python")) == (3, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert done.stderr.startswith("fab: error: local: cannot start /no/python")
     (project / "samples" / "hello" / "run.py").write_text("raise SystemExit(2)")
     (project / "boards.toml").write_text("")
     done = fab("replay", f"{path}:1", "--", "--case", "other")
     assert (done.returncode, done.stderr) == (1, "")
     assert "differ: recorded as passed, now error" in done.stdout
+
+
+def test_a_record_that_is_not_there_is_an_error_like_others(deployed, fab):
+    done = fab("replay", "x.jsonl:1")
+    line = "fab: error: cannot read x.jsonl: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
