@@ -45,10 +45,12 @@ def parity(fleet, host):
     nowhere = set.intersection(*(set(board.settings.skip) for board in boards))
 
     def work(board):
-        ship.deploy(board)
         skip = nowhere if board.name == LOCAL else board.settings.skip
         return runs.run(board, samples.every(loaded, skip), name, arrays=True)
 
+    fleet.each(host, ship.deploy, also=[LOCAL])
+    if all(board.failed for board in boards):
+        return False
     rows = fleet.each(host, work, progress.display, also=[LOCAL])
     here = rows.pop(LOCAL, None)
     if here is None:

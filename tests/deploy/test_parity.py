@@ -58,9 +58,10 @@ def compared(fab, odroid, stub, boards_toml):
     (folder / "run.py").write_text(SAMPLE)
     (folder / "sample.toml").write_text(TOML)
 
-    def run(*args, **variables):
+    def run(*args, python="python3", **variables):
         lines = [f'{name} = "{value}"\n' for name, value in variables.items()]
-        boards_toml('[odroid]\nskip = ["speed"]\n[odroid.env]\n' + "".join(lines))
+        boards_toml(f'[odroid]\npython = "{python}"\nskip = ["speed"]\n[odroid.env]\n'
+                    + "".join(lines))
         done = fab("parity", *(args or ("--host", "odroid")))
         rows = [line.split() for line in done.stdout.splitlines() if line.startswith("  s ")]
         return done, {row[1]: row[2:] for row in rows}
@@ -78,6 +79,13 @@ def test_a_board_that_gives_the_same(compared, project):
     assert "odroid: 1 of 1 golden cases equal to this machine's, 2 of 2 cases good" in done.stdout
     assert "what a sample prints" not in done.stdout
     assert list(project.glob("results/odroid/*/s/seeded.npz"))
+
+
+def test_nothing_runs_here_for_a_board_that_cannot_be_reached(compared, project):
+    done, _ = compared(python="/no/python")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    assert done.stderr.startswith("fab: error: odroid: ")
+    assert not (project / "results" / "local").exists()
 
 
 def test_a_golden_case_that_differs(compared):
