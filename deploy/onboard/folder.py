@@ -58,8 +58,9 @@ def claimed(folder, holder):
     path = place(folder)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise Refused("%s is not a folder: name another one in boards.toml" % path)
+    path = os.path.realpath(path)  # else that of x/.. makes x
     os.makedirs(path, exist_ok=True)
-    if not os.path.exists(place(folder, MARKER)) and set(os.listdir(path)) - {"lock"}:
+    if not os.path.exists(os.path.join(path, MARKER)) and set(os.listdir(path)) - {"lock"}:
         raise Refused("%s has other files: name an empty folder in boards.toml" % path)
     with locked(folder, holder):
         write_json(place(folder, MARKER), {"layout": 1})

@@ -220,3 +220,11 @@ def test_twenty_boards_of_which_three_fail(fab, ssh_server, project, stub, tmp_p
     # 3 s for the one that hangs; one after the other the boards would take 17 times as long.
     assert took < 3 + 3 * alone, (took, alone)
     until(lambda: not processes_with("one/run.py"))
+
+
+def test_a_folder_that_is_refused_leaves_none_behind(fab, odroid, boards_toml):
+    (odroid.home / "mine").touch()
+    boards_toml('[odroid]\nfolder = "x/.."\n')
+    done = fab("deploy", "--host", "odroid")
+    assert (done.returncode, "has other files" in done.stderr) == (3, True), done.stderr
+    assert not (odroid.home / "x").exists()
