@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 from concurrent import futures
+from contextlib import suppress
 
 import fabric.executor
 from invoke import Exit
@@ -47,6 +48,8 @@ class Board:
             raise BoardError(STOPPED)
         mine = {"folder": self.settings.folder, "env": self.settings.env, "holder": _HOLDER}
         self._session = Session(self.link, seconds)
+        if self.stopping:  # since: nobody knew of the session
+            self._session.stop()
         try:
             self._session.greet({**request, **mine, "do": do})
         except BoardError as error:
@@ -62,6 +65,14 @@ class Board:
         self.stopping = True
         if self._session:
             self._session.stop()
+
+    def end(self):
+        """Stop what is running on the board, and wait for its end. The results stay there."""
+        self.stop()
+        with suppress(BoardError):
+            while self._session and self._session.event()["event"] not in ("run", "done"):
+                pass
+        self.close()
 
     def close(self):
         """Give the program that is running on the board up: to it, the connection is lost."""
@@ -94,6 +105,8 @@ def on_each(chosen, work, progress=None):
         try:
             results[board] = work(board)
         except Exception as error:
+            if is_unwritable(error):
+                board.end()
             if isinstance(error, UsageError) or is_unwritable(error):
                 raise
             board.failed = explained(error)[1]
@@ -183,13 +196,13 @@ class Fleet:
         return WRONG_RESULT if self.case_failed else 0
 
 
-def _stopped(tasks):
-    """Return what to say where the user stopped the tasks of these names."""
+def _stopped(tasks, why="stopped"):
+    """Return what to say where the tasks of these names were stopped, by the user or by `why`."""
     if "sweep" in tasks:
-        return "stopped; repeat the command to continue"
+        return f"{why}; repeat the command to continue"
     if tasks & {"run", "run-all", "collect", "parity"}:
-        return "stopped; `fab collect` fetches results that are still on a board"
-    return "stopped"  # what the others began is no use
+        return f"{why}; `fab collect` fetches results that are still on a board"
+    return why  # what the others began is no use
 
 
 FLEET = Fleet()
@@ -235,8 +248,9 @@ class Executor(fabric.executor.Executor):
             return ended.code
         except (Exception, Stopped) as error:
             status, why = explained(error)
-            if isinstance(error, Stopped):
-                why = _stopped({task.name for task in tasks})
+            if isinstance(error, Stopped) or is_unwritable(error):
+                why = _stopped({task.name for task in tasks},
+                               "stopped" if isinstance(error, Stopped) else why)
             if not isinstance(error, BrokenPipeError):  # nobody reads on
                 SCREEN.complain(why)
             return status

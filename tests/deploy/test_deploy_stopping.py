@@ -91,6 +91,21 @@ def test_a_run_is_stopped_on_the_board(start, project, stub, tmp_path, number, s
     assert not list((tmp_path / "tmp").iterdir())
 
 
+def test_a_run_whose_output_cannot_be_written_is_stopped_on_the_board(start, stub, project):
+    seconds = f"304.{os.getpid()}"
+    stub("slow", f"import subprocess\nsubprocess.run(['sleep', '{seconds}'])")
+    assert start(FAB, "deploy").wait(30) == 0
+    process = start("bash", "-c", f"{FAB} run slow >/dev/full")
+    errors = process.communicate(timeout=30)[1]
+    assert (process.returncode, errors) == (
+        2, "fab: error: cannot write the output: No space left on device; `fab collect` fetches "
+        "results that are still on a board\n",
+    )
+    assert not processes_with(f"sleep {seconds}")
+    assert start(FAB, "collect").wait(30) == 1
+    assert records(project, "local")["slow", "only"][0].reason == "stopped"
+
+
 def test_a_second_ctrl_c_ends_it_at_once(start, stub, project, boards_toml):
     stub("one")
     deaf = project / "deaf"
