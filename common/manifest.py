@@ -206,9 +206,10 @@ def common_files(root=None):
 def code_digest(name, also=(), root=None):
     """Return the SHA-256 of the code of a sample, or None where its files cannot be read.
 
-    It is that of the code in its folder, in kernels/ and in common/, each file with its path.
-    `also` are files from elsewhere, such as kernels that the command line names. Boards give the
-    same digest.
+    It is that of the code in its folder, in kernels/ and in common/, each file with its path. A
+    folder of common/ such as planning/ counts only if the sample or other modules of common/ import
+    it: what is made for one sample must not make the sweeps of another start anew. `also` are files
+    from elsewhere, such as kernels that the command line names. Boards give the same digest.
     """
     root = root or ROOT
     folder = Path(root, "samples", name)
@@ -219,12 +220,22 @@ def code_digest(name, also=(), root=None):
              for path in (*common_files(root), *own, folder / "run.py")}
     files.update((Path(path).name, Path(path)) for path in also)
     try:
-        sha = hashlib.sha256()
-        for shown, path in sorted(files.items()):
-            sha.update(f"{shown} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return sha.hexdigest()
+        code = {shown: path.read_bytes() for shown, path in files.items()}
     except (OSError, ValueError):
         return None
+    sha = hashlib.sha256()
+    for shown in sorted(code):
+        inner = re.match("common/([a-z]+)/", shown)
+        if inner is None or _is_imported(inner[1], code):
+            sha.update(f"{shown} {hashlib.sha256(code[shown]).hexdigest()}\n".encode())
+    return sha.hexdigest()
+
+
+def _is_imported(folder, code):
+    """Tell whether any file of {path: bytes} outside of a folder of common/ imports from it."""
+    line = re.compile(rf"^\s*(from|import) common\.{folder}\b".encode(), re.M)
+    return any(line.search(text) for shown, text in code.items()
+               if shown.endswith(".py") and not shown.startswith(f"common/{folder}/"))
 
 
 # Command lines of others.

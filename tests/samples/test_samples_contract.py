@@ -139,7 +139,8 @@ def test_the_digest_is_of_what_runs(project):
     assert first == manifest.code_digest("sgemm")
     for path, counts in (("samples/sgemm/README.md", False), ("samples/sgemm/notes.txt", False),
                          ("samples/mygemm/run.py", False), ("samples/sgemm/sgemm.cl", True),
-                         ("common/timing.py", True)):
+                         ("common/timing.py", True), ("common/machine/state.py", True),
+                         ("common/planning/tiles.py", False)):
         before = digest()
         with open(project / path, "a") as file:
             file.write("\n")
@@ -148,6 +149,10 @@ def test_the_digest_is_of_what_runs(project):
     theirs.write_text("a")
     assert digest(str(theirs)) != digest()
     assert digest("nowhere.cl") is None
+    (project / "samples/sgemm/more.py").write_text("if 1:\n    from common.planning import tiles\n")
+    before = digest()
+    (project / "common/planning/tiles.py").write_text("")
+    assert digest() != before
     assert manifest.code_digest("nonesuch") is None
 
 
