@@ -127,6 +127,16 @@ def about(problem, device):
     return problem.size, problem.dtype.itemsize, device.max_compute_units, problem.batch
 
 
+def fills_caches(problem):
+    """Tell whether a matrix is multiplied by a vector, and no cache of the machine holds it.
+
+    Launches that overlap would share what they read from memory, so each would seem faster.
+    """
+    (M, N, K), itemsize = problem.size, problem.dtype.itemsize
+    read = problem.batch * max(M, N) * K * itemsize
+    return min(M, N) == 1 and read > (all_bytes() or math.inf)  # Linux may not tell
+
+
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":

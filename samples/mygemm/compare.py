@@ -15,7 +15,7 @@ from common.device import type_of
 from common.errors import UNSUPPORTED, UsageError, worst
 from common.interleaved import Contender
 from common.machine import state
-from common.planning import plans, steps
+from common.planning import plans, steps, vectors
 from common.planning.result import Result
 from common.program import report
 from common.text import complain, figures, milliseconds, printable
@@ -171,9 +171,10 @@ class Comparison:
             result.contender.announce = partial(result.at, "timing")
             result.contender.failed = result.failed
         if not args.duration:
+            queues = args.queues or (1 if vectors.fills_caches(stream.problem) else None)
             times, launches = interleaved.measure(
                 [result.contender for result in results], stream, args.repeat, args.warmup,
-                args.in_flight, args.queues, args.caches,
+                args.in_flight, queues, args.caches,
             )
             for result in results:
                 result.times, result.launches = times.get(result.name), launches[result.name]

@@ -182,3 +182,16 @@ def test_vectors_are_short_for_short_rows(monkeypatch, family, dtype, widths):
         return vectors.start_dots({}, problem, None, device)["WIDTH"]
 
     assert [dots(K) for K in (16, 31, 32, 33, 64)] == widths
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "caches", "fills"),
+    [("4096x1x4096", 1, 35 * 2**20, True), ("1x4096x4096", 1, 35 * 2**20, True),
+     ("2048x1x4096", 1, 35 * 2**20, False), ("2048x1x4096", 2, 35 * 2**20, True),
+     ("4096x2x4096", 1, 35 * 2**20, False), ("4096x1x4096", 1, 0, False)],
+)
+def test_a_matrix_that_fills_the_caches(monkeypatch, size, batch, caches, fills):
+    monkeypatch.setattr(vectors, "all_bytes", lambda: caches)
+    size = parse_size(size)
+    problem = Problem(size, np.dtype("f4"), size.K, size.N, size.N, batch)
+    assert vectors.fills_caches(problem) is fills
