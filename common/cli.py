@@ -17,7 +17,7 @@ from common.arguments import Parser, a_path, count
 from common.buffers import GUARDS, guard_with
 from common.files import writing
 from common.icd import heed_oclgrind
-from common.machine import identity, state
+from common.machine import cores, state
 from common.machine.pin import pinned
 from common.machine.sysfs import SYSFS
 from common.manifest import code_digest
@@ -49,7 +49,7 @@ def parser(sample, description, timed=True):
     add("--list", action="store_true", help="list platforms and devices, and exit")
     add("--limits", choices=device.PROFILES, metavar="PROFILE",
         help=f"apply the limits of a smaller device: {', '.join(device.PROFILES)}")
-    add("--cores", type=identity.parsed_cores, metavar="N-N,N",
+    add("--cores", type=cores.parsed, metavar="N-N,N",
         help="run only on these CPU cores")
     group = result.add_argument_group("measurement")
     add = group.add_argument
@@ -106,6 +106,9 @@ def _work(main, args):
     if args.list:
         print("\n".join(device.listing()))
         return errors.PASSED
+    if args.cores:
+        cores.use(args.cores)
+    cores.tell_pocl()
     if args.json is not None:
         if is_closed(args.json):
             raise errors.UsageError(f"cannot write records to {args.json}: it is closed")
@@ -114,8 +117,6 @@ def _work(main, args):
     if args.output is not None:
         with writing(f"cannot write the output to {args.output}"):
             outputs.start(args.output)
-    if args.cores:
-        identity.use_cores(args.cores)
     program.ask(args.keep, args.build_only)
     guard_with(args.guards)
     if not args.debug:  # from here on this is the child process; the parent exits

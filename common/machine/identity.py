@@ -6,12 +6,10 @@ What is not there is left out.
 import hashlib
 import os
 import re
-from argparse import ArgumentTypeError
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from common.errors import UsageError
 from common.machine.sysfs import text
 
 _ROOT = Path("/")
@@ -43,42 +41,6 @@ def board(root=_ROOT):
     if kilobytes := _found(root / "proc/meminfo", r"MemTotal:\s*(\d{1,15}) kB"):
         found["memory_bytes"] = int(kilobytes) * 1024
     return found
-
-
-def cores():
-    """Return the cores that this process may run on, as --cores takes them: 0-3,6."""
-    ranges = []
-    for core in sorted(os.sched_getaffinity(0)):
-        if ranges and ranges[-1][1] == core - 1:
-            ranges[-1][1] = core
-        else:
-            ranges.append([core, core])
-    return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in ranges)
-
-
-def parsed_cores(value):
-    """Return the set of cores that a text such as 0-3,6 names: an argparse type.
-
-    The host asks it about cores that only a board has.
-    """
-    if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", value, re.ASCII):
-        raise ArgumentTypeError(f"'{value}' is not a list of cores, such as 0-3,6")
-    pairs = [part.split("-") for part in value.split(",")]
-    if wrong := next(("-".join(p) for p in pairs if int(p[0]) > int(p[-1])), None):
-        raise ArgumentTypeError(f"'{wrong}' is not a range of cores: the lower number stands first")
-    return {core for pair in pairs for core in range(int(pair[0]), int(pair[-1]) + 1)}
-
-
-def use_cores(chosen):
-    """Let this process run on these cores only: numpy's threads, and those that drivers start.
-
-    Raises UsageError for cores that it may not run on.
-    """
-    if lacking := chosen - os.sched_getaffinity(0):
-        raise UsageError(f"--cores: there is no core {min(lacking)}: this machine has the cores "
-                         f"{cores()}")
-    for thread in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(thread), chosen)
 
 
 def _found(path, pattern):

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 
-from common.machine import identity, sysfs
+from common.machine import cores, identity, sysfs
 from common.machine.sysfs import SYSFS
 
 # What a reading may differ by before the machine counts as changed. Clocks that are locked still
@@ -28,7 +28,7 @@ def environment(tree=SYSFS):
         "kernel": f"{machine.sysname} {machine.release}",
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
-        "cores": identity.cores(),
+        "cores": cores.named(),
         "board": identity.board(),
         "governors": sysfs.governors(tree),
         "variables": settings(os.environ),

@@ -1,17 +1,9 @@
 """Which board a record is of, by files that look like those of boards."""
 
-import argparse
-import os
-import subprocess
-import sys
-
 import pytest
 from fake_sysfs import put
 
-from common.errors import UsageError
 from common.machine import identity
-from deploy import samples
-from tests.conftest import ROOT
 
 
 def test_a_board_with_a_device_tree(tmp_path):
@@ -80,35 +72,3 @@ def test_a_pc(tmp_path):
 
 def test_a_machine_that_tells_nothing(tmp_path):
     assert identity.board(tmp_path) == {}
-
-
-def test_cores(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 4, 7})
-    assert identity.cores() == "0-2,4,7"
-    assert identity.parsed_cores("0-1,7,900") == {0, 1, 7, 900}
-    for wrong in ("", "x", "0-", "2-1", "-1", "1,,2", "9" * 9):
-        with pytest.raises(argparse.ArgumentTypeError, match="cores"):
-            identity.parsed_cores(wrong)
-    for wrong in ("1-0", "1,1-0"):
-        with pytest.raises(argparse.ArgumentTypeError, match="'1-0' is not a range of cores"):
-            identity.parsed_cores(wrong)
-    with pytest.raises(UsageError, match="no core 3: this machine has the cores 0-2,4,7"):
-        identity.use_cores({0, 3, 9})
-
-
-def test_cores_of_a_board_are_refused_only_where_the_sample_runs(run_sample):
-    samples.require_values("sgemm", ["--cores", "900-901"])
-    done = run_sample("sgemm", "--size", 16, "--cores", "900-901")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("run.py: error: --cores: there is no core 900: ")
-
-
-def test_every_thread_of_a_sample_keeps_to_its_cores():
-    core = min(os.sched_getaffinity(0))
-    text = ("import numpy, os; from common.machine import identity; "
-            f"identity.use_cores({{{core}}}); "
-            "tasks = map(int, os.listdir('/proc/self/task')); "
-            "print({c for t in tasks for c in os.sched_getaffinity(t)})")
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True,
-                          check=True)
-    assert done.stdout == f"{{{core}}}\n"
