@@ -43,8 +43,8 @@ def parser(sample, description, timed=True):
     what = "use one process, for a debugger; show the traceback of an error"
     result.add_argument("--debug", action="store_true", help=what)
     add = result.add_argument_group("device").add_argument
-    add("-p", "--platform", metavar="P", help="number, or part of the name")
-    add("-d", "--device", metavar="D", help="number, or part of the name")
+    add("-p", "--platform", metavar="P", help="platform: number, or part of its name")
+    add("-d", "--device", metavar="D", help="device: number, or part of its name")
     add("-t", "--type", choices=device.TYPES, help="only devices of this type")
     add("--list", action="store_true", help="list platforms and devices, and exit")
     add("--limits", choices=device.PROFILES, metavar="PROFILE",

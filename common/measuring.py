@@ -23,7 +23,7 @@ def add_options(group):
         add(name, type=count(least, MOST_RUNS), default=usual, metavar="N",
             help=f"{what} (default %(default)s)")
     add("--caches", choices=flush.CACHES, default="warm",
-        help="flushed: overwrite them before each timed run (default %(default)s)")
+        help="flushed: overwrite the caches before each timed run (default %(default)s)")
     add("--duration", type=count(1, MOST_SECONDS), metavar="SECONDS",
         help="run one kernel back to back for this time, instead of --repeat")
     add("--pin", nargs="?", const="max", type=_frequency, metavar="MHZ", help="fix all clocks at "

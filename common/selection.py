@@ -18,7 +18,9 @@ def add_options(parser, kernels, default):
     text = f"numbers (6,21-24) or names comma-separated, all, or best (default {default})"
     parser.add_argument("--kernel", type=partial(parse, kernels), default=default, help=text)
     group = parser.add_argument_group(
-        "parameters of the kernels; a default of 0 is chosen for the device and the size")
+        "parameters of the kernels",
+        "'default 8 in 3 5' means: in kernels 3 and 5. For a default of 0 a value is\n"
+        "chosen for the device and the size.")
     stated = [(each, _meanings(each)) for each in kernels]
     for name in parameters(kernels):
         said = {}  # by the meaning: the numbers of the kernels, by the default

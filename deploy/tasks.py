@@ -118,7 +118,7 @@ def inspect(c, sample, host=None, limit=None, folder=None):
     "define": "NAME=VALUE, a macro for the kernels",
 })
 def check(c, sample, define, host=None, limit=None):
-    """Detect data races and out-of-bounds accesses on the board; options after -- are added."""
+    """Detect data races and out-of-bounds accesses on the board; after --: the sample's options."""
     own = [f"--define={each}" for each in define]
     _tool(host, checking, sample, limit, lambda board: own)
 

@@ -34,12 +34,15 @@ def options():
     parser = cli.parser("64_bit_integer", __doc__)
     parser.usage += " [IMAGE]"
     add = parser.add_argument
-    add("image", nargs="?", type=arguments.a_path, metavar="IMAGE", help="default assets/input.bmp")
-    add("--size", type=luma.parse_size, metavar="WxH", help="make an image instead")
-    add("--data", choices=("noise", "white", "black"), help="with --size (default noise)")
+    add("image", nargs="?", type=arguments.a_path, metavar="IMAGE",
+        help="image file (default assets/input.bmp)")
+    add("--size", type=luma.parse_size, metavar="WxH", help="make an image of this size instead")
+    add("--data", choices=("noise", "white", "black"),
+        help="contents of the image of --size (default noise)")
     add("--kernel", choices=[*launch.KERNELS, "all"],
         help=f"(default {SDKS}; {WITHOUT_ATOMICS} if 64-bit atomics do not work)")
-    add("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N", help="1, 2, 4, ... 1024")
+    add("--work-group", type=int, choices=launch.WORK_GROUPS, metavar="N",
+        help="work-items in a work-group: 1, 2, 4, ... 1024")
     add("--access", choices=("contiguous", "interleaved"),
         help="access pattern (default on a CPU: contiguous)")
     return parser

@@ -28,6 +28,11 @@ USED = {"nn": tuple(OPTIONS), "nt": tuple(OPTIONS)[:-1]}  # by each kernel
 # The kernels unroll a tile. So many products take some ten seconds to compile.
 MOST_PRODUCTS = 16384
 
+_MEANINGS = {
+    "size_m": "rows of C per work-item", "group_m": "work-items per work-group, along the rows",
+    "size_n": "columns of C per work-item", "group_n": "the same, along the columns",
+    "size_k": "step of k, for nn only",
+}
 # With --strict, these divide the order.
 _DIVIDE = ("size_m", "group_m", "size_m * group_m",
            "size_n", "group_n", "size_n * group_n", "size_k")
@@ -57,7 +62,7 @@ def add_options(parser):
     add = parser.add_argument
     for name, usual in Tiles()._asdict().items():
         add(OPTIONS[name], dest=name, type=count(1), metavar="N", default=usual,
-            help="(default %(default)s)" + ", for nn only" * (name == "size_k"))
+            help=f"{_MEANINGS[name]} (default %(default)s)")
     add("--strict", action="store_true", help="refuse an order that needs padding")
     add("--auto", action="store_true", help="reduce the tile options to legal values")
 

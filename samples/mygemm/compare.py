@@ -29,7 +29,7 @@ def add_options(parser):
     add = parser.add_argument
     names = ", ".join(libraries.NAMES)
     add("--libraries", type=libraries.parse, default="all", metavar="NAMES",
-        help=f"comma-separated: {names}; or all (default), none")
+        help=f"baseline libraries, comma-separated: {names}; or all (default), none")
     add("--peers", dest="libraries", type=libraries.parse, default=SUPPRESS, help=SUPPRESS)
     add("--blas", metavar="FILE",
         help="one more library with the CBLAS interface: libopenblas.so.0, ...")

@@ -266,7 +266,7 @@ def add_options(parser):
     """Add --kernel, --tuned, and an option for each parameter."""
     selection.add_options(parser, KERNELS, default="best")
     parser.add_argument("--tuned", type=a_path, default=TUNED, metavar="FOLDER",
-                        help="folder in which best looks for parameters")
+                        help="folder in which --kernel best looks for parameters")
 
 
 def named(args):

@@ -32,7 +32,8 @@ LOCAL = (16, 4)  # columns, rows of work-items in a work-group
 
 def options():
     parser = cli.parser("sgemm", __doc__)
-    parser.add_argument("--size", type=gemm.parse_size, default="1024", help="order, MxNxK, layer")
+    parser.add_argument("--size", type=gemm.parse_size, default="1024",
+                        help="order, MxNxK or @resnet50.fc (default %(default)s)")
     parser.add_argument("--kernel", choices=[*TILE, "all"], default="dot4", help="(default dot4)")
     parser.add_argument("--alpha", type=arguments.number, default=1.0, help="(default %(default)s)")
     parser.add_argument("--beta", type=arguments.number, default=0.1, help="(default %(default)s)")

@@ -73,5 +73,6 @@ def test_parameters_are_given_to_the_kernels_that_have_them():
     with pytest.raises(UsageError, match="--TS is a parameter of only some kernels"):
         named("--TS", "4")
     said = " ".join(parser.format_help().split())
+    assert "'default 8 in 3 5' means: in kernels 3 and 5" in said
     assert "side of a work-group (default 32 in 1); side of a tile (default 16 in 2)" in said
     assert "--WPT N (default 8 in 2)" in said  # which that source does not explain

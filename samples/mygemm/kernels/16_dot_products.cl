@@ -33,7 +33,7 @@
 #ifndef ROWS /* the defaults; build options must define all of these, or none */
 #define ROWS 4 /* rows of A that are read side by side */
 #define LANES 32 /* work-items that share a row; 1 on a CPU */
-#define TEAMS 1 /* of LANES work-items, each for other rows: for short rows */
+#define TEAMS 1 /* teams of LANES work-items in a work-group, for short rows */
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
 #define WIDTH_A 1 /* elements of an access to A, 1 or WIDTH */
 #endif

@@ -30,7 +30,7 @@
 
 #ifndef LANES /* the defaults; build options must define all of these, or none */
 #define LANES 32 /* work-items side by side; 1 on a CPU */
-#define SLICES 8 /* of K; 1 on a CPU */
+#define SLICES 8 /* slices of K in a work-group; 1 on a CPU */
 #define NC 128 /* columns of a work-group: their sums fit in the L1 cache, or in registers */
 #define UNROLL 8 /* rows of B that are read side by side */
 #define SPLITS 1 /* work-groups that share the k's of an element of C */

@@ -27,8 +27,8 @@
 #define REAL float
 #define M0 4 /* rows of C for each work-item */
 #define N0 4 /* columns of C for each work-item */
-#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#define ROWS 4 /* and along a column */
+#define LANES 16 /* work-items of a work-group along a row of C: those of one warp or two */
+#define ROWS 4 /* work-items of a work-group along a column of C */
 #endif
 
 #define JOIN_(a, b) a##b

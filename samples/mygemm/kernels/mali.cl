@@ -25,8 +25,8 @@
 #endif
 #ifndef UNROLL /* the defaults; build options must define these three, or none */
 #define UNROLL 4 /* steps between two tests for the end: each of one k, in 26 of four */
-#define LANES 16 /* work-items in a work-group, along a row of C: those of one warp or two */
-#define ROWS 4 /* and along a column */
+#define LANES 16 /* work-items of a work-group along a row of C: those of one warp or two */
+#define ROWS 4 /* work-items of a work-group along a column of C */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */

@@ -2,7 +2,7 @@
  * store.cl. A work-item is a lane of a warp of 32. */
 
 #ifndef PART_BITS
-#define PART_BITS 16 /* of a part of a number: 16 for float16, 32 for tf32 */
+#define PART_BITS 16 /* bits of a part of a number: 16 for float16, 32 for tf32 */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */

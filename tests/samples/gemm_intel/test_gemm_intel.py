@@ -57,7 +57,7 @@ def test_the_options_are_the_documented_ones(sample):
     for option in ("-s N, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
                    "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
                    "--tile-size-M", "--tile-group-M", "--tile-size-N",
-                   "--tile-group-N", "--tile-size-K", "-h, --help"):
+                   "--tile-group-N", "--tile-size-K", "rows of C per work-item", "-h, --help"):
         assert option in help_text
     assert sample("--help")[0].stdout == help_text
 
