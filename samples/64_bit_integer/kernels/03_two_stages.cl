@@ -22,8 +22,8 @@
  * words and the carry is added by hand.
  *
  * The sums of a stretch are single words: it is too short for them to overflow. A vector of sums would
- * take a register for each of its elements on a GPU that has no vector registers, such as Mali since
- * Bifrost. A work-item has 64 of them there, or 32 if as many work-items as possible are to run. */
+ * take a register for each of its elements on a GPU that has no vector registers, such as a Mali
+ * from Bifrost on. There a work-item has 64 registers, or 32 if as many work-items as possible run. */
 
 #ifndef WORK_GROUP
 #define WORK_GROUP 256 /* work-items in a work-group, at most */

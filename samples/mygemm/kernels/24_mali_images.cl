@@ -16,11 +16,11 @@
  * pack_a and pack_b (the pixels of their image), and gemm as in mali.cl.
  *
  * The idea: no addresses. All reads in the loop are of pixels, and the texture unit computes their
- * addresses from two coordinates. The loop waits for that unit only, which on a Mali since the Valhall
- * generation reads 4 to 8 pixels while the load/store unit reads one vector.
+ * addresses from two coordinates. The loop waits for that unit only. From the Valhall generation on, it
+ * reads 4 to 8 pixels while the load/store unit reads one vector.
  *
  * The cost it removes: the messages to the load/store unit. With tiles of 4 x 4, there are two
- * messages for 16 multiply-adds: then arithmetic limits a Valhall, not loads. A Bifrost
+ * messages for 16 multiply-adds: then arithmetic limits a Valhall GPU, not loads. A Bifrost GPU
  * reads only two pixels at a time, and gains as much from tiles of 4 x 8 in 23. */
 
 #define ARGUMENTS(access) MATRICES, access image2d_t a_image, access image2d_t b_image

@@ -18,7 +18,7 @@
  * `b_image` ceil(N / 4). NDRanges: pack_a and pack_b (the pixels of their image), and gemm as in
  * mali.cl. Build options must define REAL as half and SUM as float.
  *
- * The idea: two elements in a register. A Mali since Bifrost multiplies and adds two halves in one
+ * The idea: two elements in a register. From Bifrost on, a Mali multiplies and adds two halves in one
  * instruction. But a sum in half precision has 11 bits and is at most 65504. So only CHAIN products
  * are added up in half precision, and these sums in float32. A tile of 4 x 4 leaves registers for
  * both. With CHAIN 0 all arithmetic is in float32: exact products, at half the speed.

@@ -20,8 +20,8 @@
  * C is exact while it is within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product
  * is at most 2^14.
  *
- * The idea: small numbers, four at a time. The weights of a neural network may be bytes, and a Mali
- * since the Valhall generation has an instruction that multiplies two vectors of four bytes element
+ * The idea: small numbers, four at a time. The weights of a neural network may be bytes. From the
+ * Valhall generation on, a Mali has an instruction that multiplies two vectors of four bytes element
  * by element and adds up the four products, in the time of a single multiplication.
  *
  * The cost it removes: memory, a quarter of float32's, and arithmetic if that instruction exists
