@@ -23,7 +23,7 @@
  * 1 / WPTN, from 1.13 to 0.25. Global loads fall as well: the tile of C is 128 x 128 instead of
  * 32 x 32. It needs registers: WPTM * WPTN sums for each work-item.
  *
- * Neighbours store elements of A that are TSK + PAD apart in local memory. If it has 32 banks of 4
+ * Neighbours store elements of A that are TSK + PAD apart in local memory. If that has 32 banks of 4
  * bytes, 32 such stores go to 2 banks with PAD 0, 16 with PAD 2 (as in the original), and to all 32
  * with PAD 1, as TSK + PAD is odd. This is arithmetic: the rates were not compared on a GPU. */
 

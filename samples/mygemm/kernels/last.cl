@@ -10,9 +10,9 @@
  * is. Launches that may overlap need counters of their own: streams have them, and so have the
  * products of a batch.
  *
- * A launch that breaks off may leave other counters. With them nobody would come last, or somebody
- * too early. Where the device is lost, the host goes on in another process, with new buffers. Where
- * it is not, the check of the next kernel begins with new counters. */
+ * A launch that is aborted may leave other values in the counters. With these, no work-group would
+ * come last, or one too early. If the device is lost, the host continues in another process, with new
+ * buffers. Otherwise the check of the next kernel begins with new counters. */
 
 /* In OpenCL C 1.2 a fence orders the accesses of one work-item, and nothing promises what another
  * work-group sees. These work:
