@@ -107,7 +107,8 @@ class Finals:
                 self._candidates[winner], self._kind.records.newest(winner).params,
                 gflops=of.median, spread=[of.low, of.high], slower_than=slower_than,
             )
-            stored = [f"stored in {shown(path)}: {STORED}"] if path else []
+            use = f"the sample does not use it, because {slower_than} is faster"
+            stored = [f"stored in {shown(path)}: {use if slower_than else STORED}"] if path else []
         except UsageError as error:
             stored = [str(error)]
         return [f"best of these rounds: {winner.label}", *stored]

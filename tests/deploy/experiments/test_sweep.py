@@ -100,6 +100,7 @@ def test_what_the_sample_takes_by_itself_runs_beside(bench):
     path.write_text(path.read_text().replace("[tools]\n", '[tools]\nbest = ["--TS", "32"]\n'))
     _, out = bench.run(text=SEARCH, rounds=1)
     assert "--TS 32 is faster; it ran kernel k\n" in out
+    assert "a-platform.json: the sample does not use it, because k is faster\n" in out
     (path,) = (bench.folder / "tuned").glob("*.json")
     (entry,) = json.loads(path.read_text())["entries"]
     assert (entry["params"]["TS"], entry["slower_than"]) == (8, "k")
