@@ -303,7 +303,8 @@ REFUSED = {
     "in flight": (["--in-flight", "10001"], "'10001' is not a whole number from 1 to 10000"),
     "queues": (["--queues", "0"], "'0' is not a whole number from 1 to 64"),
     "tuned": (["--tuned", "/nowhere"], "--tuned /nowhere: there is no such folder"),
-    "strides": (["--kernel", "1", "--size", "9", "--ldc", "9999999999"], "or smaller leading dim"),
+    "strides": (["--kernel", "1", "--size", "9", "--ldc", "999999999"], "or smaller leading dim"),
+    "stride": (["--size", "1", "--lda", f"{2**30 + 1}"], "not a whole number from 1 to 1073741824"),
 }
 
 
