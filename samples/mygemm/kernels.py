@@ -108,6 +108,7 @@ ANY_SIZE = define(  # it takes the matrices as they are, and reads A along K
 
 REGISTERS_ONLY = define(
     11, "registers_only", params={"RX": 8, "RY": 4, "RK": 4, "THREADSX": 8, "THREADSY": 8},
+    rules=[UNROLLED.format("RX * RY * RK")],
     local_size=("THREADSX", "THREADSY"), per_item=("RX", "RY"),
     multiple=("THREADSY * RY", "THREADSX * RX", "RK"), align=("RK", "RX", "RX"),
 )

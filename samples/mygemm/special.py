@@ -45,7 +45,8 @@ _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-g
 PACKED = define(
     12, "packed",
     params={"WIDTH": 0, "MR": 0, "NR": 0, "KC": 0, "NC": 0, "GROUPS": 1, "GLOBAL": 1, "SPLITS": 0},
-    rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)"],
+    rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)",
+           UNROLLED.format("4 * MR * NR")],
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL) + {_COUNT}",
     values={"MR": (4, 6, 8, 12, 13), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1),
@@ -175,7 +176,8 @@ def _sums_groups(problem, params, device):
 
 DOT_PRODUCTS = define(
     16, "dot_products", params=vectors.DOTS,
-    rules=["LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)"],
+    rules=["LANES in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)",
+           UNROLLED.format("ROWS * WIDTH")],
     local_size=("LANES", "TEAMS"),
     local_bytes=f"TEAMS * ROWS * LANES * itemsize + {_COUNT}",
     values={"LANES": (1, 4, 8, 16, 32, 64, 128, 256), "ROWS": (1, 2, 4, 8),
@@ -184,7 +186,9 @@ DOT_PRODUCTS = define(
     parts="SPLITS * M * N", counters=_COUNTERS_OF_PARTS, before=_VECTOR_SOURCES,
 )
 ROW_SUMS = define(
-    17, "row_sums", params=vectors.SUMS, rules=["NC % (LANES * WIDTH) == 0"],
+    17, "row_sums", params=vectors.SUMS,
+    rules=["NC % (LANES * WIDTH) == 0", UNROLLED.format("UNROLL * WIDTH"),
+           "NC // LANES <= 8192"],  # sums of a work-item: too many would overflow its stack
     local_size=("LANES", "SLICES"), local_bytes=f"SLICES * NC * itemsize * (SLICES > 1) + {_COUNT}",
     values={"UNROLL": (1, 2, 4, 8, 16, 32, 64), "LANES": (1, 16, 32, 64),
             "SLICES": (1, 2, 4, 8, 16, 32), "NC": (16, 32, 64, 128, 256, 512, 1024, 2048),

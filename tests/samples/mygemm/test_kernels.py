@@ -215,6 +215,11 @@ REFUSED = [
     (7, {"TSM": 128, "WPTM": 3}, "--TSM 128 --WPTM 3: WPTM must divide TSM; try --WPTM 8"),
     (7, {"TSK": 32, "WPTM": 16, "WPTN": 32}, "TSK * WPTM * WPTN = 16384 must be at most 8192"),
     (11, {"RX": 3}, "--RX 3: RX must be one of"),
+    (11, {"RX": 8, "RK": 4, "RY": 257}, "RX * RY * RK = 8224 must be at most 8192"),
+    (12, {"MR": 129, "NR": 16}, "4 * MR * NR = 8256 must be at most 8192"),
+    (16, {"WIDTH": 8, "ROWS": 1025}, "ROWS * WIDTH = 8200 must be at most 8192"),
+    (17, {"WIDTH": 8, "UNROLL": 1025}, "UNROLL * WIDTH = 8200 must be at most 8192"),
+    (17, {"LANES": 1, "NC": 10**8}, "NC // LANES = 100000000 must be at most 8192"),
     (11, {"THREADSX": 32, "THREADSY": 16}, "512 work-items, but a work-group has at most 256"),
 ]
 
