@@ -159,14 +159,15 @@ WARPGROUPS = define(
 # 16 and 17: where B has one column, or A one row. On a CPU a work-group is a single work-item.
 
 _SPLITS = (1, 2, 4, 8, 16)
+_MOST_DOWN = 65535  # work-groups that CUDA allows in dimension 1 of an NDRange
 
 
 def _dots_groups(problem, params, device):
     """Return the work-groups of kernel 16, by dimension; on a CPU one for each core at most."""
-    shares = -(-problem.size.M // (params["ROWS"] * params["TEAMS"]))
+    shares, most = -(-problem.size.M // (params["ROWS"] * params["TEAMS"])), _MOST_DOWN
     if type_of(device) == "cpu":
-        shares = max(1, min(shares, vectors.cores(problem, device)[0] // params["SPLITS"]))
-    return problem.size.N * params["SPLITS"], shares
+        most = max(1, vectors.cores(problem, device)[0] // params["SPLITS"])
+    return problem.size.N * params["SPLITS"], min(shares, most)
 
 
 def _sums_groups(problem, params, device):

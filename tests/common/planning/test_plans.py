@@ -314,6 +314,11 @@ def test_where_matrix_units_are_not_supported(sample, run_sample, number):
     assert "the device has no cl_nv_compiler_options" in done.stderr
 
 
+def test_a_long_column_has_no_more_work_groups_than_cuda_allows(sample):
+    groups = [plan(sample, 16, Size(M, 1, 16)) for M in (2**20, 2**25)]
+    assert [made.global_size[1] // made.local_size[1] for made in groups] == [2**12, 65535]
+
+
 @pytest.mark.parametrize("capability", [(8, 9), (9, 1), (10, 0)])
 def test_15_is_for_hopper_only(sample, capability):
     has = dict(zip(("compute_capability_major_nv", "compute_capability_minor_nv"), capability))
