@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
 from math import log2
 
 from common.errors import Unsupported, UsageError
@@ -194,16 +193,29 @@ def options(params):
     return " ".join(f"--{name} {value}" for name, value in params.items())
 
 
-def _candidates(space, fixed):
-    """Return every choice of the values of a space; `fixed` has values by name that stay."""
-    values = {**space.values, **{name: (value,) for name, value in fixed.items()}}
-    for candidate in product(*(values[name] for name in space.defaults)):
-        yield dict(zip(space.defaults, candidate))
-
-
 def legal(space, known, fixed=()):
-    """Yield each choice of the values of a space that keeps the constraints and those `fixed`."""
-    return (p for p in _candidates(space, dict(fixed)) if is_legal(space, p, known))
+    """Yield each choice of the values of a space that keeps the constraints and those `fixed`.
+
+    A constraint is tested when its last parameter has a value: what it forbids is not continued.
+    """
+    values = {**space.values, **{name: (value,) for name, value in dict(fixed).items()}}
+    names, fits = tuple(space.defaults), [f"({t}) <= {most}" for t, most, _ in _device_rules(space)]
+    due = [[] for _ in range(len(names) + 1)]  # by how many parameters have values
+    for text in (*space.constraints, *fits):
+        used = _compiled(text)[1]
+        due[max((n for n, name in enumerate(names, 1) if name in used), default=0)].append(text)
+
+    def continued(params):
+        together = {**known, **params}
+        if all(_holds(text, together) for text in due[len(params)]):
+            if len(params) == len(names):
+                yield params
+            else:
+                name = names[len(params)]
+                for value in values[name]:
+                    yield from continued({**params, name: value})
+
+    return continued({})
 
 
 def choose(space, given, known, name="the kernel"):
@@ -237,6 +249,4 @@ def _nearest(space, wish, known, fixed):
     def distance(params):
         return sum(abs(log2((value + 1) / (wish[name] + 1))) for name, value in params.items())
 
-    # Sorted first: a space may be large, and the nearest that is legal is often one of the first.
-    order = sorted(_candidates(space, fixed), key=distance)
-    return next((params for params in order if is_legal(space, params, known)), None)
+    return min(legal(space, known, fixed), key=distance, default=None)

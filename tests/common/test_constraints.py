@@ -126,7 +126,7 @@ def test_the_fast_answer_is_that_of_the_messages():
 
 
 def test_a_large_space_without_any_legal_choice_is_no_long_search():
-    names = "ABCDEF"
+    names = "ABCDEFGHI"  # 5**9 choices, of which the first three parameters forbid all
     space = Space(
         dict.fromkeys(names, 1), dict.fromkeys(names, (1, 2, 3, 4, 5)),
         (*(f"{n} >= 1" for n in names), "A % B == 0 or B % A == 0", "A * B * C > 999"),
