@@ -14,8 +14,8 @@
  *
  * `work` holds A with M rounded up to M0 and K to 4 * UNROLL, a byte for each element. `b_image` is
  * CL_RGBA, CL_UNSIGNED_INT32, at least ceil(N / 4) pixels wide and ceil(K / (4 * UNROLL)) * UNROLL
- * high. NDRanges: pack_a (ceil(K / (4 * UNROLL)) * UNROLL, ceil(M / 4)), pack_b (the pixels of
- * `b_image`), and gemm as in mali.cl. Build options must define REAL as int.
+ * high. NDRanges: pack_a (ceil(K / (4 * UNROLL)) * UNROLL, ceil(M / M0) * M0 / 4), pack_b (the
+ * pixels of `b_image`), and gemm as in mali.cl. Build options must define REAL as int.
  *
  * C is exact while it is within 32 bits: for alpha = 1 and beta = 0 up to K = 131071, since a product
  * is at most 2^14.
