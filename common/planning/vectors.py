@@ -66,7 +66,7 @@ def _splits(size, itemsize, units, batch):
     """Return how many work-groups share long rows or columns, where there are few of them."""
     if batch > 1 or size.N >= _FEW or _alone(size, itemsize) < _LONG:
         return 1
-    return max(1, _AT_ONCE * units // (size.M if size.N == 1 else -(-size.N // _SHARED)))
+    return max(1, _AT_ONCE * units // (size.M * -(-size.N // _SHARED)))
 
 
 def _power(least, most, at_most):

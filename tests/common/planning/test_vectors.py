@@ -44,7 +44,7 @@ def test_rows_are_loaded_together_if_k_has_enough_for_all_slices():
 
 @pytest.mark.parametrize(("size", "splits"), [
     ("4096x1x4096", 1), ("1x4096x100000", 1), ("64x1x100000", 4), ("1x64x100000", 264),
-    ("1x1024x16384", 16), ("200x1x100000", 1)])
+    ("1x1024x16384", 16), ("200x1x100000", 1), ("4x64x100000", 66), ("12000x331x11281", 1)])
 def test_work_groups_share_long_rows_and_columns_if_there_are_few(size, splits):
     size = parse_size(size)
     params = (vectors.dots if size.N == 1 else vectors.sums)(size, 4, UNITS)
