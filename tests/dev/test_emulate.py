@@ -252,7 +252,7 @@ def test_fab_says_that_a_board_does_not_run(fab):
 
 @pytest.mark.parametrize("do", ["start", "stop"])
 def test_a_board_that_there_is_not(do):
-    with pytest.raises(UsageError, match=r"invalid choice: 'mali-g53' \(choose from 'arm64', "):
+    with pytest.raises(UsageError, match=r"invalid choice: 'mali-g53' \(choose from '?arm64'?, "):
         main([do, "mali-g53"])
 
 

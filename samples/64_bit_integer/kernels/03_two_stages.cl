@@ -153,7 +153,7 @@ uint total(uint16 v)
  * need not wait for it. */
 #define SUMS 4
 
-uint total_of(const uint16 sums[SUMS])
+uint total_of(const uint16 *sums)
 {
     return total((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }

@@ -54,8 +54,8 @@ def test_the_documented_run_up_to_its_first_launch(run_here, monkeypatch):
 
 def test_the_options_are_the_documented_ones(sample):
     help_text = sample("-h")[0].stdout
-    for option in ("-s N, --size", "-i N, --iterations", "-a {float,double}, --arithmetic",
-                   "-p P, --platform", "-t {", "-d D, --device", "--kernel {nn,nt}",
+    for option in ("-s", "--size N", "-i", "--iterations N", "-a", "--arithmetic {float,double}",
+                   "-p", "--platform P", "-t", "--type {", "-d", "--device D", "--kernel {nn,nt}",
                    "--tile-size-M", "--tile-group-M", "--tile-size-N",
                    "--tile-group-N", "--tile-size-K", "rows of C per work-item", "-h, --help"):
         assert option in help_text

@@ -164,7 +164,7 @@ def test_a_folder_without_kernels_is_called_so(tmp_path, pattern):
         ("[", r"no kernel '\['"),
         ("", "no kernel ''"),
         ("\x00", r"no kernel '\?'"),
-        ("./\x00", "cannot read .*: embedded null byte"),
+        ("./\x00", "cannot read .*: .*embedded null "),
         ("\x1b[31m", r"no kernel '\?\[31m'"),
     ],
 )
