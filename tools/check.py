@@ -7,8 +7,8 @@ python -m tools check mygemm -- --kernel 6 7 --size 20x21x22
 Each point runs with --check-only in a process of its own. A kernel with parameters runs with small
 ones.
 
-exit status: 0 nothing found; 1 a finding, or a wrong result; 2 wrong usage; 77 Oclgrind is
-not installed, or supports no kernel.
+exit status: 0 nothing found; 1 a finding, or a wrong result; 2 wrong usage; 3 a kernel does not
+build, or does not end; 77 Oclgrind is not installed, or supports no kernel.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from math import log2, prod
 from pathlib import Path
 
 from common import constraints, icd, manifest
-from common.errors import PASSED, UNSUPPORTED, WRONG_RESULT, WRONG_USAGE, UsageError
+from common.errors import UsageError
 from common.text import printable
 from tools import child, command, engine, points
 from tools.space import of_kernel
@@ -81,17 +81,13 @@ def main(argv, starter=None):
             for point, result in zip(plan, child.in_order(pool, one, plan)):
                 problems = {each: n for each, n in findings(folder, point).items()
                             if each[0] not in found.tools.ignored}
-                state = result.state.ended
-                outcomes["failed" if problems else "clean" if state == "passed" else state] += 1
+                outcomes["failed" if problems else result.state.ended] += 1
                 print(f"{point.label:<{width}}  {_said(problems, result)}", flush=True)
                 for _, text in list(problems)[:_MOST_SHOWN]:
                     print(f"    {printable(text)}", flush=True)
-    print(", ".join(f"{n} {name}" for name, n in outcomes.items()))
-    if outcomes["failed"] or outcomes["error"]:
-        return WRONG_RESULT
-    if outcomes["refused"]:
-        return WRONG_USAGE
-    return PASSED if outcomes["clean"] else UNSUPPORTED
+    words = {"passed": "clean"}
+    print(", ".join(f"{n} {words.get(name, name)}" for name, n in outcomes.items()))
+    return engine.exit_status(outcomes)
 
 
 def _said(problems, result):

@@ -4,7 +4,7 @@ from collections import Counter
 from sys import intern
 from typing import NamedTuple
 
-from common.errors import EXIT_STATUS, PASSED, WRONG_USAGE
+from common.errors import EXIT_STATUS, PASSED, UNSUPPORTED, WRONG_USAGE, worst
 from common.record import RATES, STATUSES, Record, unit
 from common.text import figures, printable
 from tools import child
@@ -118,8 +118,14 @@ class Summary:
         return [shown, f"fastest: {label}: {amount(self._manifest, metric, records)}"]
 
     def status(self):
-        """Return the exit status: what the device cannot do is no failure where another passed."""
-        for name in ("failed", "error", "passed", "built", "refused", "unsupported"):
-            if self._counts[name]:
-                return EXIT_STATUS.get(name, WRONG_USAGE)
-        return PASSED
+        """Return the exit_status() of all."""
+        return exit_status(self._counts)
+
+
+def exit_status(ends):
+    """Return the worst exit status of points that ended so; each is one of ENDS.
+
+    What the device cannot do is no failure where another point passed.
+    """
+    found = {EXIT_STATUS.get(ended, WRONG_USAGE) for ended in ends}
+    return worst(found - {UNSUPPORTED} if PASSED in found else found)

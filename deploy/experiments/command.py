@@ -5,14 +5,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from common import stopping
-from common.errors import (
-    UNSUPPORTED,
-    WRONG_USAGE,
-    SampleError,
-    Unsupported,
-    UsageError,
-    worst,
-)
+from common.errors import UNSUPPORTED, SampleError, Unsupported, UsageError, worst
 from deploy import samples
 from deploy.experiments import file
 from deploy.experiments.member import Member
@@ -54,8 +47,7 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
     if refused := task.refused():
         SCREEN.put([refused])
     lacking = any(kind.records.lacking() for kind in task.kinds.values())
-    return worst([task.summary.status(), *[UNSUPPORTED] * lacking,
-                  *[WRONG_USAGE] * bool(refused)])
+    return worst([task.summary.status(), *[UNSUPPORTED] * lacking])
 
 
 def replay(boards, argv):

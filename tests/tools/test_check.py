@@ -157,7 +157,7 @@ def test_a_wrong_result_and_a_kernel_that_does_not_build(changed, run, project):
     path = project / "samples/sgemm/sgemm.cl"
     path.write_text(path.read_text().replace("int k = 0", "int k k = 0", 1))
     done = run("sgemm", "--", "--kernel", "dot4", root=project)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "error: sgemm.cl does not build" in done.stdout
 
 
@@ -172,7 +172,7 @@ def test_without_oclgrind_it_says_what_to_install(run, tmp_path):
 def test_the_exit_status_says_what_came_of_the_points(tmp_path, monkeypatch, capsys):
     stub = Stub(tmp_path, monkeypatch, capsys)
     for do, status, said in (("refuse", 2, "1 refused"), ("wrong", 1, "1 failed"),
-                             ("lack", 77, "1 unsupported")):
+                             ("lack", 77, "1 unsupported"), ("silent", 3, "1 error")):
         ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", do)
         assert (ended, out.splitlines()[-1]) == (status, said)
     ended, out, _ = stub("check", "stub", "--", "--kernel", "1", "--do", "refuse", "wrong")

@@ -1,5 +1,7 @@
 """What came of points, and the summary of many."""
 
+import pytest
+
 from common import manifest
 from common.record import Record
 from tools import engine
@@ -19,6 +21,19 @@ def test_the_fastest_point_has_the_unit_of_its_own_records():
     summary.add(Point((), label="bytes"), State("passed", 3.0, None), [item("int8")])
     summary.add(Point((), label="float"), State("passed", 2.0, None), [item("single")])
     assert summary.lines() == ["3 passed", "fastest: bytes: 3 GOPS"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [((), 0), (("passed", "built"), 0), (("unsupported",), 77), (("unsupported", "passed"), 0),
+     (("refused", "passed"), 2), (("unsupported", "refused"), 2), (("error", "refused"), 3),
+     (("failed", "error", "passed"), 1)],
+)
+def test_the_worst_point_gives_the_exit_status(ends, status):
+    summary = Summary(manifest.read("mygemm"))
+    for ended in ends:
+        summary.add(Point(()), State(ended, None, None))
+    assert summary.status() == status
 
 
 def test_the_last_record_of_a_point_that_passed_is_the_fastest():
