@@ -72,20 +72,26 @@ def by_size(items):
 
     Of several drivers of a device, the one of the newest record counts.
     """
-    found, drivers = {}, {}
-    for item in sorted(filter(_is_comparable, items), key=lambda each: each.started):
-        device, params = item.device, item.params
-        key = (device["name"], device["platform"], device["compute_units"],
-               params.get("precision", "single"), params.get("batch", 1), _size(params))
-        if drivers.get(key) != device["driver"]:
-            drivers[key], found[key] = device["driver"], ({}, {})
-        kernels, libraries = found[key]
+    items = sorted(filter(_is_comparable, items), key=lambda each: each.started)
+    drivers, found = {_measured(item): item.device["driver"] for item in items}, {}
+    for item in items:
+        key, params = _measured(item), item.params
+        if item.device["driver"] != drivers[key]:
+            continue
+        kernels, libraries = found.setdefault(key, ({}, {}))
         if record.of_library(params):
             libraries.setdefault(item.variant, []).append(item)
         else:
             of_kernel = tuple((name, n) for name, n in params.items() if name.isupper())
             kernels.setdefault((item.variant, of_kernel), []).append(item)
     return found
+
+
+def _measured(item):
+    """Return what must be equal of Records that are compared, apart from the driver."""
+    device, params = item.device, item.params
+    return (device["name"], device["platform"], device["compute_units"],
+            params.get("precision", "single"), params.get("batch", 1), _size(params))
 
 
 def _size(params):

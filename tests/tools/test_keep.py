@@ -79,6 +79,8 @@ def test_of_several_drivers_the_newest_record_tells_which_counts(keep):
     _, found, out = keep(*of_driver)
     assert (found[0].params, "at 1 size\n" in out) == ({"TS": 2}, True)
     assert "driver 2" in found[0].why
+    again = item("a", 9, device={"driver": "2"}, started="2025", TS=9)  # before the other driver
+    assert keep(*of_driver, again)[1][0].params == {"TS": 9}
 
 
 def test_a_newer_winner_takes_the_place_of_another_kernel(keep):
