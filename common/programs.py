@@ -11,11 +11,10 @@ from common.text import complain, discard, one_line, open_streams
 _UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-def run(name, main, argv, stopped=None):
+def run(name, main, argv):
     """Call main(argv), a program of the host; return its exit status, or that of what stopped it.
 
-    The line begins with the program's name. `stopped` is what it says after Ctrl-C or SIGTERM.
-    --debug among the arguments shows where an error arose.
+    The line begins with the program's name. --debug among the arguments shows where an error arose.
     """
     open_streams()
     try:
@@ -24,8 +23,6 @@ def run(name, main, argv, stopped=None):
         return status or PASSED
     except (Exception, KeyboardInterrupt) as error:
         status, why = explained(error)
-        if isinstance(error, KeyboardInterrupt):
-            why = stopped or why
         if "--debug" in argv:
             traceback.print_exc()
         if not isinstance(error, BrokenPipeError):  # nobody reads on

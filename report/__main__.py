@@ -16,9 +16,8 @@ if ROOT not in sys.path:
 
 from common import stopping
 
-STOPPED = "stopped, nothing was written"
 if __name__ == "__main__":
-    stopping.end_at_once(f"report: error: {STOPPED}")  # before all that takes long to import
+    stopping.end_at_once("report: error: stopped")  # before all that takes long to import
 
 import gc
 import logging
@@ -59,7 +58,7 @@ def options():
 
 def main(argv=None):
     """Return the exit status."""
-    return programs.run("report", _carry_out, sys.argv[1:] if argv is None else argv, STOPPED)
+    return programs.run("report", _carry_out, sys.argv[1:] if argv is None else argv)
 
 
 def _carry_out(argv):
@@ -73,7 +72,7 @@ def _carry_out(argv):
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         from report import page, timeline  # noqa: F401
     if __name__ == "__main__":  # all is imported, Matplotlib last
-        stopping.stop_in_order(f"report: error: {STOPPED}")
+        stopping.stop_in_order("report: error: stopped")
     return export(args) if args.export else make(args)
 
 
@@ -156,5 +155,5 @@ def export(args):
 if __name__ == "__main__":
     gc.disable()  # millions of objects, and no cycles: to look for some takes a quarter of the time
     status = main()
-    stopping.end_at_once(f"report: error: {STOPPED}")
+    stopping.end_at_once("report: error: stopped")
     sys.exit(status)

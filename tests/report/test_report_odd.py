@@ -10,7 +10,7 @@ import pytest
 from report_data import item, make_run, program
 
 from common import files
-from report import overview
+from report import draw, overview
 from tests.conftest import ROOT
 
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
@@ -146,3 +146,13 @@ def test_what_cannot_be_printed(tmp_path):
         assert "Traceback" not in done.stderr
         assert done.stderr.count("\n") == (status == 2)
         assert (file / "page.html").is_file()
+
+
+def test_ctrl_c_while_figures_are_drawn_does_not_deny_the_page(report, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(draw, "save", stopped)
+    done = report(make_run(tmp_path, item()), "--output", "page.html", "--figures", "figures")
+    assert (done.returncode, done.stderr) == (130, "report: error: interrupted\n")
+    assert (tmp_path / "page.html").exists()
