@@ -86,7 +86,8 @@ class Reader:
         if isinstance(params.get("local"), (int, list)):  # of older records
             params["local"] = text(params["local"])
         code = item.code or (run and run.name)  # older records do not tell their code
-        same = [board, source.case, item.sample, item.variant, id(device), id(settings), code]
+        where = board or str(source.path)  # read() says later which board that file is of
+        same = [where, source.case, item.sample, item.variant, id(device), id(settings), code]
         key = blake2b(_encoded([*same, _asked(params)]).encode(), digest_size=16).digest()
         if key not in self._points:
             params = {interned(name): interned(value) for name, value in params.items()}

@@ -7,10 +7,11 @@ import sys
 import zipfile
 
 import pytest
-from report_data import item, make_run, program
+from report_data import item, make_run, program, write
 
 from common import files
 from report import draw, overview
+from report.reading import collect
 from tests.conftest import ROOT
 
 ODD = "a\nb\r\x1b[2J\x07\u202e\udcff"
@@ -156,3 +157,13 @@ def test_ctrl_c_while_figures_are_drawn_does_not_deny_the_page(report, tmp_path,
     done = report(make_run(tmp_path, item()), "--output", "page.html", "--figures", "figures")
     assert (done.returncode, done.stderr) == (130, "report: error: interrupted\n")
     assert (tmp_path / "page.html").exists()
+
+
+def test_records_that_broke_off_early_are_of_the_machine_of_their_own_file(tmp_path):
+    """They do not say which it is."""
+    early = item("-", "error", times=(), device={}, environment={}, metrics={}, check={})
+    for host in ("a", "b"):
+        write(tmp_path / f"{host}.jsonl", item(environment={"host": host}), early)
+    points = collect([tmp_path], tmp_path / "unpacked").points
+    assert [(p.board, p.kernel, p.records) for p in points] == [
+        ("a", "dot4", 1), ("a", "-", 1), ("b", "dot4", 1), ("b", "-", 1)]
