@@ -30,6 +30,7 @@ from common.text import signal_name
 
 _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reason: emulated ones
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
+_VARY = {"memory_bytes", "gpu_firmware"}  # of a board: with each boot, or who reads it
 _PROBE = Path(__file__).with_name("probe.py")
 _LOCAL_MEMORY = (cl.device_local_mem_type.LOCAL, cl.device_local_mem_type.GLOBAL)
 
@@ -179,9 +180,7 @@ def machine():
     """Return what a cached verdict depends on: libraries, board, Linux kernel, variables."""
     libraries = {file: icd.resolved(name) for file, name in icd.libraries().items()}
     times = [os.path.exists(path) and os.stat(path).st_mtime_ns for path in libraries.values()]
-    board = identity.board()
-    for varies in ("memory_bytes", "gpu_firmware"):  # with each boot, or who reads it
-        board.pop(varies, None)
+    board = {name: value for name, value in identity.board().items() if name not in _VARY}
     return {"libraries": libraries, "times": times, "board": board,
             "kernel": platform.release(), "settings": state.settings(os.environ)}
 

@@ -94,9 +94,12 @@ def _energy(point):
 
 def _state(point):
     """Return the state of the machine as words: governors, clocks, temperatures."""
+    def varies(name):
+        return name.partition(".")[0] not in MACHINE
+
     settings = [f"{name}={value}" for name, value in point.settings.items()
-                if value and name.partition(".")[0] not in MACHINE]
-    numbers = [_range(name, *span) for name, span in point.state.items() if name not in MACHINE]
+                if value and varies(name)]
+    numbers = [_range(name, *span) for name, span in point.state.items() if varies(name)]
     return [*settings, *numbers, *point.throttled[:3]]
 
 

@@ -264,11 +264,19 @@ def test_the_probe_ships_to_boards():
     assert wanted <= set(samples.shipped(samples.load(), ROOT))
 
 
-def test_a_verdict_holds_for_one_cpu(monkeypatch):
-    def machine(cpu):
+def test_a_verdict_holds_for_one_cpu_and_any_memory(monkeypatch):
+    def machine(**board):
         drivers.machine.cache_clear()
-        monkeypatch.setattr(drivers.identity, "board", lambda: {"cpu": cpu})
+        monkeypatch.setattr(drivers.identity, "board", lambda: board)
         return drivers.machine()
 
-    assert machine("one") == machine("one") != machine("another")
+    assert machine(cpu="one") == machine(cpu="one") != machine(cpu="another")
+    assert machine(cpu="one", memory_bytes=1, gpu_firmware="v1") == machine(cpu="one")
     drivers.machine.cache_clear()
+
+
+def test_a_record_has_the_memory_after_the_drivers_were_tested(run_sample, tmp_path):
+    done = run_sample("sgemm", *SMALL, "--json", path := tmp_path / "records.jsonl")
+    assert done.returncode == 0, done.stderr
+    (item,) = record.read(path)
+    assert item.environment["board"]["memory_bytes"] > 2**20

@@ -337,10 +337,11 @@ def test_what_the_machine_did_meanwhile(tmp_path):
     for low, high, changed in ((100e6, 600e6, ["gpu ran at 100 to 600 MHz"]), (600e6, 600e6, [])):
         states = [{"clocks_hz": {"gpu": hz, "cpu": None}} for hz in (600e6, low, high)]
         about = {"before": states[0], "during": states[1:], "after": states[2],
-                 "throttled": changed}
+                 "throttled": changed, "cpus": 8, "board": {"memory_bytes": 2**31}}
         write(tmp_path / "r.jsonl", item(environment=ENVIRONMENT | about))
     (point,) = collect(tmp_path).points
-    assert dict(point.state.items()) == {"clocks_hz.gpu": (100e6, 600e6)}
+    assert point.state["clocks_hz.gpu"] == (100e6, 600e6)
+    assert "clocks_hz.cpu" not in point.state
     assert point.throttled == ("gpu ran at 100 to 600 MHz",)
     told = "governors.policy0=performance clocks_mhz.gpu=100..600 gpu ran at 100 to 600 MHz"
     assert column_of([point], "state") == [told]
