@@ -144,8 +144,8 @@ def roofline(series, peak_gflops, peak_gbytes):
             else "points above it had their matrices in a cache.")
     note = (
         f"The roof was measured: {figures(peak_gflops)} GFLOPS, {figures(peak_gbytes)} GB/s. "
-        "Operations per byte count A and B read once, C read and written once: the least "
-        f"possible. The slope is that of main memory: {last}"
+        "Operations per byte count A and B read once, C written once, and read if beta is not 0: "
+        f"the least possible. The slope is that of main memory: {last}"
     )
     return Plot("Roofline", note, rows, paint)
 
