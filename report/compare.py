@@ -97,7 +97,8 @@ def _row(new, old, verdict, why=""):
 
 def line(row):
     """Return a line for a terminal on a row."""
-    named = " ".join(filter(None, (row["Sample"], row["Case"], row["Kernel"])))
+    size = [word for word in row["Parameters"].split()[:1] if word.startswith("size=")]
+    named = " ".join(filter(None, (row["Sample"], row["Case"], row["Kernel"], *size)))
     why, change = row["Why"], row["Change of time, %"]
     if change is not None:
         why = f"{row['Now, ms']:.4g} ms, was {row['Baseline, ms']:.4g} ms ({change:+.1f} %)"
