@@ -160,8 +160,9 @@ def _lost(args, variant, size, reason, killer):
 def _json_of(argv):
     """Return the value of --json: a command line that cannot be parsed is recorded, too."""
     only = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    only.add_argument("--json", type=Path, nargs="?")  # without its value it is no error here
-    return only.parse_known_args(argv[1:])[0].json
+    only.add_argument("--json", nargs="?")  # without its value it is no error here
+    path = only.parse_known_args(argv[1:])[0].json
+    return Path(path) if path else None
 
 
 def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=None):
@@ -172,8 +173,11 @@ def _fail(args, exit_status, status, reason, quiet=False, variant=None, size=Non
     if args.debug and sys.exc_info()[1]:
         traceback.print_exc()
     params = {"size": size} if size else {}
-    with contextlib.suppress(errors.UsageError):  # that it cannot be written was just reported
+    try:
         _append(args, record.Record(args.sample, variant, status, reason, params))
+    except errors.UsageError as unwritten:
+        if not quiet and one_line(unwritten) != reason:  # else it was just reported
+            complain(f"run.py: error: {one_line(unwritten)}")
     return exit_status
 
 

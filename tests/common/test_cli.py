@@ -168,7 +168,13 @@ def test_a_kernel_that_is_no_text(run_sample, project):
 def test_a_full_disk(run_sample):
     done = run_sample("sgemm", "--size", "4", "--json", "/dev/full")
     assert done.returncode == 2
-    assert "cannot write records to /dev/full: No space left on device" in one_line(done.stderr)
+    lost = "cannot write records to /dev/full: No space left on device"
+    assert lost in one_line(done.stderr)
+    done = run_sample("sgemm", "--size", "4", "--platform", "none", "--json", "/dev/full")
+    first, second = done.stderr.splitlines()  # two things went wrong
+    assert done.returncode == 2
+    assert "no platform 'none'" in first
+    assert second == f"run.py: error: {lost}"
 
 
 def test_a_reader_that_goes_away(run_sample):
