@@ -184,6 +184,11 @@ def only(table, known):
 
 
 def matching(folder, patterns):
+    """Return the files of a folder that match the patterns, in their order, as a tuple of Paths.
+
+    expected.json may be missing: it is made later. Raises UsageError for another pattern without a
+    file, and for one that leads out of the folder.
+    """
     found = []
     for pattern in patterns:
         if Path(pattern).is_absolute() or ".." in Path(pattern).parts:

@@ -47,6 +47,7 @@ class Readings:
         self.sensor, self.times, self.values = sensor, [], []
 
     def look(self, now):
+        """Read the sensor, and keep a new value; `now` is the time in seconds."""
         value = self.sensor.read()
         if value is not None and [value] != self.values[-1:]:
             self.times.append(now)
@@ -61,6 +62,7 @@ class Readings:
         return max(0, len(self.values) - 3)
 
     def mean(self):
+        """Return the Mean of the values that count."""
         if self.fresh() < FRESH:
             return Mean(self.fresh())
         times, values = self.times[2:], self.values[2:]
