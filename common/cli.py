@@ -209,7 +209,7 @@ def save(args, finished, output=None):
     _append(args, finished)
     args.progress.saved(errors.EXIT_STATUS[finished.status])
     if output is not None:
-        keep(args, finished.variant or finished.sample, output)
+        save_output(args, finished.variant or finished.sample, output)
     if args.ended:
         raise args.ended[0]
 
@@ -297,7 +297,7 @@ def describe(args, about, kernels):
     return errors.PASSED
 
 
-def keep(args, name, output):
+def save_output(args, name, output):
     """Append the output array of a kernel to the file of --output, if there is one."""
     if args.output is not None:
         with writing(f"cannot write the output to {args.output}"):

@@ -87,7 +87,7 @@ def main(args):
             row, result = compare(queue, size, wrong, right, unit, drawn)
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
-            cli.keep(args, row.kernel, result)
+            cli.save_output(args, row.kernel, result)
             print(_LINE.format(**vars(row)), flush=True)
     print(_LEGEND)
 
