@@ -14,6 +14,7 @@ from common.manifest import as_asked
 from common.record import GOOD, LIBRARY, STATUSES
 from common.stats import FEWEST, LEAST, grouped, noise
 from report.points import NO_KERNEL
+from report.values import text
 
 # Params of a kernel's code, of a library, and of how a process ended.
 _OF_A_VERSION = {"author", "licence", "generator", *LIBRARY, "exit_status"}
@@ -90,15 +91,15 @@ def _row(new, old, verdict, why=""):
         "Now, ms": now and 1e3 * now.median, "Spread, %": now and 100 * now.relative,
         "Baseline, ms": before and 1e3 * before.median,
         "Its spread, %": before and 100 * before.relative, "Board": point.board,
-        "Sample": point.sample, "Case": point.case, "Kernel": point.kernel, "Why": why,
+        "Sample": point.sample, "Case": point.case, "Kernel": point.kernel,
+        "Size": text(point.params.get("size") or "", 120), "Why": why,
         "Parameters": " ".join(words),
     }
 
 
 def line(row):
     """Return a line for a terminal on a row."""
-    size = [word for word in row["Parameters"].split()[:1] if word.startswith("size=")]
-    named = " ".join(filter(None, (row["Sample"], row["Case"], row["Kernel"], *size)))
+    named = " ".join(row[name] for name in ("Sample", "Case", "Kernel", "Size") if row[name])
     why, change = row["Why"], row["Change of time, %"]
     if change is not None:
         why = f"{row['Now, ms']:.4g} ms, was {row['Baseline, ms']:.4g} ms ({change:+.1f} %)"

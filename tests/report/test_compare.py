@@ -126,7 +126,7 @@ def test_a_kernel_that_cannot_be_built_any_more_is_worse(tmp_path, capsys, old, 
     args = (after, "--baseline", before, "-o", tmp_path / "page.html")
     done = program(capsys, *args, "--fail-on-regression")
     assert done.returncode == 1
-    size = f" size={new['size']}" if "size" in new else ""
+    size = f" {new['size']}" if "size" in new else ""
     said = f"1 worse, 1 same\nworse: odroid: sgemm speed dot4{size}: error: it is broken"
     assert said in done.stdout
     mended = reading.collect([before], "/"), reading.collect([after], "/")
@@ -193,7 +193,7 @@ def test_the_exit_status_tells_of_a_regression(tmp_path, capsys):
     assert report(*args).returncode == 0
     done = report(*args, "--fail-on-regression")
     assert (done.returncode, done.stderr) == (1, "")
-    said = "1 worse\nworse: odroid: sgemm speed dot4 size=512: 21 ms, was 11 ms (+90.9 %)\n"
+    said = "1 worse\nworse: odroid: sgemm speed dot4 512: 21 ms, was 11 ms (+90.9 %)\n"
     assert said in done.stdout
     text = page.read_text()
     assert "more than the sum of both spreads" in text
