@@ -1,6 +1,7 @@
 """Energy: only new readings count, idle power is taken off, and too few of them give no number."""
 
 import time
+from statistics import fmean
 
 import pytest
 from fake_sysfs import changing, put
@@ -31,26 +32,27 @@ def lines(energy):
 
 
 def test_the_energy_of_a_launch_is_what_it_takes_beyond_the_idle_power(tmp_path, sensor):
-    working = []
+    took = []  # seconds: a busy machine sleeps longer
 
     def watts(number):
-        return (7_000_000 if working else 2_000_000) + number % 2 * 1000
+        return (7_000_000 if took else 2_000_000) + number % 2 * 1000
 
     def work():
-        working.append(1)
+        start = time.perf_counter()
         time.sleep(0.01)
+        took.append(time.perf_counter() - start)
 
     with changing(sensor.path, watts):
         energy = measure(tmp_path, work)["ina226 power1"]
     assert energy["idle_w"] == pytest.approx(2.0005, abs=0.001)
     assert energy["active_w"] == pytest.approx(7.0005, abs=0.001)
     assert min(energy["idle_samples"], energy["active_samples"]) >= power.FRESH
-    assert energy["joules"] == pytest.approx(5 * 0.01, rel=0.3)
+    assert energy["joules"] == pytest.approx(5 * fmean(took), rel=0.3)
     assert energy["reason"] is None
     assert energy["gflops_per_watt"] == pytest.approx(2.5 / energy["joules"])
     low, high = energy["spread_per_watt"]
     assert low <= energy["gflops_per_watt"] <= high
-    assert energy["interval_s"] == pytest.approx(0.012, abs=0.01)
+    assert 0.009 < energy["interval_s"] < 0.1
     line = lines(energy)
     assert line.startswith("gpu: 0.0")
     assert "J per launch (7 W less 2 W idle, " in line
