@@ -64,7 +64,8 @@ def find(paths, unpack_into, notices, all_runs=False):
     the cases that it came to. Raises UsageError.
     """
     named, others = {}, {}
-    for number, path in enumerate(map(Path, paths)):
+    once = {os.path.realpath(path): Path(path) for path in paths}
+    for number, path in enumerate(once.values()):
         if not path.exists():
             raise UsageError(f"{path} does not exist")
         if path.is_dir():

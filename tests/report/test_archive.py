@@ -118,6 +118,14 @@ def test_the_same_run_gives_the_same_archive(packed, tmp_path):
     assert (tmp_path / "again.zip").read_bytes() == path.read_bytes()
 
 
+def test_an_archive_that_is_named_twice_counts_once(packed, tmp_path, monkeypatch):
+    """Its launches, counted twice, would look as if they had been repeated."""
+    monkeypatch.chdir(packed[1].parent)
+    paths = packed[1], packed[1].name
+    once, twice = (reading.collect(paths[:n], tmp_path / f"unpacked{n}") for n in (1, 2))
+    assert once.records == twice.records > 0
+
+
 def test_an_archive_is_reported_beside_own_results(packed, tmp_path):
     _, path = packed
     own = make_run(tmp_path / "own", item("row4"), board="odroid")
