@@ -122,7 +122,9 @@ def _paired(points, baseline):
             f"the baseline has {', '.join(sorted(theirs))} and the results have "
             f"{', '.join(sorted(ours))}: name the folder of one board on each side"
         )
-    pairs, new, old = [], points, sorted(baseline, key=lambda p: p.started)
+    # Of several points with one key, the newest of one side belongs to the newest of the other.
+    pairs = []
+    new, old = (sorted(side, key=lambda p: p.started) for side in (points, baseline))
     keys = {id(p): _keys(p, shared and p.board) for p in (*points, *baseline)}
     for level, by_options in enumerate((False, False, True, True)):
 
@@ -131,13 +133,13 @@ def _paired(points, baseline):
 
         ours, theirs = Counter(map(key, points)), Counter(map(key, baseline))
         known, found = grouped(old, key), []
-        for point in new:
+        for point in reversed(new):
             of = key(point)
             if known.get(of) and (ours[of] == theirs[of] == 1 or not by_options):
-                found.append((point, known[of].pop()))  # of several the newest
+                found.append((point, known[of].pop()))
         if level == 3:  # without the size only what broke off before it was known
             found = [pair for pair in found if not all(p.params.get("size") for p in pair)]
-        pairs += found
+        pairs += reversed(found)
         used = {id(point) for pair in found for point in pair}
         new, old = ([p for p in side if id(p) not in used] for side in (new, old))
     return pairs, new, old

@@ -165,6 +165,14 @@ def test_what_is_gone_while_its_kernel_or_case_broke_off_is_worse(tmp_path, kern
     assert [row["Verdict"] for row in found] == ["same", "gone", "gone"]
 
 
+def test_a_run_that_is_compared_with_itself_is_the_same(tmp_path):
+    """Also where two points of a sweep have the same parameters, given in another order."""
+    swept = [item(times=(t, t, t), started=f"2026-01-02T03:04:0{n}", params={
+        "size": "8", "point": {"options": words}})
+        for n, (t, words) in enumerate(((1, ["-a", "-b"]), (2, ["-b", "-a"])))]
+    assert [row["Verdict"] for row in compared(tmp_path, swept, swept)] == ["same", "same"]
+
+
 def test_no_point_of_the_baseline_is_dropped(tmp_path):
     old = [item(), item(device={**item().device, "driver": "0.9"})]
     assert [row["Verdict"] for row in compared(tmp_path, old, [item()])] == ["same", "gone"]
