@@ -6,11 +6,10 @@ Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 import os
 import shutil
 import tempfile
-import tomllib
 from functools import partial
 from pathlib import Path
 
-from common import manifest, table
+from common import files, manifest, table
 from common.errors import UsageError
 from common.profiles import PROFILES
 from common.text import printable
@@ -25,10 +24,10 @@ hot loop: cycles, cycles of memory divided by those of arithmetic, instructions.
 
 
 def require(gpus):
-    """Raise UsageError for a GPU that cannot be emulated."""
-    boards = tomllib.loads((manifest.ROOT / "boards.toml").read_text(encoding="utf-8"))
-    known = [gpu for names, board in boards.items() if board.get("build_only")
-             for gpu in names.split(",")]
+    """Raise UsageError for a GPU that cannot be emulated, or where boards.toml cannot be read."""
+    boards = files.parsed(manifest.ROOT / "boards.toml", files.LARGEST_OBJECT, files.toml)
+    known = [gpu for names, board in boards.items()
+             if isinstance(board, dict) and board.get("build_only") for gpu in names.split(",")]
     if unknown := [gpu for gpu in gpus if gpu not in known]:
         raise UsageError(f"{unknown[0]}: no such GPU: choose from {', '.join(known)}")
 

@@ -11,7 +11,7 @@ from common.constraints import Space
 from common.errors import UsageError
 from common.record import Record
 from tests.tools.test_mali import VALHALL
-from tools import child, inspect
+from tools import child, gpus, inspect
 from tools.__main__ import run as tools_run
 
 FIGURES = {
@@ -168,6 +168,15 @@ def test_a_gpu_that_cannot_be_emulated(asked):
     with pytest.raises(UsageError, match="g52: no such GPU: choose from mali-t760"):
         inspect.main(["sgemm", "--gpu", "g52"])
     assert asked == []
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("[", r"boards\.toml: Invalid"), ("mali-g52 = 1", "mali-g52: no such GPU")])
+def test_boards_that_cannot_be_read(monkeypatch, tmp_path, text, said):
+    (tmp_path / "boards.toml").write_text(text)
+    monkeypatch.setattr(gpus.manifest, "ROOT", tmp_path)
+    with pytest.raises(UsageError, match=said):
+        gpus.require(["mali-g52"])
 
 
 @pytest.mark.parametrize("kernel", ["work_group", "two_stages"])
