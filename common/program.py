@@ -151,10 +151,11 @@ def _keep(program, made, folder, path, defines, options):
                 break
         base.with_suffix(".bin").write_bytes(binary)
         base.with_suffix(".log").write_text(log, encoding="utf-8", errors="replace")
-        base.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
         for name, (figures, disassembly) in made.items():
             figures["listing"] = f"{base.name}-{name}.isa"
             base.with_name(figures["listing"]).write_text(disassembly, encoding="utf-8")
+        # Last, and whole: where it stands, a tool finds all of the others.
+        files.replace(base.with_suffix(".json"), json.dumps(about))
 
 
 def _numbers(kernel, device):

@@ -152,6 +152,22 @@ def test_a_type_that_is_an_extension_is_enabled(queue, tmp_path):
         build(queue.context, path, {"REAL": "double"})
 
 
+def test_a_program_that_cannot_be_kept_whole_leaves_no_json(queue, tmp_path, monkeypatch):
+    """By which tools find it. A disk may be full, or a tool end the sample."""
+    path = ROOT / "samples/sgemm/sgemm.cl"
+    program.ask(tmp_path, False)
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(program.json, "dumps", lambda _: "\udc00")  # which no file takes
+            with pytest.raises(UnicodeEncodeError):
+                build(queue.context, path)
+        assert {"0-sgemm.bin", "0-sgemm.log"} == {each.name for each in tmp_path.iterdir()}
+        build(queue.context, path)
+        assert (tmp_path / "0-sgemm.json").stat().st_size > 0
+    finally:
+        program.ask(None, False)
+
+
 def test_nothing_is_built_that_some_mali_drivers_refuse(queue):
     info = cl.program_build_info.OPTIONS
     built = build(queue.context, ROOT / "samples/sgemm/sgemm.cl", {"WIDTH": 4})
