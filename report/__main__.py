@@ -29,6 +29,7 @@ from pathlib import Path
 from common import programs
 from common.arguments import Parser, a_path
 from common.errors import PASSED, WRONG_RESULT, UsageError
+from common.files import writing
 from common.text import printable
 from report import archive, compare, disk
 from report.reading import collect
@@ -125,15 +126,16 @@ def tell(comparisons, args):
 
 
 def write_figures(plots, folder):
-    """Write each plot as NAME.svg and NAME.png."""
+    """Write each plot as NAME.svg and NAME.png. Raises UsageError."""
     from report import draw
 
-    folder.mkdir(parents=True, exist_ok=True)
     taken = Counter()
-    for plot in plots:
-        taken[plot.name] += 1
-        more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
-        draw.save(plot, folder / f"{plot.name}{more}")
+    with writing(f"cannot write figures to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for plot in plots:
+            taken[plot.name] += 1
+            more = f"-{taken[plot.name]}" if taken[plot.name] > 1 else ""
+            draw.save(plot, folder / f"{plot.name}{more}")
     say(f"{2 * len(plots)} figures in {shown(folder)}")
 
 

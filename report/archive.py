@@ -169,6 +169,9 @@ def unpack(path, folder):
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             about = _checked(archive)
             archive.extractall(folder, about["files"])
+    except OSError as error:
+        why = error.strerror or one_line(error)
+        raise UsageError(f"cannot unpack {printable(str(path))}: {why}") from error
     except Exception as error:  # zipfile has many, for what is hostile or broken
         why = one_line(error) or type(error).__name__
         raise UsageError(f"{printable(str(path))} is refused: {why}") from error

@@ -89,3 +89,12 @@ def folders(parent, labels):
                 folder.mkdir()
                 (folder / _MARK).touch()
             yield from found
+
+
+def copy(source, folder):
+    """Copy the files of a folder into another one. Raises UsageError where they have no room."""
+    try:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    except shutil.Error as error:
+        _, _, why = error.args[0][0]  # of several the first
+        raise UsageError(f"cannot write to {folder}: {why}") from error

@@ -4,7 +4,6 @@ Each GPU is an emulated board that compiles and runs nothing: see dev/emulate.
 """
 
 import os
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -96,7 +95,7 @@ def build(found, gpu, chosen, limit_s, folder):
         point = points.Point((*options(gpu), *chosen, *keep))
         result = engine.run(found, point, limit_s, run=partial(child.run, board=gpu))
         built = [item for item in result.records if item.status == "built"]
-        shutil.copytree(shared, folder, dirs_exist_ok=True)
+        command.copy(shared, folder)
     costs = []
     for item in built:
         figures = item.metrics.get("compiler")

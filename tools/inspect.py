@@ -97,7 +97,7 @@ def _run(found, asked, limit_s, keep, kernels, starter):
         result = engine.run(found, point, limit_s, environment(cache), run)
         if kept.exists():
             look(kept, cache, kernels)
-            shutil.copytree(kept, keep, dirs_exist_ok=True)
+            command.copy(kept, keep)
     return result
 
 

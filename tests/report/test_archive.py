@@ -118,6 +118,12 @@ def test_the_same_run_gives_the_same_archive(packed, tmp_path):
     assert (tmp_path / "again.zip").read_bytes() == path.read_bytes()
 
 
+def test_an_archive_that_has_no_room_is_not_called_wrong(packed, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"^cannot unpack \S+/run\.zip: Not a directory$"):
+        archive.unpack(packed[1], tmp_path / "file" / "target")
+
+
 def test_an_archive_that_is_named_twice_counts_once(packed, tmp_path, monkeypatch):
     """Its launches, counted twice, would look as if they had been repeated."""
     monkeypatch.chdir(packed[1].parent)

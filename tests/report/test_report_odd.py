@@ -1,5 +1,6 @@
 """Odd files and names in a report: one printable line, a documented status, never a hang."""
 
+import errno
 import os
 import re
 import subprocess
@@ -167,3 +168,13 @@ def test_records_that_broke_off_early_are_of_the_machine_of_their_own_file(tmp_p
     points = collect([tmp_path], tmp_path / "unpacked").points
     assert [(p.board, p.kernel, p.records) for p in points] == [
         ("a", "dot4", 1), ("a", "-", 1), ("b", "dot4", 1), ("b", "-", 1)]
+
+
+def test_figures_that_have_no_room_are_named(report, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(draw, "save", full)
+    done = report(make_run(tmp_path, item()), "--output", "page.html", "--figures", "figures")
+    said = "report: error: cannot write figures to figures: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)

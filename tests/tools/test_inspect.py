@@ -112,6 +112,13 @@ def test_a_folder_is_of_one_run_at_a_time(tmp_path):
     assert [path.name for path in made.iterdir()] == [".inspect"]
 
 
+def test_files_that_cannot_be_copied_are_one_line(tmp_path):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "0-sgemm.bin").symlink_to("nowhere")
+    with pytest.raises(UsageError, match=rf"^cannot write to {tmp_path}/kept: .*No such file"):
+        command.copy(tmp_path / "made", tmp_path / "kept")
+
+
 def test_bad_input(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run(["inspect", "sgemm", "--folder", str(tmp_path / "file" / "x")]) == 2
