@@ -152,16 +152,20 @@ def _records(value, work):
 _POINT = {"board": "b", "ended": "passed", "exit_status": 0, "key": "0" * 32, "limit_s": 60.0,
           "metric": 1.5, "options": ["--size", "8"], "seconds": 1.0}
 _JOURNALED = {**_RECORD, "code": "0" * 64, "params": {"point": _POINT}}
+_OF_GPU = {**_RECORD, "device": {**_RECORD["device"], "type": "gpu"}}  # `keep` leaves out CPUs
 _JOURNAL = st.tuples(
     st.lists(_like(_JOURNALED), max_size=3).map(b"".join),
     st.binary(max_size=40) | words.mutated(_json(_JOURNALED)),
     st.booleans(),
 )
+_KEPT = st.tuples(st.just(_json(_OF_GPU)), _like({**_OF_GPU, "variant": "another"}))
 _TOOL_WORDS = st.sampled_from(["--limit", "--kernel", "--folder",
     "-D", "--trust", "--",
     "--size", "x.jsonl", "x.jsonl:1", *SAMPLES])
+_LIMITED = sorted({*COMMANDS} - {"keep"})  # it runs nothing
 _TOOL_LINES = st.tuples(
-    st.sampled_from(COMMANDS), st.lists(_TOOL_WORDS | words.WORDS, max_size=6)
+    st.sampled_from([[name, "--limit", "0.02"] for name in _LIMITED] + [["keep"]]),
+    st.lists(_TOOL_WORDS | words.WORDS, max_size=6),
 )
 
 
@@ -177,6 +181,11 @@ def _journal(value, work):
         complain(f"fab: error: {one_line(error)}")  # as fab does
         return WRONG_USAGE
     return PASSED
+
+
+def _kept(lines, work):
+    (work / "k.jsonl").write_bytes(b"".join(lines))
+    return tools(["keep", "k.jsonl", "--tuned", "tuned"])
 
 
 # Archives that others send.
@@ -298,7 +307,8 @@ TARGETS = (
     Target("metadata", _METADATA_FILES, _metadata, 15),
     Target("records", _RUNS, _records, 12),
     Target("journals", _JOURNAL, _journal, 10),
-    Target("tools", _TOOL_LINES, lambda v, _: tools([v[0], "--limit", "0.02", *v[1]]), 8),
+    Target("tools", _TOOL_LINES, lambda v, _: tools([*v[0], *v[1]]), 8),
+    Target("kept records", _KEPT, _kept, 5),
     Target("archives", _ARCHIVES, _archive, 8),
     Target("boards.toml", _TABLES, _boards, 10),
     Target("host names", _HOSTS, _host, 5),
