@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import luma
 import numpy as np
 import pyopencl as cl
 
@@ -221,8 +222,11 @@ def plain_read(queue, shape, pixels, count):
     return whole_pass(queue, kernel, shape, result, count)
 
 
-def side_by_side(passes, count, repeat, warmup):
+def side_by_side(passes, expected, count, repeat, warmup):
     """Return lines that compare `passes` over `count` pixels, functions by name, with each other.
+
+    Raises OpenCLFailure where that of a kernel does not give the `expected` sums: memory that host
+    and device share is used here only.
 
     A pass is all that a user waits for once the image is in the device's memory: reset of the sums
     if needed, launch, read-back, and the host's part. All are timed by the host's clock,
@@ -230,6 +234,8 @@ def side_by_side(passes, count, repeat, warmup):
     """
     contenders = []
     for name, run in passes.items():
+        if name in KERNELS and (wrong := luma.check(run(), expected, intact=True).reason):
+            raise OpenCLFailure(f"a whole pass of {name} gives {wrong}")
         contenders.append(interleaved.Contender(name, None, lambda _: None, queued=False))
         contenders[-1].enter(None, run)
     times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)

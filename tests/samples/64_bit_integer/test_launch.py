@@ -42,6 +42,41 @@ def test_a_whole_pass_gives_the_sums_each_time(
     assert len(seen) == watched
 
 
+def test_a_whole_pass_with_wrong_sums_is_not_timed(run_here, monkeypatch):
+    """As where a driver wrongly reports that it shares memory with the host."""
+    monkeypatch.setattr(launch, "whole_pass", lambda *_, **__: lambda: np.array([1, 2], np.uint64))
+    run = sample_module("64_bit_integer", "run")
+    args = ("--size", "2x1", "--data", "white", "--kernel", "all", "--repeat", 1)
+    status, said, errors = run_here(run.main, *args, options=run.options())
+    assert (status, said.count("PASSED")) == (3, len(launch.KERNELS))
+    assert errors == ("run.py: error: a whole pass of long_vectors gives "
+                      "squares 1 instead of 130050, sum 2 instead of 510\n")
+    assert "whole pass " not in said
+
+
+@pytest.mark.parametrize("name", ["long_vectors", "two_stages"])
+def test_nothing_stands_between_two_timed_launches(run_here, monkeypatch, name):
+    """Else --duration would not launch a kernel back to back, and host times were too long."""
+    run, enqueue, events = sample_module("64_bit_integer", "run"), cl.enqueue_nd_range_kernel, []
+
+    class Buffer(run.GuardedBuffer):
+        def write(self, values):
+            events.append("write")
+            super().write(values)
+
+    def launched(*args):
+        events.append("launch")
+        return enqueue(*args)
+
+    monkeypatch.setattr(run, "GuardedBuffer", Buffer)
+    monkeypatch.setattr(run.cl, "enqueue_nd_range_kernel", launched)
+    args = ("--size", "64x9", "--kernel", name, "--repeat", 2)
+    status, _, errors = run_here(run.main, *args, options=run.options())
+    assert status == 0, errors
+    # The pixels and the sums are written; then there are the checked, a warm-up and timed launches.
+    assert events[-6:] == ["write", "write", *4 * ["launch"]]
+
+
 def test_the_host_watches_a_launch_until_it_is_complete_or_takes_too_long(monkeypatch):
     status, asked = cl.command_execution_status, []
 
