@@ -97,11 +97,12 @@ void gemm(int K, T alpha, __global const T *restrict A, ulong lda,
         B += TILE_SIZE_K * B_ROW;
     }
 
+    /* Where beta is 0, C is not read: it may contain anything, even NaN. */
 #pragma unroll
     for (int j = 0; j < TILE_SIZE_N; j++) {
         for (int i = 0; i < TILE_SIZE_M; i++) {
             __global T *c = C + j * TILE_GROUP_N * (size_t)ldc + i * TILE_GROUP_M;
-            *c = alpha * sums[j][i] + beta * *c;
+            *c = beta == 0 ? alpha * sums[j][i] : alpha * sums[j][i] + beta * *c;
         }
     }
 }

@@ -34,8 +34,10 @@
 #define EXPAND(a, b) JOIN(a, b) /* replaces REAL before it joins */
 #ifdef COMPLEX
 #define NUMBER EXPAND(REAL, 2)
+#define IS_ZERO(a) ((a).x == 0 && (a).y == 0)
 #else
 #define NUMBER REAL
+#define IS_ZERO(a) ((a) == 0)
 #define times(a, b) ((a) * (b))
 #endif
 #if defined(HALF) && defined(COMPLEX)
@@ -70,5 +72,7 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
     NUMBER sum = (NUMBER)(0);
     for (size_t k = 0; k < n; k++)
         sum += times(LOAD(i * n + k, A), LOAD(AT_B(k, j), B));
-    STORE(times(alpha, sum) + times(beta, LOAD(i * n + j, C)), i * n + j, C);
+    sum = times(alpha, sum);
+    /* Where beta is 0, C is not read: it may contain anything, even NaN. */
+    STORE(IS_ZERO(beta) ? sum : sum + times(beta, LOAD(i * n + j, C)), i * n + j, C);
 }

@@ -35,5 +35,6 @@ __kernel void gemm(__global const float *restrict A, __global const float *restr
             sum += chunk[k] * B[(start + k) * n + j];
         barrier(CLK_LOCAL_MEM_FENCE); /* no work-item needs it any more */
     }
-    C[i * n + j] = alpha * sum + beta * C[i * n + j];
+    /* Where beta is 0, C is not read: it may contain anything, even NaN. */
+    C[i * n + j] = beta == 0 ? alpha * sum : alpha * sum + beta * C[i * n + j];
 }

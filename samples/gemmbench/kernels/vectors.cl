@@ -97,6 +97,9 @@
 #define ORDERS uint n
 #endif
 
+/* An element or a vector of C. Where beta is 0, C is not read: it may contain anything, even NaN. */
+#define RESULT(sum, c) (beta == 0 ? alpha * (sum) : alpha * (sum) + beta * (c))
+
 /* The elements of B for one k and WIDTH columns of C, the first at p. */
 VECTOR row_of_B(__global const STORED *p, uint ldb)
 {
@@ -194,7 +197,7 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
 #ifdef TRANS_B
             sums[r] += lane_sums(lanes[r]);
 #endif
-            VSTORE(alpha * sums[r] + beta * VLOAD(0, c), 0, c);
+            VSTORE(RESULT(sums[r], VLOAD(0, c)), 0, c);
         }
     }
 
@@ -206,7 +209,7 @@ __kernel void gemm(__global const STORED *restrict A, __global const STORED *res
             REAL one = 0;
             for (size_t k = 0; k < K; k++)
                 one += LOAD(row * lda + k, A) * LOAD(AT_B(k, col), B);
-            STORE(alpha * one + beta * LOAD(row * ldc + col, C), row * ldc + col, C);
+            STORE(RESULT(one, LOAD(row * ldc + col, C)), row * ldc + col, C);
         }
     }
 }

@@ -80,6 +80,27 @@ def test_every_kernel_at_small_orders(point, order):
     assert [(item.variant, item.status) for item in items] == [(k, "passed") for k in KERNELS]
 
 
+def test_no_kernel_reads_c_where_beta_is_0(run_here, monkeypatch):
+    run, point = sample_module("gemmbench", "run"), sample_module("gemmbench", "point")
+
+    def with_beta_0(*args, draw=point.draw):
+        drawn = draw(*args)
+        return drawn._replace(beta=0 * drawn.beta)
+
+    class WithNaN(point.Operands):
+        def __init__(self, *args):
+            super().__init__(*args)
+            *inputs, C = self._values
+            self._values = *inputs, np.full_like(C, np.nan)
+
+    monkeypatch.setattr(point, "draw", with_beta_0)
+    monkeypatch.setattr(point, "Operands", WithNaN)
+    args = ("-f", "all", "-n", 6, "--check-only")
+    status, said, _ = run_here(run.main, *args, options=run.options())
+    assert said.count("\nMATCH: ") == len(KERNELS), said
+    assert status == 0
+
+
 @pytest.mark.exhaustive
 def test_every_kernel_beyond_a_chunk_with_a_tail(point):
     done, items = point("-f", "all", "-n", 131, *QUICK)

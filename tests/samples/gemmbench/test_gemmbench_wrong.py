@@ -157,7 +157,7 @@ DISCARD = {
 
 
 def test_what_a_kernel_does_outside_is_reported(broken):
-    end = "    STORE(times(alpha"
+    end = "    sum = times(alpha"
     mutants = {
         what: ("SGEMM_NN_1x1", end, f"    {line}\n{end}") for what, (line, _) in DISCARD.items()
     }
