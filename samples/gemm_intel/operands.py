@@ -35,10 +35,13 @@ def lines(matrices, size, nn):
     return A.T, B.T if nn else B, C.T
 
 
-def show(name, order, padded, line_bytes, alpha, beta):
-    """Print what the original prints before it runs a kernel."""
+def show(name, order, padded, matrices, alpha, beta):
+    """Print what the original prints before it runs a kernel; `matrices` are three Matrix."""
+    line, sizes = matrices[0].ld * matrices[0].dtype.itemsize, {each.nbytes for each in matrices}
     print(f"Running {name} kernel with matrix size: {order}x{order}\n"
-          f"Memory row stride to ensure necessary alignment: {line_bytes} bytes")
+          f"Memory row stride to ensure necessary alignment: {line} bytes\n"
+          f"Size of memory region for {'the largest' if len(sizes) > 1 else 'one'} matrix: "
+          f"{max(sizes)} bytes")
     if max(padded) > order:
         print("Padded to M = {}, N = {}, K = {}".format(*padded))
     print(f"Using alpha = {alpha:g} and beta = {beta:g}", flush=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from common import device, gemm, rng
+from common import device, gemm, measuring, rng
 from deploy import samples
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
@@ -46,6 +46,7 @@ def test_the_documented_run_up_to_its_first_launch(run_here, monkeypatch):
         f'Build program options: "{DEFAULTS}"',
         "Running gemm_nn kernel with matrix size: 3968x3968",
         "Memory row stride to ensure necessary alignment: 15872 bytes",
+        "Size of memory region for one matrix: 62980096 bytes",
         "Using alpha = 0.57599 and beta = 0.872412",
         "Running one launch",
     ]
@@ -83,6 +84,35 @@ def test_a_line_pair_for_each_iteration_then_the_median(sample):
     assert len(item.timing["host_s"]) == 3
     assert item.timing["warmup"] == 2
     assert item.metrics["flop_convention"] == gemm.FLOP_CONVENTION
+
+
+def test_a_first_launch_that_is_compiled_does_not_make_the_others_long(run_here, monkeypatch):
+    """PoCL compiles a kernel again for its work-groups, once it is launched."""
+    run, enqueue = sample_module("gemm_intel", "run"), cl.enqueue_nd_range_kernel
+    calls = []
+
+    def slow_at_first(*args):
+        time.sleep(0 if calls else 2 * measuring._LONG)
+        calls.append(args)
+        return enqueue(*args)
+
+    monkeypatch.setattr(measuring, "_LONG", 0.3)
+    monkeypatch.setattr(run.cl, "enqueue_nd_range_kernel", slow_at_first)
+    status, said, errors = run_here(run.main, "-s", 16, "-i", 1, options=run.options())
+    assert status == 0, errors
+    assert "Launches: 1 warm-up, 1 timed\n" in said
+    monkeypatch.setattr(measuring, "_LONG", 0)
+    _, said, _ = run_here(run.main, "-s", 16, "-i", 1, options=run.options())
+    assert "Launches: 1 warm-up, 1 timed: about 0 s\n" in said
+
+
+def test_the_memory_of_the_matrices_is_said(sample):
+    said = " bytes\nSize of memory region for {} matrix: 131072 bytes\n{}"
+    args = ("--check-only", "-a", "double", "--tile-size-N")
+    done, _ = sample("-s", 128, *args, 8)
+    assert said.format("one", "Using") in done.stdout
+    done, _ = sample("-s", 120, *args, 16)
+    assert said.format("the largest", "Padded") in done.stdout
 
 
 def test_ten_iterations_by_default_and_repeat_is_the_same(sample):
