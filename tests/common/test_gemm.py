@@ -218,3 +218,20 @@ def test_rates_of_integers_are_in_gops():
     assert [each["gflops"] for each in found] == [SMALL.flop()] * 2
     assert [each["flop_convention"] for each in found] == [
         f"{gemm.FLOP_CONVENTION}, in GOPS", gemm.FLOP_CONVENTION]
+
+
+@pytest.mark.parametrize(("K", "loose"), [(1, False), (4096, False), (2**18, True)])
+def test_a_bound_that_exceeds_most_results_is_said(K, loose):
+    inputs = gemm.sdk_inputs(gemm.Size(5, 7, K), 1)
+    expected, bound = gemm.reference(1, *inputs[:2], 0.1, inputs[2])
+    found = gemm.check(expected, expected, bound)
+    assert found.reason is None
+    assert found.line().endswith("check with --data integer" if loose else "of its bound")
+    nothing = gemm.check(0 * expected, expected, bound)
+    assert (nothing.reason is None) == loose
+    assert "--data" not in gemm.check(expected + np.inf, expected, bound).line()
+
+
+def test_a_bound_is_not_loose_where_the_results_are_0():
+    zeros = np.zeros((2, 2))
+    assert not gemm.check(zeros, zeros, zeros + 1).loose
