@@ -43,13 +43,16 @@ class Timing:
         about = f"median of {rate.count}, spread {figures(rate.low)} to {figures(rate.high)}"
         return f"{unit + ':':<16}{figures(rate.median)} ({about}{self._clock()})"
 
-    def statistics_line(self, amount):
-        """Return the statistics of `amount` per second; the range is max - min."""
+    def statistics_line(self, amount, of="runs"):
+        """Return the statistics of `amount` per second; the range is max - min.
+
+        `of` is what there is a time of each.
+        """
         rate, mean = self.rate(amount), fmean(amount / seconds for seconds in self.seconds())
         values = {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
                   "range": rate.most - rate.least}
         shown = ", ".join(f"{name} {figures(value)}" for name, value in values.items())
-        return f"{shown}, spread {rate.relative:.1%}, {rate.count} runs{self._clock()}"
+        return f"{shown}, spread {rate.relative:.1%}, {rate.count} {of}{self._clock()}"
 
     def _clock(self):
         return "" if self.seconds() is self.run_s else f", {_BY_HOST}"

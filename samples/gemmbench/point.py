@@ -204,10 +204,10 @@ def say_measured(args, found, gflop, build_s, upload_s, download_s):
     say("times", f"{medians} (medians); build {milliseconds(build_s)}")
     if args.verbose:
         say("run times", " ".join(map(milliseconds, times.run_s)))
-    say("GFLOPS", times.statistics_line(gflop))
+    say("GFLOPS", times.statistics_line(gflop, "parts" if args.duration else "runs"))
     for line in found.sustained:
         print(f"  {line}")
-    say("transfers", f"not counted above: {milliseconds(upload_s)} to the device, "
+    say("transfers", f"not counted above, timed once: {milliseconds(upload_s)} to the device, "
         f"{milliseconds(download_s)} back; with them {figures(with_copies)} GFLOPS")
     say("energy", *found.energy or ["not measured, see --energy"])
 

@@ -166,6 +166,8 @@ def test_without_options_it_runs_a_point_as_the_original_does(point):
                      "transfers", "energy", "tolerance", "outside"):
         assert re.search(rf"^  {question} +\S", done.stdout, re.M), question
     assert "  outside       no out-of-bounds access found, with --guards bands\n" in done.stdout
+    assert ", 4 runs\n" in done.stdout
+    assert "  transfers     not counted above, timed once: " in done.stdout
 
 
 def test_the_record_answers_every_question(point):

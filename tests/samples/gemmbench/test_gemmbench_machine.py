@@ -90,6 +90,12 @@ def test_the_rate_is_that_of_the_median_time():
     assert taken.statistics_line(1) == line
 
 
+def test_what_is_timed_for_a_duration_are_parts_of_it(point):
+    done, (item,) = point("-n", 16, "--duration", 1)
+    parts = len(item.timing["run_s"])
+    assert f", {parts} parts\n" in done.stdout
+
+
 def test_pinned_while_it_runs_and_restored(point, tree):
     before = settings(tree)
     done, (item,) = point("-n", 16, "--pin", "1200", *QUICK)
