@@ -6,7 +6,7 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -349,6 +349,16 @@ class Check:
             return f"{wrong}: {self.reason}; {error}"
         loose = ", which exceeds most results: check with --data integer" if self.loose else ""
         return f"{right}: {error}{loose}"
+
+    def again(self, first, last):
+        """Return this Check, or a failed one where two results, arrays, do not have the same bits.
+
+        The last launch, after those that are timed, must give what the first gave.
+        """
+        if first.tobytes() == last.tobytes():
+            return self
+        why = "a launch after the timed ones gave another result than the first"
+        return replace(self, reason=why)
 
     def values(self, inputs, output):
         """Return what a record keeps: the errors, and digests of the inputs and the output."""

@@ -122,6 +122,13 @@ def multiply(args, queue, limits, about, meta, params):
                                   flop_convention=convention)
         point.say_measured(args, found, flop / 1e9, **copies)
 
+        # After that the result must still be the same.
+        if not args.ended:
+            operands.fill()
+            enqueue().wait()
+            check = check.again(result, C.read())
+            reason = check.reason
+
     # Record the result.
     point.say_check(check, rule, outside, args.guards)
     values = check.values((drawn.A, drawn.B, drawn.C), result)

@@ -83,8 +83,8 @@ def main(args):
     buffers = [GuardedBuffer(queue, matrix.shape) for matrix in given]
     statuses, between = [], flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
-        # Copy the inputs in: each buffer is mapped, filled and unmapped.
-        for buffer, matrix in zip(buffers, given):
+        # Copy A and B in: each buffer is mapped, filled and unmapped.
+        for buffer, matrix in zip(buffers[:2], given):
             buffer.write(matrix)
 
         # Set the arguments, and the NDRange: one work-item per tile of C, in whole work-groups.
@@ -100,23 +100,29 @@ def main(args):
         def enqueue():
             return cl.enqueue_nd_range_kernel(queue, kernel, total, group)
 
+        def run():
+            buffers[2].write(given[2])  # which the kernel overwrites
+            enqueue().wait()
+            return buffers[2].read()
+
         # Run once and check every element.
         ranges = f"NDRange {total[0]} x {total[1]}, work-groups of {group[0]} x {group[1]}"
         print(f"\nsgemm_{name}, {args.size}, {ranges}\nChecking one launch", flush=True)
-        enqueue().wait()
-        result = buffers[2].read()
+        result = run()
         intact = all(buffer.intact() for buffer in buffers)
         check = gemm.check(result, expected, bound, intact)
         if args.print:
             print_matrices([("C = alpha * A * B + beta * C", result)])
 
-        # Warm up and time a right kernel, and record it.
+        # Warm up and time a right kernel, run once more, and record it.
         found = measuring.Measured()
         if not (check.reason or args.check_only):
             print(measuring.plan(args), flush=True)
             found = measuring.measure(args, about, enqueue, "gflops", args.size.flop() / 1e9,
                                       between=between, flop_convention=gemm.FLOP_CONVENTION)
             print(*found.lines(args.verbose), sep="\n")
+            if not args.ended:
+                check = check.again(result, run())
         print(check.line(), flush=True)
         statuses.append(cli.save_result(args, about, name, check.reason, params, found,
                                         check.values(inputs, result), result))

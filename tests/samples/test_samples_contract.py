@@ -1,15 +1,18 @@
 """What every sample promises to tools: --check-only, --describe, --keep, sample.toml, `code`."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 
+import pyopencl as cl
 import pytest
 from fake_drivers import build
 
 from common import constraints, manifest, record
 from common.errors import UsageError
+from tests.conftest import sample_module
 
 # Those whose run.py has the three options already.
 DESCRIBED = manifest.names()
@@ -204,3 +207,28 @@ def test_a_table_of_tools_that_cannot_be_used(tmp_path, line, message):
     (folder / "run.py").touch()
     with pytest.raises(UsageError, match=message):
         manifest.read("s", tmp_path)
+
+
+@pytest.mark.parametrize(("sample", "size"), [
+    ("sgemm", ("--size", 8)), ("gemm_intel", ("-s", 8)), ("gemmbench", ("-n", 8)),
+    ("64_bit_integer", ("--size", "8x8")),
+])
+def test_a_result_that_is_another_after_the_timed_launches_is_wrong(
+        run_here, monkeypatch, sample, size):
+    run, enqueue, launches = sample_module(sample, "run"), cl.enqueue_nd_range_kernel, []
+    skipped = None
+
+    def launch(queue, *args):
+        launches.append(args)
+        return cl.enqueue_marker(queue) if len(launches) == skipped else enqueue(queue, *args)
+
+    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", launch)
+    args = (*size, "--repeat", 1)
+    status, _, errors = run_here(run.main, *args, options=run.options())
+    assert status == 0, errors
+    skipped = len(launches)
+    launches.clear()
+    status, said, _ = run_here(run.main, *args, options=run.options())
+    assert status == 1
+    why = "a launch after the timed ones gave another result than the first"
+    assert re.search(rf"(FAILED|MISMATCH): {why}", said)
