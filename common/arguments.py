@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ class Parser(argparse.ArgumentParser):
             prog=prog, description=description, epilog=epilog, allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        # What is a value and no option. argparse before Python 3.14 takes -1e3 for an option.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def parse_known_args(self, args=None, namespace=None):
         args = sys.argv[1:] if args is None else list(args)

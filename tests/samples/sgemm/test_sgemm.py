@@ -103,7 +103,9 @@ def test_any_size_with_every_kernel(sgemm, size):
     assert [(r.variant, r.status) for r in records] == [(name, "passed") for name in KERNELS]
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(0, 0), (0, 1.5), (-2.5, 0), (1e-3, 1e3)])
+@pytest.mark.parametrize(("alpha", "beta"), [
+    (0, 0), (0, 1.5), (-2.5, 0), (1e-3, 1e3), ("-.25e1", "-1e3"),
+])
 def test_any_alpha_and_beta(sgemm, alpha, beta):
     done, _ = sgemm("--size", "33x9x20", "--kernel", "all", "--alpha", alpha, "--beta", beta)
     assert done.returncode == 0, done.stdout
