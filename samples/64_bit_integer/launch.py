@@ -139,7 +139,7 @@ def built(queue, name, shape):
     The size of a small work-group is stated: a compiler that knows it may give a work-item more
     registers. A kernel that does not allow it has twice as many groups, of half the size.
     """
-    defines = {"WORK_GROUP": shape.local, **instructions(queue.device)}
+    defines = {"WORK_GROUP": shape.local, **instructions(queue.device, shape.local)}
     if 1 < shape.local <= _STATED:
         defines["GROUP_X"] = shape.local
     kernel = cl.Kernel(build(queue.context, KERNELS[name].file, defines), name)
@@ -150,16 +150,17 @@ def built(queue, name, shape):
     return kernel, shape
 
 
-def instructions(chosen):
-    """Return the defines for what only some devices have.
+def instructions(chosen, local):
+    """Return the defines for what only some devices have, in work-groups of `local` work-items.
 
     AMD: the family of a CPU of AMD, 0 if it is not known. VNNI and DP4A: four products of bytes are
-    added up at once, by a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs.
+    added up at once, by a CPU of x86 and, from compute capability 6.1 on, by NVIDIA's GPUs. VNNI is
+    inline assembly, at which PoCL 6 crashes where a work-group has several work-items.
     """
     if device.type_of(chosen) == "cpu":
         amd = {"AMD": device.amd_family(chosen)} if device.of_amd(chosen) else {}
-        vnni = {"VNNI": 1} if "avx512_vnni" in device.host_cpu().get("flags", "").split() else {}
-        return {"CPU": 1, **amd, **vnni}
+        vnni = local == 1 and "avx512_vnni" in device.host_cpu().get("flags", "").split()
+        return {"CPU": 1, **amd, **({"VNNI": 1} if vnni else {})}
     if _NVIDIA not in chosen.extensions.split():
         return {}
     version = chosen.compute_capability_major_nv, chosen.compute_capability_minor_nv

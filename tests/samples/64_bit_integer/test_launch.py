@@ -102,7 +102,7 @@ def test_the_host_watches_a_launch_until_it_is_complete_or_takes_too_long(monkey
 def test_sums_of_one_work_item_with_and_without_what_cpus_are_given(queue, defines, fill):
     """Of no line, of a group and more, of exactly one stretch and one line more, of several."""
     if defines == "as chosen":
-        defines = launch.instructions(queue.device)
+        defines = launch.instructions(queue.device, 1)
     file = launch.KERNELS["two_stages"].file
     kernel = cl.Kernel(build(queue.context, file, {"WORK_GROUP": 1, **defines}), "two_stages")
     result = GuardedBuffer(queue, (1, 2), np.uint64)
@@ -135,7 +135,7 @@ def test_products_of_four_bytes_are_for_nvidias_gpus(
         type=getattr(cl.device_type, kind), extensions=extensions, vendor="", name="",
         compute_capability_major_nv=major, compute_capability_minor_nv=minor,
     )
-    assert launch.instructions(chip) == defines
+    assert launch.instructions(chip, 64) == defines
 
 
 ZEN4 = {"cpu family": "25", "flags": "fpu avx512bw avx512_vnni"}
@@ -151,7 +151,9 @@ ZEN4 = {"cpu family": "25", "flags": "fpu avx512bw avx512_vnni"}
 def test_cpus_are_known_by_what_the_driver_and_linux_say(monkeypatch, vendor, name, host, defines):
     monkeypatch.setattr(device, "host_cpu", lambda: host)
     chip = SimpleNamespace(type=cl.device_type.CPU, vendor=vendor, name=name)
-    assert launch.instructions(chip) == defines
+    assert launch.instructions(chip, 1) == defines
+    defines.pop("VNNI", None)  # its assembly makes PoCL 6 crash in such a work-group
+    assert launch.instructions(chip, 4) == defines
 
 
 def test_a_work_group_that_a_kernel_does_not_allow_is_halved(queue, monkeypatch):
