@@ -8,8 +8,8 @@ with its proxy. apt checks signatures, with this machine's keys, and digests.
 import os
 import re
 import shutil
-import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,12 +87,13 @@ def sources(wanted, mirror=None, updates=True):
                    for suffix, component, address in suites if updates or not suffix)
 
 
-def download(names, wanted, installed, driver, mirror, packed):
+def download(names, wanted, installed, driver, mirror, packed, run):
     """Write a tar.gz of packages for a Release, and of all that they need, to an open file.
 
     `installed` is what dpkg says of the board's packages in that FORMAT. With `driver` the board
     has an OpenCL driver beside them. Newer versions of what it has are left out: a libc must fit
-    the board's loader. Return lines about what was done otherwise than usually. Raises BoardError.
+    the board's loader. `run` is the board's run_here(). Return lines about what was done otherwise
+    than usually. Raises BoardError.
     """
     if not shutil.which("apt-get"):
         raise BoardError(f"no packages of {wanted}: this machine has no apt-get")
@@ -108,33 +109,32 @@ def download(names, wanted, installed, driver, mirror, packed):
         config = _CONFIG.format(root=root, architecture=wanted.architecture) + own_settings()
         (root / "status").write_text("\n\n".join(status), encoding="utf-8")
         (root / "apt.conf").write_text(config, encoding="utf-8")
-        notes = []
+        notes, apt = [], partial(_apt, run, root)
         # The lists of an old release's updates may name packages that the archive has no more.
-        if why := _get(root, names, sources(wanted, mirror), notes):
+        if why := _get(apt, root, names, sources(wanted, mirror), notes):
             notes.append(f"without the updates of {wanted}: {why}")
-            if _get(root, names, sources(wanted, mirror, updates=False), notes):
+            if _get(apt, root, names, sources(wanted, mirror, updates=False), notes):
                 raise BoardError(f"no packages of {wanted}: {why}")
         files = sorted((root / _ARCHIVES).glob("*.deb"))
         ship.pack({f.name: f for f in files if f.name.split("_")[0] not in have}, packed)
     return notes
 
 
-def _get(root, names, lines, notes):
+def _get(apt, root, names, lines, notes):
     """Let apt download packages, from the sources of those lines; return why not, or None."""
     for old in (root / _ARCHIVES).glob("*.deb"):
         old.unlink()
     (root / "etc/apt/sources.list").write_text(lines, encoding="utf-8")
-    if "is expired" in _apt(root, "update").stderr:
+    if "is expired" in apt("update").stderr:
         notes.append("the archive's lists are expired: used as they are, as of an old release")
-        _apt(root, "-o", "Acquire::Check-Valid-Until=false", "update")
-    done = _apt(root, "install", "--yes", "--download-only", *names)
+        apt("-o", "Acquire::Check-Valid-Until=false", "update")
+    done = apt("install", "--yes", "--download-only", *names)
     if done.returncode == 0:
         return None
     said = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
     return printable(said[0][3:] if said else "apt-get says nothing")
 
 
-def _apt(root, *command):
+def _apt(run, root, *command):
     env = {**os.environ, "APT_CONFIG": str(root / "apt.conf"), "LC_ALL": "C"}
-    return subprocess.run(["apt-get", "--quiet", *command], env=env, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, errors="replace", check=False)
+    return run(["apt-get", "--quiet", *command], env=env)

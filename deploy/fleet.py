@@ -1,7 +1,9 @@
 """The boards of one call of fab, the work on them, and the exit status."""
 
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 from concurrent import futures
@@ -37,7 +39,7 @@ class Board:
     def __init__(self, name, settings, link):
         self.name, self.settings, self.link = name, settings, link
         self.prefix, self.failed, self.broken = "", None, None
-        self.stopping, self._session = False, None
+        self.stopping, self._session, self._here = False, None, None
 
     def start(self, do, seconds=limits.COPY, **request):
         """Ask the board to do one of deploy/onboard/remote.py's REQUESTS; return the Session.
@@ -60,9 +62,29 @@ class Board:
             self._session.stop()
         return self._session
 
+    def run_here(self, command, **options):
+        """Run a command on this machine for the board; return a subprocess.CompletedProcess.
+
+        Raises BoardError where the user stops it.
+        """
+        if self.stopping:
+            raise BoardError(STOPPED)
+        self._here = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, errors="replace", start_new_session=True, **options,
+        )
+        if self.stopping:  # since: nobody knew of the process
+            self.stop()
+        said = self._here.communicate()
+        if self.stopping:
+            raise BoardError(STOPPED)
+        return subprocess.CompletedProcess(command, self._here.returncode, *said)
+
     def stop(self):
-        """Ask the program that is running on the board to stop, and start no other."""
+        """Ask what is running for the board, there and here, to stop, and start no more."""
         self.stopping = True
+        if self._here:
+            self._here.send_signal(signal.SIGINT)  # pip deletes its temporary files
         if self._session:
             self._session.stop()
 

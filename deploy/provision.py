@@ -173,6 +173,8 @@ def _make(board, plan, found, mirror):
                 with writing(f"cannot write to {tempfile.gettempdir()}"):
                     download(board, plan, found, mirror, payload)
             except BoardError as error:
+                if board.stopping:
+                    raise
                 board.say(f"FAIL   {error}")
                 if not plan.drivers:
                     return
@@ -196,7 +198,7 @@ def _make(board, plan, found, mirror):
 def download(board, plan, found, mirror, payload):
     """Download the packages that the board lacks into `payload`, which is shipped to it."""
     if plan.kind == "wheels":
-        wheels.download(plan.packages, wheels.target(found), payload)
+        wheels.download(plan.packages, wheels.target(found), payload, board.run_here)
         return
     session = board.start("installed", limits.PROBES, format=debs.FORMAT)
     event = session.event()
@@ -205,5 +207,5 @@ def download(board, plan, found, mirror, payload):
     installed = b"".join(session.pieces(size)).decode(errors="replace")
     driver = "driver" not in found["lacking"]
     for note in debs.download(plan.packages, debs.release(found["release"]), installed, driver,
-                              mirror, payload):
+                              mirror, payload, board.run_here):
         board.say(f"note   {note}")

@@ -5,7 +5,6 @@ for. pip refuses what has another digest.
 """
 
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -90,10 +89,10 @@ def pinned(names, python):
     return "".join(f"{packages[name][0]}\n" for name in sorted(wanted))
 
 
-def download(names, target, packed):
+def download(names, target, packed, run):
     """Write a tar.gz of a site-packages folder with the packages, for a Target, to an open file.
 
-    Raises BoardError where pip has no wheels for it.
+    `run` is the board's run_here(). Raises BoardError where pip has no wheels for it.
     """
     with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
         wanted, site = Path(folder, "requirements.txt"), Path(folder, "site")
@@ -104,10 +103,7 @@ def download(names, target, packed):
             "--target", site, "--only-binary", ":all:",
             "--implementation", "cp", "--python-version", target.python,
         ]
-        done = subprocess.run(
-            [*command, *(f"--platform={tag}" for tag in target.tags)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )
+        done = run([*command, *(f"--platform={tag}" for tag in target.tags)])
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["pip says nothing"]
             errors = [line for line in lines if line.startswith("ERROR: ")]

@@ -53,6 +53,9 @@ def ask(code, env, limit=None):
     except subprocess.TimeoutExpired:
         process.kill()  # and no wait: a driver that hangs in the kernel cannot be killed
         return {"ok": False, "text": "no answer in %d s" % limit}
+    except KeyboardInterrupt:  # the user has stopped fab
+        process.kill()
+        raise
     if process.returncode < 0:
         return {"ok": False, "text": "crashed with signal %d" % -process.returncode}
     for line in out.splitlines():

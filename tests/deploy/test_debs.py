@@ -77,7 +77,8 @@ def host(tmp_path, monkeypatch):
 def download(driver=False):
     """Return (names of the packages that came, notes)."""
     packed = io.BytesIO()
-    notes = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, None, packed)
+    run = Board("test", None, None).run_here
+    notes = debs.download(["python3-numpy"], BULLSEYE, INSTALLED, driver, None, packed, run)
     packed.seek(0)
     with tarfile.open(fileobj=packed) as archive:
         return archive.getnames(), notes
@@ -215,7 +216,7 @@ def asked_for(bytes_sent, monkeypatch, **changes):
             read.append(count)
             return [b"Package: a"]
 
-    board = SimpleNamespace(start=lambda *args, **request: Session(), say=print)
+    board = SimpleNamespace(start=lambda *args, **request: Session(), say=print, run_here="run")
     monkeypatch.setattr(debs, "download", lambda *args: asked.append(args) or [])
     found = {**FOUND, **ARMHF, **changes}
     provision.download(board, plan(**ARMHF), found, "http://x.invalid", "payload")
@@ -226,7 +227,7 @@ def asked_for(bytes_sent, monkeypatch, **changes):
     ("sent", "read"), [(13, 13), (-1, 0), (10**15, limits.INSTALLED)]
 )
 def test_the_boards_packages_are_asked_for(sent, read, monkeypatch):
-    wanted = (NAMES, BULLSEYE, "Package: a", True, "http://x.invalid", "payload")
+    wanted = (NAMES, BULLSEYE, "Package: a", True, "http://x.invalid", "payload", "run")
     assert asked_for(sent, monkeypatch) == (wanted, read)
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,38 @@ def test_a_board_that_was_stopped_is_not_told_as_one_that_failed(start, stub, pr
     status, output, errors = stop(process, signal.SIGINT)
     assert (status, errors.count("\n")) == (130, 1), errors
     assert "doctor of" not in output
+
+
+@pytest.mark.parametrize("task", ["doctor", "provision"])
+def test_a_driver_that_hangs_does_not_delay_a_stop(start, slow_import, boards_toml, tmp_path, task):
+    path, began = slow_import("pyopencl")
+    boards_toml(f'[local.env]\nPYTHONPATH = "{path}"\n')
+    process = start(FAB, task)
+    until(began.exists)
+    before = time.monotonic()
+    status, output, errors = stop(process, signal.SIGINT)
+    assert (status, errors) == (130, "fab: error: stopped\n")
+    assert output.splitlines()[-1] == "stopping"
+    assert time.monotonic() - before < 5
+    until(lambda: not list((tmp_path / "tmp").iterdir()))
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_download_is_stopped(start, boards_toml, project, tmp_path, number, status):
+    venv.create(tmp_path / "bare")
+    boards_toml(f'[local]\npython = "{tmp_path}/bare/bin/python"\n')
+    shutil.copy(ROOT / "requirements.lock", project)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        process = start(FAB, "provision", PIP_CONFIG_FILE=os.devnull, NO_PROXY="127.0.0.1",
+                        PIP_INDEX_URL=f"http://127.0.0.1:{mute.getsockname()[1]}")
+        accepted = mute.accept()  # held open
+        ended, output, errors = stop(process, number)
+        accepted[0].close()
+    assert (ended, errors) == (status, "fab: error: stopped\n")
+    assert output.splitlines()[-1] == "stopping"
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 @pytest.mark.parametrize("task", ["doctor", "report"])

@@ -13,7 +13,7 @@ from deploy.provision import Plan
 def board():
     """A board that takes all; `said` and `started` are what it was told."""
     session = SimpleNamespace(send=lambda data: None, event=lambda: {"event": "done"})
-    board = SimpleNamespace(said=[], started=[])
+    board = SimpleNamespace(said=[], started=[], stopping=False, run_here=None)
     board.say = board.said.append
 
     def start(do, seconds, **request):
