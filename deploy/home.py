@@ -14,7 +14,7 @@ from typing import NamedTuple
 from common import files, record
 from common.manifest import NAME
 from common.record import Record
-from common.text import size_text
+from common.text import one_line, size_text
 from deploy import printed
 from deploy.boards import shown
 from deploy.errors import BoardError
@@ -155,7 +155,7 @@ def _records(base, outcome, not_run, left):
     records, errors = _read(path) if path.exists() else ([], [])
     if errors:
         shutil.copy(path, base.with_suffix(".unreadable"))
-    reason = problem(outcome, records, errors, not_run)
+    reason = problem(outcome, records, errors, not_run, "" if records else _last_line(base))
     if reason and left and outcome and not path.exists():
         reason = f"{reason}; files that were too large stay on the board"
     if reason:
@@ -179,8 +179,17 @@ def _read(path):
     return records, errors
 
 
-def problem(outcome, records, errors, not_run):
-    """Return what is wrong with a case beyond what its records say, or None."""
+def _last_line(base):
+    """Return what a case printed last, such as why it could not begin; "" where there is none."""
+    log = printed.read_log(base.with_suffix(".log")).rstrip()
+    return shortened(one_line(log[log.rfind("\n") + 1 :].removeprefix("run.py: error: ")))
+
+
+def problem(outcome, records, errors, not_run, said=""):
+    """Return what is wrong with a case beyond what its records say, or None.
+
+    `said` is the last line that it printed, which tells most where there is no record.
+    """
     status = outcome.get("exit_status")
     if not outcome:
         return not_run
@@ -189,7 +198,8 @@ def problem(outcome, records, errors, not_run):
     if errors:
         return f"a record cannot be read: {errors[0]}"
     if not records:
-        return f"ended with status {status} and left no record"
+        left = f"ended with status {status} and left no record"
+        return f"{left}: {said}" if said else left
     if (status == 0) != all(item.status in record.GOOD for item in records):
         return f"ended with status {status}, but its records have no such failure"
     return None

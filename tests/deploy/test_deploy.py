@@ -111,7 +111,7 @@ def test_a_failure_does_not_stop_the_run(fab, odroid, project, stub):
     assert done.returncode == 1
     came = {sample: items for (sample, _), items in records(project, "odroid").items()}
     assert came["a_crashes"][0].reason == "killed by SIGSEGV"
-    assert came["b_exits"][0].reason == "ended with status 3 and left no record"
+    assert came["b_exits"][0].reason == "ended with status 3 and left no record: half a line"
     assert came["c_lies"][-1].status == "error"
     assert "cannot be read" in came["d_scrawls"][-1].reason
     assert came["e_unsupported"][0].status == "unsupported"
