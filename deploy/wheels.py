@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from common.files import read_text
 from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
@@ -72,11 +73,11 @@ def pinned(names, python):
     """Return a requirements file for pip: packages, and all that they need, with their digests.
 
     `python` is the board's version, such as 3.11. Raises BoardError where a package is not in its
-    lock.
+    lock, and UsageError where that cannot be read.
     """
     lock = _LOCKS.get(python, _LOCK)
     packages = {}
-    for name, version, rest in _PACKAGE.findall((ROOT / lock).read_text(encoding="utf-8")):
+    for name, version, rest in _PACKAGE.findall(read_text(ROOT / lock, limits.MIB)):
         digests = re.findall(r"--hash=sha256:[0-9a-f]{64}", rest)
         # As pip-compile writes it: `# via pyopencl`, or one package a line below `# via`.
         wanted_by = re.findall(r"# (?:via)? *([a-z0-9.-]+)", rest)

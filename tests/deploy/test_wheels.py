@@ -2,6 +2,7 @@
 
 import pytest
 
+from common.errors import UsageError
 from deploy import wheels
 from deploy.errors import BoardError
 from deploy.link import sense
@@ -82,6 +83,8 @@ def test_what_pip_may_install(tmp_path, monkeypatch):
     ]
     with pytest.raises(BoardError, match=r"requirements\.lock has no pillow"):
         wheels.pinned(["Pillow"], "3.11")
+    with pytest.raises(UsageError, match=r"cannot read .*/requirements-python3\.10\.lock"):
+        wheels.pinned(["numpy"], "3.10")
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11"])
