@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from common import manifest
@@ -198,9 +199,9 @@ def _machine(facts, now):
         yield Finding("ok", "governor", "none: this system does not control the clock")
     yield Finding("ok", "kernel", facts["kernel"])
     if abs(facts["clock"] - now) > LARGEST_CLOCK_ERROR:
-        there = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts["clock"]))
+        there = datetime.fromtimestamp(0, UTC) + timedelta(seconds=facts["clock"])
         todo = "set it (sudo date -s), or start an NTP service; runs are named by the host's clock"
-        yield Finding("note", "clock", f"the board's clock shows {there} UTC", todo)
+        yield Finding("note", "clock", f"the board's clock shows {there:%Y-%m-%d %H:%M} UTC", todo)
 
 
 def _folder(facts):
@@ -217,5 +218,6 @@ def _folder(facts):
         todo = f"free at least {size_text(LEAST_DISK)}"
         yield _checked(folder["free"] >= LEAST_DISK, "folder", text, todo)
     if folder["uncollected"]:
-        text = f"{folder['uncollected']} runs to collect"
+        count = folder["uncollected"]
+        text = f"{count} {'run' if count == 1 else 'runs'} to collect"
         yield Finding("note", "results", text, "`fab collect` fetches them")

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy import doctor
+from deploy.errors import BoardError
+from deploy.link import sense
 from deploy.onboard import facts
 
 MALI = {"name": "Mali", "type": "gpu", "driver": "3.0"}
@@ -212,6 +214,17 @@ def test_the_local_board(fab):
     done = fab("doctor")
     assert done.returncode == 0
     assert "ok    reachable  this machine" in done.stdout
+
+
+@pytest.mark.parametrize("clock", [1e17, -1e300])
+def test_a_clock_that_cannot_be(clock):
+    with pytest.raises(BoardError, match="it sends invalid data"), sense({"clock": clock}):
+        sick(clock=clock)
+
+
+def test_one_run_to_collect():
+    (finding,) = sick(folder={**HEALTHY["folder"], "uncollected": 1})
+    assert finding.text == "1 run to collect"
 
 
 @pytest.mark.parametrize(
