@@ -26,7 +26,6 @@ def run(wire, request):
     with locked(folder, request["holder"]):
         tree = os.path.realpath(place(folder, "current"))
         have, wanted = hashes(tree), request["manifest"]
-        wire.emit("tree", differ=sum(have.get(path) != wanted[path] for path in wanted))
         target = place(folder, "results", request["run"])
         os.makedirs(target)
         env = added(folder, request["env"])
@@ -38,6 +37,7 @@ def run(wire, request):
             raise
         with open(os.path.join(target, "plan.json")) as plan:
             grab(plan)  # held while the run is going on: see still_running
+            wire.emit("tree", differ=sum(have.get(path) != wanted[path] for path in wanted))
             try:
                 run_cases(wire, request, tree, target)
             except OSError as error:  # a full disk: the cases that ended are still fetched

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,15 @@ except OSError as error:
     assert came["b_fills", "only"][0].reason == f"the run was interrupted while it ran: {full}"
     assert came["c_after", "only"][0].reason == f"not run: the run was interrupted: {full}"
 
-    (home_of(odroid) / "big").unlink()
+    with suppress(OSError), open(home_of(odroid) / "more", "wb", 0) as more:
+        while more.write(bytes(1000)):
+            pass
+    refused = fab("run", "c_after", "--host", "odroid")
+    one_line(refused, "No space left on device")
+    assert "fab collect" not in refused.stderr  # nothing ran
+
+    for name in ("big", "more"):
+        (home_of(odroid) / name).unlink()
     again = fab("run", "c_after", "--host", "odroid")
     assert again.returncode == 0, again.stdout + again.stderr
 
