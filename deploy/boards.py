@@ -50,14 +50,14 @@ class Settings:
         return [*options, *(["--build-only"] if self.build_only else [])]
 
 
-def check_name(name):
-    """Return `name` if it can be a board's, else raise UsageError."""
+def check_name(name, where=""):
+    """Return `name` if it can be a board's, else raise UsageError, which begins with `where`."""
     if name == REFERENCE:
         raise UsageError(f"no board can be called {name}: results/{name} came with the samples")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a host: give a Host of your ssh configuration, or user@address:port; "
-            "several after -H, with commas between them"
+            f"{where}{name!r} is not a host: give a Host of your ssh configuration, or "
+            "user@address:port; several after -H, with commas between them"
         )
     return name
 
@@ -76,11 +76,11 @@ def load(file=None):
     file = file or os.environ.get("BOARDS_TOML") or ROOT / "boards.toml"
     found = {}
     for names, table in parsed(file, MOST_BYTES, toml).items():
-        for name in names.split(","):
+        for name in map(str.strip, names.split(",")):
             if name in found:
                 raise UsageError(f"{Path(file).name}: board {name} is named twice: give it one "
                                  "table")
-            found[check_name(name)] = _settings(file, name, table)
+            found[check_name(name, f"{Path(file).name}: ")] = _settings(file, name, table)
     if LOCAL not in found:
         found[LOCAL] = _settings(file, LOCAL, {})
     return found

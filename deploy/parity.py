@@ -46,7 +46,8 @@ def parity(fleet, host):
 
     def work(board):
         skip = nowhere if board.name == LOCAL else board.settings.skip
-        return runs.run(board, samples.every(loaded, skip), name, arrays=True)
+        cases = samples.every(loaded, skip, f"board {board.name} in boards.toml: skip")
+        return runs.run(board, cases, name, arrays=True)
 
     fleet.each(host, ship.deploy, also=[LOCAL])
     if all(board.failed for board in boards):

@@ -35,11 +35,14 @@ def load(root=ROOT):
     return {name: _load(name, root) for name in manifest.names(root)}
 
 
-def every(samples, skip=()):
-    """Return the cases of all samples, without those of the names in `skip`. Raises UsageError."""
+def every(samples, skip=(), where="skip"):
+    """Return the cases of all samples, without those of the names in `skip`.
+
+    Raises UsageError for a name that no case has; `where` is where it stands.
+    """
     cases = [case for sample in samples.values() for case in sample.cases]
     if unknown := set(skip) - {case.name for case in cases}:
-        raise UsageError(f"skip: no sample has a case {min(unknown)!r}")
+        raise UsageError(f"{where}: no sample has a case {min(unknown)!r}")
     return [case for case in cases if case.name not in skip]
 
 

@@ -30,12 +30,12 @@ def deploy(c, host=None):
 @task(help={**HOST, **VERBOSE, "skip": "names of cases to omit, with commas between them"})
 def run_all(c, host=None, verbose=False, skip=""):
     """Run every case of every sample, and fetch the records."""
-    loaded, asked = samples.load(), tuple(filter(None, skip.split(",")))
-    samples.every(loaded, asked)  # names that there are
+    loaded, asked = samples.load(), tuple(filter(None, map(str.strip, skip.split(","))))
+    samples.every(loaded, asked, "--skip")  # names that there are
 
     def cases_of(board):
         skipped = (*board.settings.skip, *asked)
-        cases = samples.every(loaded, skipped)
+        cases = samples.every(loaded, skipped, f"board {board.name} in boards.toml: skip")
         if skipped:
             board.say(f"skipped, as boards.toml or --skip says: {', '.join(skipped)}")
         return cases
