@@ -258,7 +258,8 @@ class Executor(fabric.executor.Executor):
                     raise UsageError(f"options after -- are for {', '.join(TAKES_WORDS)} only")
                 samples.require_once(FLEET.words)
             for key in options.identity.value:
-                FLEET.ssh_options += ["-i", key]
+                # ssh would go on without one that is not there.
+                FLEET.ssh_options += ["-i", regular(os.path.expanduser(key))]
             if seconds := options["connect-timeout"].value:
                 FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:

@@ -231,8 +231,9 @@ def test_a_board_that_is_given_up_leaves_no_ssh(odroid, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/no/such/file", "/dev/zero"])
-def test_an_ssh_configuration_that_is_not_there(fab, path):
-    done = fab("-S", path, "deploy", "--host", "odroid")
+@pytest.mark.parametrize("option", ["-S", "-i"])
+def test_a_file_for_ssh_that_is_not_there(fab, option, path):
+    done = fab(option, path, "deploy", "--host", "odroid")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert path in done.stderr
