@@ -103,8 +103,11 @@ class Output:
             self.wire.emit("lines", text=[line.decode("utf-8", "replace") for line in lines])
 
 
-def follow(wire, process, log, deadline):
-    """Pass on what the process prints until it ends; return why it had to be ended, or None."""
+def follow(wire, process, log, deadline, stops=True):
+    """Pass on what the process prints until it ends; return why it must be ended, or None.
+
+    It goes on to its end, whatever the host says, if not `stops`.
+    """
     output = Output(wire, process.stdout.fileno(), log)
     try:
         while process.poll() is None:
@@ -115,7 +118,7 @@ def follow(wire, process, log, deadline):
                 output.read()
             if output.room == 0:
                 return "printed more than %d bytes" % limits.LOG
-            if wire.line(0) == b"stop":
+            if stops and wire.line(0) == b"stop":
                 return "stopped"
         return None
     finally:

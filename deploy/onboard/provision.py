@@ -149,22 +149,30 @@ def unnamed(request, icd_files):
 
 
 def install(wire, request):
-    """Let apt install packages. What it prints is passed on."""
+    """Let apt install packages. What it prints is passed on.
+
+    Once it installs it is not stopped: packages that are half installed are in the way of others.
+    """
     command = ["apt-get", "install", "--yes", "--no-install-recommends"] + request["packages"]
     as_root(wire, ["apt-get", "update"])  # old lists may do, where the archive cannot be reached
-    wire.emit("done", reason=as_root(wire, command))
+    wire.emit("done", reason=as_root(wire, command, stops=False))
 
 
-def as_root(wire, command):
-    """Run a command as root, and pass on what it prints; return why it failed, or None."""
+def as_root(wire, command, stops=True):
+    """Run a command as root, and pass on what it prints; return why it failed, or None.
+
+    Raises Refused where the host stops it, if it `stops`.
+    """
     root = [] if os.getuid() == 0 else ["sudo", "-n"]
     process = subprocess.Popen(
         root + ["env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C"] + command, cwd="/",
         start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT)
+    reason = follow(wire, process, io.BytesIO(), time.monotonic() + limits.APT, stops)
     end_group(process)
+    if reason == "stopped":
+        raise Refused(reason)
     if not (reason or process.returncode):
         return None
     return "%s %s" % (command[0], reason or "ended with status %d" % process.returncode)

@@ -19,9 +19,10 @@ from deploy import ship
 from deploy.boards import ROOT
 from deploy.errors import BoardError
 from deploy.link import MODULES
+from deploy.onboard import provision
 from deploy.onboard.cases import Output
 from deploy.onboard.limits import LONGEST_LINE
-from deploy.onboard.wire import Wire
+from deploy.onboard.wire import Refused, Wire
 
 
 def sha(data):
@@ -212,3 +213,32 @@ def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes(text):
     assert log.getvalue() == text
     assert max(len(json.dumps({"event": "lines", "text": lines})) for lines in sent) < LONGEST_LINE
     assert "".join("".join(lines) for lines in sent).count("\ufffd") == text.count(b"\xff")
+
+
+APT_GET = """#!/bin/sh
+echo begin "$1" >> "$LOG"
+sleep "$SECONDS_OF_A_STEP"
+echo end "$1" >> "$LOG"
+"""
+
+
+@pytest.mark.parametrize(("stopped", "done"), [("update", ["begin update"]), ("install", [
+    "begin update", "end update", "begin install", "end install"])])
+def test_apt_is_stopped_before_it_installs_but_not_while(tmp_path, monkeypatch, stopped, done):
+    (tmp_path / "apt-get").write_text(APT_GET)
+    (tmp_path / "apt-get").chmod(0o755)
+    log, said = tmp_path / "log", []
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LOG", str(log))
+    monkeypatch.setenv("SECONDS_OF_A_STEP", "0.5")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+
+    def line(_):
+        return b"stop" if log.exists() and f"begin {stopped}" in log.read_text() else None
+
+    wire = SimpleNamespace(line=line, emit=lambda *event, **more: said.append((*event, more)))
+    refused = pytest.raises(Refused) if stopped == "update" else contextlib.nullcontext()
+    with refused:
+        provision.install(wire, {"packages": ["x"]})
+    assert log.read_text().splitlines() == done
+    assert said == ([] if stopped == "update" else [("done", {"reason": None})])
