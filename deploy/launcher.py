@@ -10,10 +10,10 @@ import sys
 def checkout():
     """Return the checkout that this is started in, else the one that this file is of."""
     try:
-        here = os.getcwd()
-    except OSError:  # it was deleted
-        here = "/"
-    for place in (here, os.path.dirname(os.path.abspath(__file__))):
+        places = os.getcwd(), os.path.dirname(os.path.abspath(__file__))
+    except OSError:  # the folder was deleted: Fabric cannot run in it
+        places = ()
+    for place in places:
         while place != os.path.dirname(place):
             if os.path.exists(os.path.join(place, "deploy", "start.py")):
                 return place

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -65,6 +66,14 @@ def test_output_of_fabric_that_cannot_be_written(project, words):
 def test_elsewhere_it_names_the_checkout(tmp_path):
     done = subprocess.run([FAB, "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused(done) == f"there is no fabfile.py: run fab in the checkout, {ROOT}"
+
+
+def test_in_a_folder_that_was_deleted(tmp_path):
+    (tmp_path / "gone").mkdir()
+    code = f"cd gone && rmdir ../gone && exec {sys.executable} {ROOT}/deploy/launcher.py list"
+    done = subprocess.run(["bash", "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                          check=False)
+    assert refused(done) == "run it in the checkout"
 
 
 @pytest.mark.parametrize("python", ["#!/a/python3\n# -*- coding: utf-8 -*-\n",
