@@ -19,7 +19,7 @@ from common.isolation import leave
 from common.programs import is_unwritable
 from common.stopping import Stopped, end_at_once, stop_in_order
 from deploy import boards, samples
-from deploy.errors import BoardError, explained
+from deploy.errors import BoardError, Refusal, explained
 from deploy.link import LocalLink, Session, SshLink
 from deploy.onboard import facts, limits
 from deploy.screen import SCREEN
@@ -133,7 +133,9 @@ def on_each(chosen, work, progress=None):
                 raise
             board.failed = explained(error)[1]
             board.close()
-            if not board.stopping or board.failed != STOPPED:  # else the user knows
+            # What a board refuses when it is stopped, such as half a copy, is no news to the user.
+            in_order = board.failed == STOPPED or isinstance(error, Refusal)
+            if not (board.stopping and in_order):
                 SCREEN.complain(f"{board.name}: {board.failed}")
 
     def ended(seconds):

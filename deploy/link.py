@@ -19,7 +19,7 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.files import read_bytes
-from deploy.errors import BoardError
+from deploy.errors import BoardError, Refusal
 from deploy.onboard import limits
 from deploy.screen import shortened
 
@@ -268,7 +268,7 @@ class Session:
                 if self._noise < 0:
                     raise BoardError(f"{ENDLESS}: {limits.MOST_NOISE} lines that are not messages")
             elif event["event"] == "refused":
-                raise BoardError(_text(event.get("reason")))
+                raise Refusal(_text(event.get("reason")))
             elif beats or event["event"] != "beat":
                 return event
         raise BoardError(self._ended())

@@ -186,9 +186,9 @@ def _make(board, plan, found, mirror):
         payload.seek(0)
         digest = hashlib.file_digest(payload, "sha256").hexdigest()
         session = board.start(
-            "make", limits.UNPACK, bytes=payload.tell(), sha256=digest, drivers=plan.drivers,
-            packages=kind,
+            "make", limits.UNPACK, sha256=digest, drivers=plan.drivers, packages=kind,
         )
+        session.send(b"%d\n" % payload.tell())
         payload.seek(0)
         while piece := payload.read(PIECE):
             session.send(piece)

@@ -182,7 +182,7 @@ def make(wire, request):
     """Make an environment of the packages that come, and write ICD files."""
     folder = request["folder"]
     with claimed(folder, request["holder"]):
-        payload = io.BytesIO(wire.take(request["bytes"]))
+        payload = io.BytesIO(wire.payload())
         if hashlib.sha256(payload.getbuffer()).hexdigest() != request["sha256"]:
             raise Refused("the packages arrived incomplete: provision again")
         environment.make(folder, payload, request["packages"], request["drivers"])

@@ -8,7 +8,7 @@ import shutil
 
 from deploy.onboard.environment import RECORD
 from deploy.onboard.folder import MARKER, claimed, kept, locked, new_in, place, require_ours, unpack
-from deploy.onboard.wire import PATIENCE, Refused
+from deploy.onboard.wire import Refused
 
 
 def sync(wire, request):
@@ -40,7 +40,7 @@ def replace_tree(wire, folder, current, manifest, wanted):
         for path in manifest:
             os.makedirs(os.path.dirname(os.path.join(incoming, path)), exist_ok=True)
         if wanted:
-            unpack(io.BytesIO(wire.take(int(wire.line(PATIENCE) or 0))), incoming, set(wanted))
+            unpack(io.BytesIO(wire.payload()), incoming, set(wanted))
         for path in set(manifest) - set(wanted):
             shutil.copy2(os.path.join(current, path), os.path.join(incoming, path))
         if hashes(incoming) != manifest:

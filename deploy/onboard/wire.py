@@ -55,6 +55,16 @@ class Wire:
         line, newline, self.rest = self.rest.partition(b"\n")
         return bytes(line) if newline else None
 
+    def payload(self):
+        """Return the bytes of the host behind a line with their number; fewer where it is gone.
+
+        Raises Refused where the host stops this instead.
+        """
+        line = self.line(PATIENCE)
+        if line == b"stop":
+            raise Refused("stopped")
+        return self.take(int(line or 0))
+
     def take(self, count):
         """Return the next `count` bytes from the host; fewer where the host is gone."""
         while len(self.rest) < count and not self.lost:

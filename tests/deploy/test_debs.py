@@ -262,9 +262,8 @@ def make(folder, payload, packages):
     """Let a board here take packages; return the last event."""
     board = Board("board", Settings(folder=str(folder)), LocalLink(sys.executable))
     digest = hashlib.sha256(payload).hexdigest()
-    session = board.start("make", 60, bytes=len(payload), sha256=digest, drivers=[],
-                          packages=packages)
-    session.send(payload)
+    session = board.start("make", 60, sha256=digest, drivers=[], packages=packages)
+    session.send(b"%d\n%s" % (len(payload), payload))
     while (event := session.event())["event"] == "lines":
         pass
     return event

@@ -10,6 +10,7 @@ import pytest
 from common.errors import UsageError
 from common.stopping import Stopped
 from deploy import fleet
+from deploy.errors import BoardError, Refusal
 from deploy.fleet import Board, Fleet
 
 PATIENCE = 20  # seconds
@@ -99,6 +100,16 @@ def test_a_board_that_takes_no_data_does_not_delay_the_stop_of_others(monkeypatc
     with pytest.raises(KeyboardInterrupt):
         fleet.on_each([deaf, other], lambda board: stopped.wait(PATIENCE) or heard.append(False))
     assert False not in heard
+
+
+@pytest.mark.parametrize(("error", "lines"), [(Refusal("half a copy"), 0), (BoardError("lost"), 1)])
+def test_what_a_board_refuses_because_it_is_stopped_is_not_told(capsys, error, lines):
+    def work(board):
+        board.stopping = True
+        raise error
+
+    fleet.on_each(boards("one"), work)
+    assert capsys.readouterr().err.count("\n") == lines
 
 
 def test_a_stop_while_a_board_begins_reaches_it(monkeypatch, capsys):

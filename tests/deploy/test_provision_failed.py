@@ -12,12 +12,13 @@ from deploy.provision import Plan
 @pytest.fixture
 def board():
     """A board that takes all; `said` and `started` are what it was told."""
-    session = SimpleNamespace(send=lambda data: None, event=lambda: {"event": "done"})
+    session = SimpleNamespace(event=lambda: {"event": "done"})
     board = SimpleNamespace(said=[], started=[], stopping=False, run_here=None)
     board.say = board.said.append
 
     def start(do, seconds, **request):
-        board.started.append((do, request["bytes"], request["packages"], request["drivers"]))
+        board.started.append((do, request["packages"], request["drivers"]))
+        session.send = board.started.append
         return session
 
     board.start = start
@@ -25,7 +26,7 @@ def board():
 
 
 @pytest.mark.parametrize(
-    ("drivers", "started"), [([], []), (["libmali.so"], [("make", 0, None, ["libmali.so"])])]
+    ("drivers", "started"), [([], []), (["libmali.so"], [("make", None, ["libmali.so"]), b"0\n"])]
 )
 def test_only_what_there_is_is_sent(board, monkeypatch, drivers, started):
     def download(*_):

@@ -17,7 +17,7 @@ import pytest
 from common.text import printable
 from deploy import ship
 from deploy.boards import ROOT
-from deploy.errors import BoardError
+from deploy.errors import BoardError, Refusal
 from deploy.link import MODULES
 from deploy.onboard import provision
 from deploy.onboard.cases import Output
@@ -213,6 +213,19 @@ def test_what_a_case_prints_is_sent_in_lines_that_the_host_takes(text):
     assert log.getvalue() == text
     assert max(len(json.dumps({"event": "lines", "text": lines})) for lines in sent) < LONGEST_LINE
     assert "".join("".join(lines) for lines in sent).count("\ufffd") == text.count(b"\xff")
+
+
+@pytest.mark.parametrize("asked", [
+    {"do": "sync", "manifest": {"a": sha(b"")}},
+    {"do": "make", "sha256": sha(b""), "drivers": [], "packages": "wheels"},
+])
+def test_a_stop_before_files_come(board, asked):
+    session = board.start(**asked)
+    if asked["do"] == "sync":
+        assert session.event()["event"] == "want"
+    session.stop()
+    with pytest.raises(Refusal, match="stopped"):
+        session.event()
 
 
 APT_GET = """#!/bin/sh
