@@ -42,6 +42,8 @@ _UNUSED = {
     "prompt-for-login-password": "ssh asks for nothing here: copy your key with ssh-copy-id",
     "prompt-for-passphrase": "ssh asks for nothing here: give the passphrase to ssh-add before",
     "prompt-for-sudo-password": "sudo on the board must not ask for a password",
+    "command-timeout": "each case has a time limit: see time_limit in boards.toml",
+    "warn-only": "a case that fails does not stop the others, and is status 1",
     "dry": "only provision can show what it would do: --dry-run",
 }
 _FORMATS = ("flat", "nested", "json")  # of --list

@@ -97,6 +97,8 @@ def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
         (("sweep", "hello", "--", "--number", "3", "--number", "4"), "--number is given more"),
         (("sweep", "hello", "--", "--nosuch", "3"), "hello: '--nosuch' cannot be run"),
         (("--prompt-for-passphrase", "list"), "has no effect: ssh asks for nothing here: give"),
+        (("-T", "60", "list"), "--command-timeout has no effect: each case has a time limit: see "),
+        (("-w", "list"), "--warn-only has no effect: a case that fails does not stop the others"),
         (("--dry", "list"), "--dry has no effect: only provision can show"),
         (("run", "hello", "--size", "8"), "fab run has no option --size; options of the sample "
          "follow --: fab run hello -- --size ...; "),
