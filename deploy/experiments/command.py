@@ -51,7 +51,11 @@ def sweep(boards, experiment, scheduler=None, wait_s=300):
 
 
 def replay(boards, argv):
-    """Repeat the run of a record on Boards: `argv` as of `tools replay`; return the status."""
+    """Repeat the run of a record on Boards: `argv` as of `tools replay`; return the status.
+
+    Raises UsageError, before a board gets anything, where there is no such record.
+    """
+    tools_replay.load(tools_command.parse(tools_replay.options(), argv)[0].record)
     return _each(boards, lambda board, member: tools_replay.main(argv, member.once))
 
 

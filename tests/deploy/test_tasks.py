@@ -69,7 +69,7 @@ def test_a_record_is_repeated_on_a_board(deployed, fab, project):
 def test_a_record_that_is_not_there_is_an_error_like_others(deployed, fab):
     done = fab("replay", "x.jsonl:1")
     line = "fab: error: cannot read x.jsonl: No such file or directory\n"
-    assert (done.returncode, done.stderr) == (2, line)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
 
 
 def test_a_sweep_without_boards_has_one_line(deployed, fab, project):
