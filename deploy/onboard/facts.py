@@ -117,7 +117,7 @@ def folder_facts(folder):
     free = not os.path.lexists(path) or (os.path.isdir(path) and not os.listdir(path))
     return {
         "path": path,
-        "taken": not (ours or free),
+        "taken": not (ours or free) or not os.path.isdir(there),
         "deployed": os.path.exists(os.path.join(path, "current")),
         "writable": os.access(there, os.W_OK) and not os.statvfs(there).f_flag & os.ST_RDONLY,
         "free": shutil.disk_usage(there).free,

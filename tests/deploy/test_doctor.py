@@ -222,6 +222,13 @@ def test_a_clock_that_cannot_be(clock):
         sick(clock=clock)
 
 
+def test_a_folder_below_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    taken = {name: facts.folder_facts(str(tmp_path / name))["taken"]
+             for name in ("file", "file/below", "new/below")}
+    assert taken == {"file": True, "file/below": True, "new/below": False}
+
+
 def test_one_run_to_collect():
     (finding,) = sick(folder={**HEALTHY["folder"], "uncollected": 1})
     assert finding.text == "1 run to collect"
