@@ -276,26 +276,6 @@ def test_c_is_not_zero_and_beta_is_tested(sample, project):
     assert sample("-s", 16, "-i", 1, root=project)[0].returncode == 1
 
 
-@pytest.mark.parametrize("kernel", ["nn", "nt"])
-def test_c_is_not_read_where_beta_is_0(run_here, monkeypatch, kernel):
-    run, operands = sample_module("gemm_intel", "run"), sample_module("gemm_intel", "operands")
-    draw, lines = operands.draw, operands.lines
-
-    def with_beta_0(*args):
-        alpha, beta, *matrices = draw(*args)
-        return alpha, 0 * beta, *matrices
-
-    def with_nan(*args):
-        A, B, C = lines(*args)
-        return A, B, np.full_like(C, np.nan)
-
-    monkeypatch.setattr(operands, "draw", with_beta_0)
-    monkeypatch.setattr(operands, "lines", with_nan)
-    status, said, _ = run_here(run.main, *SMALL, "--kernel", kernel, options=run.options())
-    assert "beta = 0\n" in said
-    assert status == 0, said
-
-
 @pytest.mark.exhaustive
 def test_every_iteration_starts_from_the_same_c(sample):
     args = ("-s", 40, "--data", "integer")
