@@ -26,7 +26,8 @@ def require(gpus):
     """Raise UsageError for a GPU that cannot be emulated, or where boards.toml cannot be read."""
     boards = files.parsed(manifest.ROOT / "boards.toml", files.LARGEST_OBJECT, files.toml)
     known = [gpu for names, board in boards.items()
-             if isinstance(board, dict) and board.get("build_only") for gpu in names.split(",")]
+             if isinstance(board, dict) and board.get("build_only")
+             for gpu in map(str.strip, names.split(","))]
     if unknown := [gpu for gpu in gpus if gpu not in known]:
         raise UsageError(f"{unknown[0]}: no such GPU: choose from {', '.join(known)}")
 
