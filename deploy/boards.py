@@ -10,7 +10,8 @@ from common.files import parsed, toml
 from common.manifest import ROOT, TIME_LIMIT, is_time_limit
 
 LOCAL = "local"
-REFERENCE = "reference"  # in results/: runs that came with the samples
+# What else has a folder in results/, as a board has.
+_TAKEN = {"reference": "came with the samples", "experiments": "has the progress of sweeps"}
 # What ssh takes for a host: an alias, or user@address:port. Also the name of a results folder: file
 # names have up to 255 characters.
 _NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.@:%+-]{0,199}")
@@ -52,8 +53,8 @@ class Settings:
 
 def check_name(name, where=""):
     """Return `name` if it can be a board's, else raise UsageError, which begins with `where`."""
-    if name == REFERENCE:
-        raise UsageError(f"no board can be called {name}: results/{name} came with the samples")
+    if name in _TAKEN:
+        raise UsageError(f"{where}no board can be called {name}: results/{name} {_TAKEN[name]}")
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{where}{name!r} is not a host: give a Host of your ssh configuration, or "

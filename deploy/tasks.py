@@ -168,7 +168,7 @@ def list_samples(c):
         needs = f" (needs {', '.join(sample.needs)})" if sample.needs else ""
         print(f"{sample.name}: {sample.description}{needs}")
         for case in sample.cases:
-            print(f"    {case.name:<12} {' '.join(case.args)}")
+            print(f"    {case.name:<12} {' '.join(case.args)}".rstrip())
     print(f"boards: {', '.join(known)}")
     print("tasks: fab --list")
 

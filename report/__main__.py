@@ -68,6 +68,10 @@ def _carry_out(argv):
         raise UsageError("--fail-on-regression needs --baseline DIR")
     if args.rights and not args.export:
         raise UsageError("--rights needs --export FILE")
+    of_a_page = {"--output": args.output, "--baseline": args.baseline, "--figures": args.figures,
+                 "--all-runs": args.all_runs}
+    if args.export and (given := [name for name, value in of_a_page.items() if value]):
+        raise UsageError(f"--export makes no page: omit {', '.join(given)}")
     if not args.export:
         # What it thinks of fonts and folders, from its import on, is none of the user's business.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)

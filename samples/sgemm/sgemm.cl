@@ -167,7 +167,7 @@ void sgemm_tile4x4(int M, int N, int K, float alpha, __global const float *restr
     if (ALIGNED(N, K)) {
         for (int k = 0; k < K; k += 4, A += 4) {
             const float4 a0 = FLOAT4(A), a1 = FLOAT4(A + K);
-            const float4 a2 = FLOAT4(A + 2 * K), a3 = FLOAT4(A + 3 * K);
+            const float4 a2 = FLOAT4(A + 2 * (size_t)K), a3 = FLOAT4(A + 3 * (size_t)K);
             float4 b = FLOAT4(B);
             sum0 += a0.x * b, sum1 += a1.x * b, sum2 += a2.x * b, sum3 += a3.x * b, B += N;
             b = FLOAT4(B);

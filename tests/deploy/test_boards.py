@@ -77,6 +77,7 @@ def test_local_may_share_a_table(load):
         ("['-x']\n", r"boards\.toml: '-x' is not a host"),
         (f"['{'a' * 201}']\n", "is not a host"),
         ("[reference]\n", "no board can be called reference"),
+        ("[experiments]\n", r"boards\.toml: no board can be called experiments"),
         (f"[a]\ntime_limit = 1{'0' * 5000}\n", r"boards\.toml: line 2 has more than 4096"),
         (f"[a]\ntime_limit = 1{'0' * 4000}\n", "from 1 up to 1000000"),
         ("x = " + "[" * 4000, r"boards\.toml: its values are nested too deeply"),

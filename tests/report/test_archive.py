@@ -64,6 +64,14 @@ def test_authors_and_licences_are_chosen(packed, tmp_path, capsys):
     assert told.endswith(line)
 
 
+def test_what_belongs_to_a_page_is_no_option_of_an_archive(packed, capsys):
+    folder, path = packed
+    path.unlink()
+    done = program(capsys, folder, "--export", path, "-o", "page.html", "--all-runs")
+    assert done.stderr == "report: error: --export makes no page: omit --output, --all-runs\n"
+    assert (done.returncode, path.exists()) == (2, False)
+
+
 @pytest.mark.parametrize(("text", "message"), [
     ('licence = "MIT"', "licence: there can be data and kernels, each a table of the texts author"),
     ('[data]\nlicense = "MIT"', "data: there can be"),
