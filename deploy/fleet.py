@@ -262,7 +262,9 @@ class Executor(fabric.executor.Executor):
             for key in options.identity.value:
                 # ssh would go on without one that is not there.
                 FLEET.ssh_options += ["-i", regular(os.path.expanduser(key))]
-            if seconds := options["connect-timeout"].value:
+            if (seconds := options["connect-timeout"].value) is not None:
+                if seconds < 1:
+                    raise UsageError(f"--connect-timeout {seconds}: give seconds, from 1 up")
                 FLEET.ssh_options += ["-o", f"ConnectTimeout={seconds}"]
             if file := options["ssh-config"].value:
                 FLEET.ssh_file = regular(os.path.expanduser(file))

@@ -29,6 +29,7 @@ def test_a_command_without_a_task_is_run_nowhere(fab, odroid, tmp_path, before):
     ("line", "message"),
     [
         (("-t", "x", "list"), "--connect-timeout x: give a whole number"),
+        (("-t", "0", "list"), "--connect-timeout 0: give seconds, from 1 up"),
         (("-T", "x", "list"), "--command-timeout x: give a whole number"),
         (("list", "-t", "x"), "--connect-timeout x: give a whole number"),
         (("-l", "-D", "x"), "--list-depth x: give a whole number"),
