@@ -77,3 +77,23 @@ def test_environment_variables_that_affect_libraries_are_named(recorded, monkeyp
     done, _ = recorded("mygemm", *args)
     line = re.search("(?m)^Environment variables that affect libraries: .*$", done.stdout)
     assert (names == "numpy") == bool(line and "OPENBLAS_CORETYPE=Haswell" in line[0]), done.stdout
+
+
+@pytest.mark.parametrize("timed", [(), ("--duration", 1)], ids=["rounds", "duration"])
+def test_a_result_that_is_another_after_the_timed_launches_is_wrong(run_here, monkeypatch, timed):
+    """As of a kernel that changes its inputs, or of a board that is hot."""
+    run, compare = sample_module("mygemm", "run"), sample_module("mygemm", "compare")
+    args = ("--size", 8, "--kernel", 1, "--libraries", "none", "--repeat", 1, *timed)
+    status, said, _ = run_here(run.main, *args, options=run.options())
+    assert (status, said.count("PASSED: ")) == (0, 1), said
+    time_them = compare.Comparison._time
+
+    def and_change_an_input(self, results, stream):
+        time_them(self, results, stream)
+        stream.A.write(1)
+
+    monkeypatch.setattr(compare.Comparison, "_time", and_change_an_input)
+    status, said, errors = run_here(run.main, *args, options=run.options())
+    why = "a launch after the timed ones gave another result than the first"
+    assert f"01_naive: FAILED: {why}" in said
+    assert (status, errors) == (1, f"run.py: error: {why}\n")
