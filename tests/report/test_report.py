@@ -20,8 +20,9 @@ from tests.conftest import ROOT
 
 @pytest.fixture
 def report(tmp_path, capsys):
-    """Make a page, page.html; gives what a finished process has."""
-    return lambda *args: program(capsys, *args, "-o", tmp_path / "page.html")
+    """Make a page, page.html, if not an archive; gives what a finished process has."""
+    page = "-o", tmp_path / "page.html"
+    return lambda *args: program(capsys, *args, *(() if "--export" in args else page))
 
 
 def collect(*paths, **more):
