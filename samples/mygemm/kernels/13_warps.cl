@@ -31,8 +31,8 @@
  * TSK are multiples of 4, TSM of 8 * WPTM, TSN of 4 * WPTN. TSK * TSM / 4 and TSK * TSN / 4 are multiples
  * of the work-items of a slice, and those of TSN / 4 and of TSK. There are at most 15 slices.
  * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A divides
- * TSK, and TSK / ACROSS_A the vectors of A that a work-item loads in a step, FETCH_A. It is TSK where
- * K is smaller than TSK * SLICES.
+ * TSK, and TSK / ACROSS_A divides the vectors of A that a work-item loads in a step, FETCH_A. ACROSS_A is
+ * TSK where K is smaller than TSK * SLICES.
  *
  * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
  * per clock but read only 32 elements of local memory. The more elements a lane computes, and the

@@ -53,10 +53,10 @@
  * K may be shared, as in 13. If all tiles are shared, each part of a line has its own exponent.
  *
  * Needs: NVIDIA's compiler and compute capability 8.0 or more. It is compiled after six files. last.cl
- * and parts.cl have what work-groups do that share a tile, rows.cl has how C is stored.
- * nvidia.cl has cp.async, ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, of a
- * part in memory. store.cl and split.cl have the parts, where they lie, split(), and STAGES, slabs in
- * local memory: one is multiplied, the others are under way; 2 with DIRECT. */
+ * and parts.cl are for work-groups that share a tile, rows.cl stores C. nvidia.cl has cp.async,
+ * ldmatrix, mma, shuffles and conversions as functions, and PART_BITS, the size of a part. store.cl and
+ * split.cl have the parts, their layout in memory, and split(). They also define STAGES, the number of
+ * slabs in local memory: one is multiplied while the others are loaded. With DIRECT there are 2. */
 
 #ifndef WARP_M /* the defaults; build options must define all of these, or none */
 #define WARP_M 32 /* rows of C for a warp */

@@ -14,16 +14,16 @@
  * and neighbouring work-items read neighbouring elements.
  *
  * The matrix unit truncates. On an H200 a sum of 128 products of one sign comes out too small by 3 or 4
- * units of 2^-23 of the sum, and one of products of both signs by half of that. The scales of B, with
- * SWAPPED those of A, compensate 3: LOST(n) is the share of the n-th KC. With KC 32 or 64 not all have
- * the same: whole units of 2^-23 are shared out, and every fourth n begins anew.
- * Of these lines, those whose elements all have at most 11 bits, such as small whole numbers, are left
- * as they are: their sums are exact. */
+ * units of 2^-23 of the sum, and one of products of both signs by half of that. For every 128 products
+ * the scales of B, or those of A with SWAPPED, compensate for 3 units: LOST(n) for the n-th KC. With KC
+ * 32 or 64 that is not a whole number for each. So of four KCs in a row some get one unit more than
+ * others, and every four are alike. Of these lines, those whose elements all have at most 11 bits, such
+ * as small whole numbers, are left as they are: their sums are exact. */
 
 #ifndef KC /* the defaults; build options must define all of these, or none */
 #define KC 256 /* k's that the unit sums up: 32, 64, 128 or 256 */
-#define TSM 128 /* rows of a tile of C: 64 for a warpgroup, with DIRECT 64, with SWAPPED 32 */
-#define TSN 128 /* columns of a tile of C: 64 or 128, with DIRECT 32 or 64, with SWAPPED 64 */
+#define TSM 128 /* rows of a tile of C: 128, or 64 with DIRECT, or 32 with SWAPPED */
+#define TSN 128 /* columns of a tile of C: 64 or 128; 32 or 64 with DIRECT; 64 with SWAPPED */
 #define STAGES 4 /* slabs in local memory */
 #define SLICES 1 /* warpgroups of a work-group with DIRECT */
 #define BAND 8 /* rows of tiles that are computed together, as in 13 */
@@ -33,7 +33,7 @@
 #define ROW_ITEMS 256 /* work-items that share a row of A: 4 to 256, a power of 2 */
 #define KEPT_A 4 /* chunks of a row of A that a work-item keeps in registers: 1 to KEPT */
 #define WIDTH_A 1 /* elements of an access along a row of A: 4 where 4 divides K and lda, else 1 */
-#define WIDTH_N 1 /* and along a row of B: 4 where 4 divides N, ldb and ldc, else 1 */
+#define WIDTH_N 1 /* elements of an access along a row of B: 4 where 4 divides N, ldb and ldc, else 1 */
 #endif
 
 #define SLAB 32                          /* depth of a slab */
