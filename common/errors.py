@@ -1,6 +1,7 @@
 """Errors that end a program. Each has an exit status; it is printed as one line on stderr."""
 
 import sys
+import warnings
 from contextlib import contextmanager
 
 PASSED = 0
@@ -26,6 +27,8 @@ def worst(statuses):
 @contextmanager
 def importing():
     """Import in the block what this machine may lack; leave the program in one line if it does."""
+    # pytools, a part of pyopencl, would recommend a package for something the samples do not use.
+    warnings.filterwarnings("ignore", "Unable to import recommended hash")
     try:
         yield
     except ImportError as missing:
