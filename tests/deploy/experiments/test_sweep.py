@@ -4,7 +4,7 @@ import json
 import re
 import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import pytest
 from stub_board import Bench
@@ -157,6 +157,15 @@ def test_a_board_on_which_the_sample_cannot_start(bench):
         bench.run(broken, text=AXES)
 
 
+def connect_soon(member):
+    """Connect to a board, where the program of the last sweep may be about to end."""
+    for _ in range(50):
+        with suppress(BoardError):
+            return member.connect()
+        time.sleep(0.1)
+    return member.connect()
+
+
 @pytest.mark.parametrize("search", ["all", "learn"])
 def test_what_a_board_ran_for_a_host_that_was_killed_is_not_run_again(bench, search):
     text = f'search = "{search}"\n{AXES}'
@@ -170,11 +179,7 @@ def test_what_a_board_ran_for_a_host_that_was_killed_is_not_run_again(bench, sea
     left.forget([])
     bench.run(text=text)
     assert len(set(keys(bench.came()))) == len(bench.came()) == len(bench.runs()) == 4
-    for attempt in range(50):  # the board's program for the sweep may be about to end
-        with suppress(BoardError) if attempt < 49 else nullcontext():
-            left.connect()
-            break
-        time.sleep(0.1)
+    connect_soon(left)
     assert left.left == {}  # the board forgot what is stored
     left.forget([])
 
