@@ -54,6 +54,59 @@ def test_a_driver_has_a_compute_unit_for_each_of_its_cores_only(run_sample, tmp_
     assert {r["device"]["compute_units"] for r in records} == {1}
 
 
+_BOUND = """
+import os, time
+from threading import Event, Thread
+from common.machine import cores
+
+os.cpu_count = lambda: {cpus}
+done = Event()
+with cores.one_each():
+    for n in range({threads}):
+        Thread(target=done.wait).start()
+tasks = sorted(map(int, os.listdir("/proc/self/task")))[-{threads}:]
+print([os.sched_getaffinity(task) for task in tasks])
+done.set()
+"""
+
+
+def test_on_some_cores_each_thread_of_a_driver_has_one():
+    mine = sorted(os.sched_getaffinity(0))
+
+    def affinities(**numbers):
+        done = subprocess.run([sys.executable, "-c", _BOUND.format(**numbers)], cwd=ROOT,
+                              capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout
+
+    cpus = len(mine)
+    assert affinities(cpus=cpus + 1, threads=cpus) == f"{[{core} for core in mine]}\n"
+    assert affinities(cpus=cpus, threads=cpus) == f"{[{*mine}] * cpus}\n"  # all cores
+    assert affinities(cpus=cpus + 1, threads=cpus + 1) == f"{[{*mine}] * (cpus + 1)}\n"
+
+
+_BOUND_DRIVER = """
+import os
+from common import device
+from common.machine import cores
+
+os.cpu_count = lambda: 99
+cores.tell_pocl()
+with cores.one_each():
+    queue = device.open_queue(device.choose("portable"))
+print([os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")])
+"""
+
+
+def test_threads_of_pocl_are_bound():
+    done = subprocess.run([sys.executable, "-c", _BOUND_DRIVER], cwd=ROOT, capture_output=True,
+                          text=True, timeout=120)
+    if "no platform 'portable'" in done.stderr:
+        pytest.skip("PoCL is not installed")
+    assert done.returncode == 0, done.stderr
+    for core in os.sched_getaffinity(0):
+        assert f"{{{core}}}" in done.stdout
+
+
 @pytest.mark.parametrize(("mine", "all_cores", "given", "left"), [
     ({0, 1}, 4, {"POCL_AFFINITY": "1"}, {"POCL_AFFINITY": "1", "POCL_MAX_PTHREAD_COUNT": "2"}),
     ({2, 3}, 4, {"POCL_AFFINITY": "1"}, {"POCL_MAX_PTHREAD_COUNT": "2"}),  # it would bind 0 and 1
