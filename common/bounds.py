@@ -1,8 +1,8 @@
 """The expected result of a GEMM, and the error bound of a computed one.
 
 The bound of gemm.reference() is the worst case: n roundings may add up to n * u of all terms, with
-u the unit roundoff. In half precision u is 2^-11, and from about K = 500 that is more than the
-result: a C of zeros would pass. For random data two facts make the bound smaller. Roundings to
+u the unit roundoff. With a large K that is more than the result, in half precision from about
+K = 500 on: a C of zeros would pass. For random data two facts make the bound smaller. Roundings to
 nearest go up as often as down, so n of them add up to only λ * sqrt(n) * u (N. Higham and T. Mary,
 A New Approach to Probabilistic Rounding Error Analysis, 2019). And where the data has mean 0, a
 partial sum is within λ * sqrt(V), with V the sum of the squares of all terms (the same authors,
@@ -14,59 +14,122 @@ half of V.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from common import gemm
+from common.hard import HARD
 
 LAMBDA = 4
-_UNIT, _TINY = np.finfo(np.float16).eps / 2, np.finfo(np.float16).tiny
 _OTHERS = 3  # roundings: those of alpha and beta, and of the final sum
 
 
-class Case(NamedTuple):
-    """The expected `result` in float64, and a `bound` for the error of each element.
+@dataclass(frozen=True)
+class Reference:
+    """What a GEMM must give: the `result` in float64 or complex128, M x N elements, and a `bound`
+    for the error of each; `rule` says in words which.
 
-    `C` is what C holds before the launch. Where beta is 0 no kernel may read it: it is NaN then, or
-    77 in integers, which shows only whether beta was forgotten. For random data in half precision
-    `spread` gives tighter bounds: for each element the deviation due to one rounding of every
-    product, and the error due to flushed subnormal numbers.
+    For random data `spread` gives tighter bounds: for each element the deviation due to one
+    rounding of every term, and the error due to flushed subnormal numbers and to storing. `chain`
+    is K, and `wide` tells whether sums are in more than half precision.
+    """
+
+    result: np.ndarray
+    bound: np.ndarray
+    chain: int
+    rule: str
+    spread: tuple | None = None
+    wide: bool = True
+
+    def check(self, found, intact=True, chain=None):
+        """Return the Check of a kernel's result; `intact` tells whether no guard was changed.
+
+        The kernel adds up `chain` products in the precision of the bound, K if it is not given,
+        and these sums in a wider one.
+        """
+        bound, mean = self.bound, np.inf
+        if self.spread is not None:
+            one, others = self.spread
+            deviation = np.sqrt((chain or self.chain) + _OTHERS) * one
+            bound = np.minimum(LAMBDA**2 * deviation + others, bound)
+            # Of a few elements one may be far out. And there are libraries which split each float32
+            # into parts of fewer bits: their results are rounded more often.
+            factor = (LAMBDA if self.wide else 1) + LAMBDA**2 / np.sqrt(deviation.size)
+            mean = float(np.sqrt(np.mean((factor * deviation / np.sqrt(6) + others) ** 2)))
+        return gemm.check(found, self.result, bound, intact, mean)
+
+
+def reference(alpha, A, B, beta, C, data, nearest, arithmetic=None, around_0=True):
+    """Return the Reference of a GEMM whose inputs are `data`: integer, of hard.HARD, else random.
+
+    `nearest` tells whether the device rounds to nearest, and `around_0` whether random data has
+    mean 0. Else it is as gemm.reference(), which raises UsageError where the result overflows.
+    """
+    result, bound = gemm.reference(alpha, A, B, beta, C, arithmetic, data)
+    sums, chain = np.dtype(arithmetic or C.dtype), A.shape[-1]
+    found = partial(Reference, result, bound, chain, wide=sums != np.float16)
+    if sums.kind == "i" or data == "integer":
+        return found("none: every sum is a whole number that the type can hold")
+    terms = "(|alpha| |A||B| + |beta| |C|) for each element"
+    if data in HARD or not nearest:
+        steps = "(K + 1)" if sums.kind == "c" else "K"
+        return found(f"{gemm.BOUND_FACTOR:g} * {steps} * eps({sums}) * {terms}")
+
+    # A part of a complex product is a sum of two, and in double precision the reference is rounded
+    # as often as the result.
+    about, times = np.finfo(sums), 2 ** ((sums.kind == "c") + (np.finfo(sums).bits == 64))
+    n = f"{times} * (K + {_OTHERS})" if times > 1 else f"(K + {_OTHERS})"
+    squares, addend = _product(A, B, 2), np.abs(C).astype(float)
+    if around_0:
+        one = np.sqrt(abs(alpha) ** 2 * squares + (abs(beta) * addend) ** 2)
+        rule = (f"{LAMBDA**2 // 2} * sqrt({n} * V) * eps({sums}) for each element, V: its terms "
+                "squared and added up")
+    else:  # a partial sum may be as large as the sum of all terms, but no larger
+        one = (abs(alpha) * _product(A, B, 1) + abs(beta) * addend) / LAMBDA
+        rule = f"{LAMBDA // 2} * sqrt({n}) * eps({sums}) * {terms}"
+
+    # Flushing costs what it does in gemm.reference(); so does storing in another type.
+    others = about.tiny * (np.sqrt(chain * squares) + addend + abs(alpha) * chain + 3)
+    if sums != C.dtype:
+        stored = np.finfo(C.dtype)
+        others += stored.eps * np.abs(result) + stored.tiny
+    return found(rule, spread=(np.sqrt(times) * about.eps / 2 * one, others))
+
+
+def _product(A, B, power):
+    """Return |A|^power * |B|^power in float64, of a batch for each product."""
+    if A.ndim == 3:
+        return np.stack([_product(a, b, power) for a, b in zip(A, B)])
+    wide = np.float32 if A.dtype == np.float16 else float
+    A, B = np.abs(A), np.abs(B).astype(wide) ** power
+    blocks = (A[n : n + gemm.REFERENCE_ROWS] for n in range(0, len(A), gemm.REFERENCE_ROWS))
+    return np.concatenate([block.astype(wide) ** power @ B for block in blocks]).astype(float)
+
+
+class Case(NamedTuple):
+    """A Reference, the beta that it is for, and what `C` holds before the launch.
+
+    Where beta is 0 no kernel may read C: it is NaN then, or 77 in integers, which shows only
+    whether beta was forgotten.
     """
 
     beta: float
     C: np.ndarray | float
-    result: np.ndarray
-    bound: np.ndarray
-    spread: tuple | None
+    right: Reference
+
+    @property
+    def result(self):
+        return self.right.result
 
     def check(self, product, chain, intact=True):
-        """Return the Check of a kernel's result; `intact` tells whether no guard was changed.
-
-        The kernel adds up `chain` products in A's precision, and these sums in a wider one.
-        """
-        bound, mean = self.bound, np.inf
-        if self.spread is not None:
-            one, flushed = self.spread
-            deviation = np.sqrt(chain + _OTHERS) * one
-            bound = np.minimum(LAMBDA**2 * deviation + flushed, self.bound)
-            few = LAMBDA**2 / np.sqrt(deviation.size)  # of a few elements one may be far out
-            mean = float(np.sqrt(np.mean(((1 + few) * deviation / np.sqrt(6) + flushed) ** 2)))
-        found = gemm.check(product, self.result, bound, intact, mean)
+        """Return the Check of a kernel's result: see Reference.check()."""
+        found = self.right.check(product, intact, chain)
         if found.reason and self.beta:
             found = replace(found, reason=f"with --beta {self.beta:g}, {found.reason}")
         return found
-
-
-def _spread(alpha, A, B, beta, C):
-    """Return the `spread` of a Case whose inputs are random, of mean 0, and float16."""
-    squares_of_A, squares_of_B = (x.astype(np.float32) ** 2 for x in (A, B))
-    squares = (squares_of_A @ squares_of_B).astype(float)
-    addend, K = np.abs(C.astype(float)), A.shape[-1]
-    # Flushing costs what it does in gemm.reference().
-    return (_UNIT * np.sqrt(alpha**2 * squares + (beta * addend) ** 2),
-            _TINY * (np.sqrt(K * squares) + addend + abs(alpha) * K + 3))
 
 
 class Expected:
@@ -78,8 +141,8 @@ class Expected:
     def __init__(self, size, dtype, data, seed, alpha, beta, nearest=True, batch=1):
         """Draw the inputs, of a batch for each product; `data` is of gemm.INPUTS.
 
-        `nearest` tells whether the device rounds half precision to nearest. Raises UsageError where
-        the result overflows.
+        `nearest` tells whether the device rounds to nearest. Raises UsageError where the result
+        overflows.
         """
         self.inputs = gemm.INPUTS[data](size, seed, dtype, batch)
         self._alpha, self._data, self._nearest = alpha, data, nearest
@@ -87,11 +150,9 @@ class Expected:
 
     def _case(self, alpha, beta):
         A, B, C = self.inputs
-        result, bound = gemm.reference(alpha, A, B, beta, C, data=self._data)
-        random_halves = A.dtype == np.float16 and self._data != "integer"
-        spread = _spread(alpha, A, B, beta, C) if random_halves and self._nearest else None
+        right = reference(alpha, A, B, beta, C, self._data, self._nearest)
         unread = 77 if C.dtype.kind == "i" else np.nan
-        return Case(beta, C if beta else unread, result, bound, spread)
+        return Case(beta, C if beta else unread, right)
 
     def product(self):
         """Return the Case of A * B, which is what libraries make."""

@@ -221,9 +221,11 @@ def type_of(device):
 
 
 def rounds_to_nearest(device, dtype):
-    """Tell whether arithmetic in a real type is rounded to nearest: float16 may be truncated."""
-    nearest = cl.device_fp_config.ROUND_TO_NEAREST
-    return np.dtype(dtype) != np.float16 or bool(device.half_fp_config & nearest)
+    """Tell whether arithmetic of that type rounds to nearest: a device may truncate, even float32
+    in the embedded profile."""
+    name = {2: "half", 4: "single", 8: "double"}.get(np.empty(0, dtype).real.itemsize, "")
+    about = getattr(device, f"{name}_fp_config", 0)
+    return bool(about & cl.device_fp_config.ROUND_TO_NEAREST)
 
 
 def describe(device, limit):

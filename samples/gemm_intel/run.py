@@ -22,7 +22,7 @@ with importing():  # or tell in one line what this machine lacks
     import pyopencl as cl
     import tiling
 
-    from common import cli, device, flush, gemm, measuring, timing
+    from common import bounds, cli, device, flush, gemm, measuring, timing
     from common.arguments import count
     from common.matrices import Matrix
 
@@ -100,9 +100,11 @@ def main(args):
 
     # Check every element, and that all writes were to the buffers.
     print("Making the float64 result on the host", flush=True)
-    expected, bound = gemm.reference(alpha, *inputs[:2], beta, inputs[2], data=args.data)
-    result, intact = first[:n, :n].T, all(matrix.intact() for matrix in matrices)
-    check = gemm.check(result, expected, bound, intact)
+    nearest = device.rounds_to_nearest(chosen, dtype)
+    right = bounds.reference(alpha, *inputs[:2], beta, inputs[2], args.data, nearest,
+                             around_0=False)
+    result = first[:n, :n].T
+    check = right.check(result, all(matrix.intact() for matrix in matrices))
 
     # Warm up, then time a right kernel. Each iteration starts from the same C, as does a last one.
     found = measuring.Measured()

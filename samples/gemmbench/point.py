@@ -1,12 +1,13 @@
 """A point, a kernel at one size: options, matrices between guards, reference, the table printed."""
 
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
 import metadata
 import numpy as np
 
-from common import gemm, hard, rng
+from common import bounds, gemm, hard, rng
 from common.arguments import a_path, positive
 from common.machine import state
 from common.matrices import Matrix
@@ -94,20 +95,17 @@ def flop(size, dtype):
     return size.flop(), gemm.FLOP_CONVENTION
 
 
-def reference(inputs, meta, data, eps=None):
-    """Return the right result, by how much each element may differ, and that rule as text.
+def reference(inputs, meta, data, nearest=False, eps=None):
+    """Return the Reference of common/bounds.py, in which all bounds are `eps`, if it is given.
 
-    The bound is that of common/gemm.py, nothing for integer data, or `eps`, if it is given.
+    `nearest` tells whether the device rounds to nearest.
     """
     A, B, C = inputs.multiplied(meta)
-    expected, bound = gemm.reference(inputs.alpha, A, B, inputs.beta, C, meta.sums, data)
-    factor = "(K + 1)" if meta.dtype.kind == "c" else "K"
-    rule = f"2 * {factor} * eps({meta.sums}) * (|alpha| |A||B| + |beta| |C|) for each element"
-    if data == "integer":
-        rule = "none: every sum is a whole number that the type can hold"
-    if eps is not None:
-        bound[:], rule = eps, f"at most {eps:g} for every element"
-    return expected, bound, rule
+    right = bounds.reference(inputs.alpha, A, B, inputs.beta, C, data, nearest, meta.sums)
+    if eps is None:
+        return right
+    return replace(right, bound=np.full_like(right.bound, eps), spread=None,
+                   rule=f"at most {eps:g} for every element")
 
 
 class Operands:

@@ -25,7 +25,7 @@ with importing():  # or tell in one line what this machine lacks
     import point
     import pyopencl as cl
 
-    from common import cli, device, flush, gemm, measuring
+    from common import cli, device, flush, measuring
     from common.errors import SampleError, worst
 
 
@@ -93,9 +93,10 @@ def multiply(args, queue, limits, about, meta, params):
         return cl.enqueue_nd_range_kernel(queue, kernel, total, local)
 
     # Compute the reference result on the host.
-    expected, bound, rule = point.reference(drawn, meta, args.data, args.eps)
+    nearest = device.rounds_to_nearest(queue.device, meta.sums)
+    right = point.reference(drawn, meta, args.data, nearest, args.eps)
     point.say_task(args, meta, drawn, total, local)
-    params.update(drawn.scalars(), tolerance=rule, local=local and "x".join(map(str, local)))
+    params.update(drawn.scalars(), tolerance=right.rule, local=local and "x".join(map(str, local)))
     params["global"] = total
 
     # Run once and check every element.
@@ -105,7 +106,7 @@ def multiply(args, queue, limits, about, meta, params):
     started = time.perf_counter()
     result = C.read()
     download_s = time.perf_counter() - started
-    check = gemm.check(result, expected, bound)
+    check = right.check(result)
 
     # Run again with other values around the matrices, which must not change the result.
     outside = operands.touched(lambda: enqueue().wait(), result)
@@ -130,7 +131,7 @@ def multiply(args, queue, limits, about, meta, params):
             reason = check.reason
 
     # Record the result.
-    point.say_check(check, rule, outside, args.guards)
+    point.say_check(check, right.rule, outside, args.guards)
     values = check.values((drawn.A, drawn.B, drawn.C), result)
     return cli.save_result(args, about, meta.name, reason, params, found, values, result, **copies)
 

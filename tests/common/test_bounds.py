@@ -1,18 +1,19 @@
-"""What a GEMM must make, and the bounds in half precision: honest sums pass, mutants do not."""
+"""What a GEMM must make, and the bounds of random data: honest sums pass, mutants do not."""
 
 import numpy as np
 import pytest
 
+from common import bounds, gemm
 from common.bounds import Expected
 from common.gemm import Size
 
 ORDER = 1024
 
 
-@pytest.fixture(scope="module")
-def large():
-    """Inputs and Case of order 1024 in half precision."""
-    expected = Expected(Size(ORDER, ORDER, ORDER), np.float16, "sdk", 1, 1.0, 0.5)
+@pytest.fixture(scope="module", params=[np.float16, np.float32])
+def large(request):
+    """Inputs and Case of order 1024, in half or single precision."""
+    expected = Expected(Size(ORDER, ORDER, ORDER), request.param, "sdk", 1, 1.0, 0.5)
     return expected.inputs, expected.cases[0]
 
 
@@ -36,11 +37,42 @@ MUTANTS = {
 
 @pytest.mark.parametrize("chain", [ORDER, 64])
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_half_precision_fails_mutants_at_order_1024(large, mutant, chain):
+def test_mutants_at_order_1024_fail(large, mutant, chain):
     inputs, case = large
-    wrong = MUTANTS[mutant](inputs, case.result).astype(np.float16)
+    dtype = inputs[0].dtype
+    wrong = MUTANTS[mutant](inputs, case.result).astype(dtype)
     assert case.check(wrong, chain).reason
-    assert case.check(case.result.astype(np.float16), chain).reason is None
+    assert case.check(case.result.astype(dtype), chain).reason is None
+
+
+@pytest.mark.parametrize("around_0", [True, False])
+@pytest.mark.parametrize(("bits", "hidden"), [(11, True), (8, False)], ids=["tf32", "bfloat16"])
+def test_factors_of_fewer_bits_in_single_precision_fail(around_0, bits, hidden):
+    A, B, C = (m if around_0 else (1 + m) / 2 for m in gemm.sdk_inputs(Size(64, 64, 1024), 1))
+    fractions, exponents = zip(*map(np.frexp, (A, B)))
+    short = [np.ldexp(np.rint(np.ldexp(f, bits)), e - bits) for f, e in zip(fractions, exponents)]
+    probable, worst = (bounds.reference(1, A, B, 0.5, C, "sdk", nearest, around_0=around_0)
+                       for nearest in (True, False))
+    wrong = short[0] @ short[1] + np.float32(0.5) * C
+    assert probable.check(wrong).reason
+    assert (worst.check(wrong).reason is None) == hidden
+    assert probable.check(A @ B + np.float32(0.5) * C).reason is None
+
+
+def truncated(values):
+    """Return float64 numbers rounded towards zero to the 24 bits of float32."""
+    return (values.view(np.int64) & -(2**29)).view(float)
+
+
+@pytest.mark.parametrize("around_0", [True, False])
+def test_sums_in_single_precision_that_are_truncated_fail(around_0):
+    A, B, C = (m if around_0 else (1 + m) / 2 for m in gemm.sdk_inputs(Size(64, 64, 1024), 1))
+    sums = np.zeros(C.shape)
+    for k in range(1024):
+        sums = truncated(sums + A[:, k : k + 1].astype(float) * B[k])
+    for nearest in (True, False):
+        right = bounds.reference(1, A, B, 0, C, "sdk", nearest, around_0=around_0)
+        assert (right.check(sums.astype(np.float32)).reason is None) != nearest
 
 
 def in_half(inputs, alpha, beta, chain):
@@ -82,7 +114,7 @@ def test_what_libraries_make_is_the_product_alone():
     A, B, _ = expected.inputs
     product = expected.product()
     assert (product.result == A @ B).all()
-    assert not product.bound.any()
+    assert not product.right.bound.any()
 
 
 def test_no_integer_may_be_read_as_nan():

@@ -240,12 +240,13 @@ def test_what_a_driver_says_while_it_loads(build_only, said, monkeypatch, capfd)
     assert capfd.readouterr().err == said
 
 
-def test_only_half_precision_may_be_truncated():
+def test_each_precision_may_be_truncated():
     fp = cl.device_fp_config
-    for config, nearest in ((fp.ROUND_TO_NEAREST | fp.INF_NAN, True), (fp.ROUND_TO_ZERO, False)):
-        chip = SimpleNamespace(half_fp_config=config)
-        assert device.rounds_to_nearest(chip, np.float16) == nearest
-        assert device.rounds_to_nearest(chip, np.float32)
+    chip = SimpleNamespace(half_fp_config=fp.ROUND_TO_ZERO, double_fp_config=0,
+                           single_fp_config=fp.ROUND_TO_NEAREST | fp.INF_NAN)
+    nearest = [np.float32, np.complex64]
+    for dtype in (np.float16, np.float64, np.complex128, np.int8, *nearest):
+        assert device.rounds_to_nearest(chip, dtype) == (dtype in nearest)
 
 
 @pytest.mark.parametrize(("vendor", "family", "found"), [
