@@ -95,7 +95,8 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
         machine = watch.end()
     more, energy = _energy(args, lambda: timing.wait(enqueue()), unit, amount)
     metrics.update({unit: times.rate(amount).median, **more})
-    return Measured(times, machine, metrics, times.rate_line(RATES[unit], amount), lines, energy)
+    rate = times.rate_line(RATES[unit], amount, "parts" if args.duration else "")
+    return Measured(times, machine, metrics, rate, lines, energy)
 
 
 def alone(args, about, launch, finish, unit, amount):

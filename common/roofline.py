@@ -54,7 +54,7 @@ class Peak:
         return min((by_memory, "memory"), (self.gflops, "compute"))
 
     def __str__(self):
-        near = f", {figures(self.near_gbytes_per_s)} GB/s for as much as these matrices"
+        near = f", {figures(self.near_gbytes_per_s)} GB/s for as many bytes as these matrices have"
         return (f"{figures(self.gflops)} GFLOPS ({self.how}), {figures(self.gbytes_per_s)} GB/s "
                 f"from main memory{near * (self.near_gbytes_per_s > self.gbytes_per_s)}")
 

@@ -82,7 +82,8 @@ def run(enqueue, seconds, warmup, tree):
                 now = time.perf_counter() - start
                 if stops:
                     raise stops[0]
-                if now >= ends:
+                # Short launches that are still under way at the very end are of the last part.
+                if now >= ends and (now < seconds or not flying or len(part) == 1):
                     found.add(part, now)
                     part, ends = [], (now // width + 1) * width
                     if now - found.states[-1][0] >= _LOOK_EVERY:  # it takes some milliseconds
@@ -125,7 +126,7 @@ def summary(found, amount, unit, kind):
     span = min(_COMPARED, found.seconds / 10)
     first = spread([rate for at, rate in zip(found.at, rates) if at <= found.at[0] + span])
     last = spread([rate for at, rate in zip(found.at, rates) if at >= found.seconds - span])
-    verdict, why = _verdict(first, last, _fallen(found.states, span, kind))
+    verdict, why = _verdict(first, last, found.states, span, kind)
     states = {"at_s": _rounded(at for at, _ in found.states)}
     for group in _SHOWN:
         shown = [each[group] for _, each in found.states]
@@ -146,16 +147,20 @@ def _rounded(seconds):
     return [round(each, 3) for each in seconds]
 
 
-def _verdict(first, last, fallen):
+def _verdict(first, last, states, span, kind):
     """Return whether the rate is `steady`, `slower` or `throttled` at the end, and why, by RULE."""
     change = last.median / first.median - 1
     side = "below" if change < 0 else "above"
     why = f"the rate at the end is {abs(change):.1%} {side} that at the start"
-    if change >= -_SLOWER or last.high >= first.low:
+    if change >= -_SLOWER:
         return "steady", why
-    if fallen:
+    if last.high >= first.low:
+        return "steady", f"{why}; their spreads overlap"
+    if fallen := _fallen(states, span, kind):
         return "throttled", f"{why}, and {', '.join(fallen)}"
-    return "slower", f"{why}; this machine shows no lower clock of the device"
+    known = any(name.startswith(f"{kind} ") for name in states[0][1]["clocks_hz"])
+    clock = "the device's clock was not lower" if known else "the device's clock is not known"
+    return "slower", f"{why}; {clock}"
 
 
 def _fallen(states, span, kind):

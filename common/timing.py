@@ -10,6 +10,7 @@ from common import stats
 from common.text import figures
 
 _BY_HOST = "by the host's clock: the driver's events have no times"
+_SINGLE = "1 run, no spread"
 _QUIET = 0.01  # seconds without work that show that this process is at rest
 _PATIENCE = 0.5  # seconds to wait for that
 
@@ -37,10 +38,15 @@ class Timing:
         times = stats.spread(self.seconds())
         return stats.rate([amount / times.median], times)
 
-    def rate_line(self, unit, amount):
-        """Return one line with the rate of `amount` (in units) per second: median and spread."""
-        rate = self.rate(amount)
-        about = f"median of {rate.count}, spread {figures(rate.low)} to {figures(rate.high)}"
+    def rate_line(self, unit, amount, of=""):
+        """Return one line with the rate of `amount` (in units) per second: median and spread.
+
+        `of` is what there is a time of each, if not of a run. A single time has no spread.
+        """
+        rate, about = self.rate(amount), _SINGLE
+        if rate.count > 1:
+            count = f"{rate.count} {of}".rstrip()
+            about = f"median of {count}, spread {figures(rate.low)} to {figures(rate.high)}"
         return f"{unit + ':':<16}{figures(rate.median)} ({about}{self._clock()})"
 
     def statistics_line(self, amount, of="runs"):
@@ -49,6 +55,8 @@ class Timing:
         `of` is what there is a time of each.
         """
         rate, mean = self.rate(amount), fmean(amount / seconds for seconds in self.seconds())
+        if rate.count == 1:
+            return f"{figures(mean)}, {_SINGLE}{self._clock()}"
         values = {"median": rate.median, "mean": mean, "min": rate.least, "max": rate.most,
                   "range": rate.most - rate.least}
         shown = ", ".join(f"{name} {figures(value)}" for name, value in values.items())

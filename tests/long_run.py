@@ -6,8 +6,11 @@ from common.sustained import Run
 FIRST, HOT = 1e9, 7.5e8  # hertz
 
 
-def hot(slower=1.0, hz=FIRST, cpu=1.8e9, seconds=600, noise=0.0):
-    """Return the summary of a run that is `slower` from a third of it on, at those clocks."""
+def hot(slower=1.0, hz=FIRST, cpu=1.8e9, seconds=600, noise=0.0, kind="gpu"):
+    """Return the summary of a run that is `slower` from a third of it on, at those clocks.
+
+    `kind` is the device's type.
+    """
     made = Run(seconds, 1)
     for n in range(1, 201):
         late, at = n > 66, n * seconds / 200
@@ -16,4 +19,4 @@ def hot(slower=1.0, hz=FIRST, cpu=1.8e9, seconds=600, noise=0.0):
         clocks = {"gpu g": hz if late else FIRST, "cpu c": cpu if late else 1.8e9}
         state = {"clocks_hz": clocks, "temperatures_c": {"soc": 40.0 + n / 4}, "power_w": {}}
         made.states.append((at, state))
-    return sustained.summary(made, 0.5, "GFLOPS", "gpu")
+    return sustained.summary(made, 0.5, "GFLOPS", kind)

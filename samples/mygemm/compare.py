@@ -240,22 +240,23 @@ def rates_table(results):
     best = max((r for r in timed if r.version), key=lambda r: r.gflops, default=None)
     compared = [r for r in results if r.name in timed[0].ratios] if len(results) > 1 else []
     marks = {r.name: "*" if r is best else "" for r in compared}
-    count = len(timed[0].times.host_s)
-    head = [f"median of {count}", "time", timed[0].problem.unit, "10 %", "90 %"]
+    count, parts = len(timed[0].times.host_s), " parts" * bool(timed[0].found.sustained)
+    what = f"median of {count}{parts}" if count > 1 else "1 run"
+    head = [what, "time", timed[0].problem.unit, "10 %", "90 %"]
     short = {r.name: r.name.split("_")[0] if r.plan else r.name for r in compared}
     head += [f"to {short[r.name]}{marks[r.name]}" for r in compared]
-    head += ["of ceiling", "error/bound"]
+    measured = any("ceiling" in r.ratios for r in timed)
+    head += [*["of ceiling"] * measured, "error/bound"]
     rows = []
     for r in results:
         if r.times is None:
             rows.append([r.name, r.status, *[""] * (len(head) - 3), error(r)])
             continue
         seconds = r.problem.flop() / 1e9 / r.gflops
+        rates = [*map(figures, r.rates())] if count > 1 else [figures(r.gflops), "-", "-"]
         ratios = [f"{r.ratios[o.name]:.2f}" for o in compared]
-        share = f"{r.ratios['ceiling']:.1%}" if "ceiling" in r.ratios else "-"
-        rows.append(
-            [r.name, milliseconds(seconds), *map(figures, r.rates()), *ratios, share, error(r)]
-        )
+        share = [f"{r.ratios['ceiling']:.1%}"] if measured else []
+        rows.append([r.name, milliseconds(seconds), *rates, *ratios, *share, error(r)])
     notes = ["error/bound: the largest error, relative to its bound; above 1 it is wrong."]
     if compared:
         notes.append("to NAME: times NAME's rate, the median over the rounds by the host's clock, "

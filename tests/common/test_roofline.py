@@ -36,7 +36,7 @@ def test_the_peak_is_measured_and_can_only_rise(queue):
 def test_what_a_peak_says():
     assert str(roofline.Peak(100.0, 5.0, 5.0, "fma")) == "100 GFLOPS (fma), 5 GB/s from main memory"
     near = str(roofline.Peak(100.0, 5.0, 10.0, "fma"))
-    assert near.endswith("5 GB/s from main memory, 10 GB/s for as much as these matrices")
+    assert near.endswith("from main memory, 10 GB/s for as many bytes as these matrices have")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])

@@ -30,7 +30,7 @@ def test_a_run_has_a_value_for_each_part_and_counts_all_launches(tmp_path):
     found = sustained.run(lambda: count.append(1) or event(), 1, 3, rockchip(tmp_path))
     assert found.launches == len(count) - 3  # to warm up
     assert 1 <= found.seconds < 1.5
-    assert 0 < len(found.at) == len(found.times.run_s) <= sustained.PARTS + 1
+    assert 0 < len(found.at) == len(found.times.run_s) <= sustained.PARTS
     assert found.at == sorted(found.at)
     assert found.times.run_s == pytest.approx([0.002] * len(found.at))
     assert sum(found.times.host_s) <= found.seconds
@@ -69,6 +69,18 @@ def test_a_device_that_fails_keeps_what_was_measured(tmp_path):
     assert found.reason.endswith("; after 0 s of 60 s")
     with pytest.raises(cl.RuntimeError):  # nothing was measured
         sustained.run(lambda: event(fail=True), 60, 0, tmp_path)
+
+
+def test_the_reason_says_that_a_difference_may_be_noise():
+    found, _ = hot(slower=1.05, noise=0.05)
+    assert found["why"].endswith(" is 4.8% below that at the start; their spreads overlap")
+
+
+def test_the_reason_says_whether_the_clock_is_known():
+    assert hot(1.3)[0]["why"].endswith("; the device's clock was not lower")
+    unknown = hot(1.3, kind="cpu x")[0]
+    assert unknown["verdict"] == "slower"
+    assert unknown["why"].endswith("; the device's clock is not known")
 
 
 def test_handlers_come_back(tmp_path):

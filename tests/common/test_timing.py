@@ -28,6 +28,13 @@ def test_median_and_spread():
     assert (rate.median, rate.low, rate.high) == pytest.approx((3.6, 2.0, 6.0))
     line = "GFLOPS:         3.6 (median of 3, spread 2 to 6)"
     assert times.rate_line("GFLOPS", 7.2) == line
+    assert "(median of 3 parts, spread " in times.rate_line("GFLOPS", 7.2, "parts")
+
+
+def test_a_single_time_has_no_spread():
+    single = Timing([0], [0], [2.0], [9.0], 1)
+    assert single.rate_line("GFLOPS", 7.2) == "GFLOPS:         3.6 (1 run, no spread)"
+    assert single.statistics_line(7.2) == "3.6, 1 run, no spread"
 
 
 def test_statistics_name_range_and_spread():
@@ -37,7 +44,7 @@ def test_statistics_name_range_and_spread():
     assert times.statistics_line(20) == line
     silent = Timing([0], [0], [0.0], [2.0], 0)
     assert silent.statistics_line(20).endswith(
-        "1 runs, by the host's clock: the driver's events have no times"
+        "1 run, no spread, by the host's clock: the driver's events have no times"
     )
 
 

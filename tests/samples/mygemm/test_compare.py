@@ -44,15 +44,38 @@ def head(compare, results):
 
 
 def test_all_are_compared_with_the_first_and_with_libraries(compare, results):
-    assert " ".join(head(compare, results)).endswith("to 01 to numpy* of ceiling error/bound")
+    assert " ".join(head(compare, results)).endswith("90 % to 01 to numpy* error/bound")
     assert results[2].ratios == {"01_kernel": 4, "numpy": 2}
 
 
 def test_where_the_first_is_lost_the_next_takes_its_place(compare, results):
     lose(results[0])
     del results[3]
-    assert " ".join(head(compare, results)).endswith("to 02 of ceiling error/bound")
+    assert " ".join(head(compare, results)).endswith("90 % to 02 error/bound")
     assert results[2].ratios == {"02_kernel": 2}
+
+
+def test_a_column_for_the_ceiling_if_it_was_measured(compare, results):
+    for result in results:
+        result.ratios = {"ceiling": 0.5}
+    top, first, *_ = compare.rates_table(results)
+    assert top.endswith("of ceiling  error/bound")
+    assert first.split()[-2:] == ["50.0%", "-"]
+
+
+def test_a_single_time_has_no_percentiles(compare, results):
+    for result in results:
+        result.times = Timing([0], [0], [1.0], [1.0], 1)
+    compare.compare(results, None, 0)
+    top, first, *_ = compare.rates_table(results)
+    assert top.startswith("1 run ")
+    assert first.split()[3:6] == ["0.0005366", "-", "-"]
+
+
+def test_a_long_run_has_a_time_for_each_part(compare, results):
+    results[0].found = SimpleNamespace(sustained=["Sustained: ..."])
+    compare.compare(results, None, 0)
+    assert compare.rates_table(results)[0].startswith("median of 5 parts ")
 
 
 def test_it_says_that_all_are_right(compare, results):
