@@ -17,7 +17,7 @@ from common import constraints, device, interleaved, table
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure
 from common.program import build, builds_only
-from common.text import figures, one_line
+from common.text import figures, milliseconds, one_line
 
 WORK_GROUPS = [2**n for n in range(11)]
 VECTOR = 64  # pixels that a work-item reads in a step
@@ -245,5 +245,8 @@ def side_by_side(passes, expected, count, repeat, warmup):
     for name, taken in times.items():
         seconds = median(taken.host_s)
         ratios = (f"{interleaved.ratio(taken, times[other]):.2f}" for other in others)
-        rows.append((name, f"{seconds * 1e3:.4g}ms", figures(count / 1e9 / seconds), *ratios))
-    return table.lines(["whole pass", "time", "GB/s", *(f"to {other}" for other in others)], rows)
+        rows.append((name, milliseconds(seconds), figures(count / 1e9 / seconds), *ratios))
+    head = ["whole pass", "time", "GB/s", *(f"to {other}" for other in others)]
+    rounds = f"Medians of {repeat} rounds" if repeat > 1 else "One round"
+    note = f"{rounds}, by the host's clock. to NAME: times NAME's rate, in the same round."
+    return [*table.lines(head, rows), note]

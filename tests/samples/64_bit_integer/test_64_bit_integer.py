@@ -76,10 +76,12 @@ def test_the_record_tells_what_was_run(sample):
 def test_all_kernels_side_by_side(sample):
     done, records = sample("--kernel", "all", "--size", "640x480")
     assert [r.variant for r in records] == list(KERNELS)
-    head, *rows = done.stdout.splitlines()[-7:]
+    head, *rows, note = done.stdout.splitlines()[-8:]
+    assert note == ("Medians of 5 rounds, by the host's clock. "
+                    "to NAME: times NAME's rate, in the same round.")
     assert head.startswith("whole pass ")
     assert head.split("  ")[-1].strip() == "to plain read"
-    rows = [row.rsplit(maxsplit=5) for row in rows]
+    rows = [row.rsplit(maxsplit=6) for row in rows]
     names = [row[0].strip() for row in rows]
     assert names == [*KERNELS, "plain read", "numpy on the host"]
     ratios = {row[0].strip(): row[-3:] for row in rows}
