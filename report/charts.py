@@ -127,9 +127,7 @@ def roofline(series, peak_gflops, peak_gbytes):
                       marker=marker, linewidth=0.8, label=label(name, LONGEST_NAME))
         axes.set(xscale="log", yscale="log", ylabel="GFLOPS",
                  xlabel="operations per byte that must be moved")
-        for axis in (axes.xaxis, axes.yaxis):  # numbers as they are: 0.1, 1, 10
-            axis.set_major_formatter("{x:g}")
-            axis.set_minor_formatter("")
+        draw.numbers(axes)
         draw.legend(axes, 2 if own else 1)
         return figure
 

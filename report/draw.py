@@ -13,7 +13,7 @@ from textwrap import fill
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from common.text import figures, printable
 
@@ -26,6 +26,7 @@ _VARIABLES |= {colour: f"--series-{number}" for number, colour in enumerate(SERI
 LONGEST_LABEL = 32  # characters; the table beside a plot has it all
 LONGEST_NAME = 200  # of a legend, in lines of _LEGEND_LINE: these fit into a plot
 _LEGEND_LINE = 64
+_FEW = 100  # times: a logarithmic axis that spans less has at most two powers of 10
 
 _STYLE = {
     "svg.fonttype": "none",  # text as text: small, and a screen reader can read it
@@ -118,6 +119,15 @@ def powers_of_2(axes, values):
     # The order of a product that is not square is no whole number.
     axes.set_xticks(ticks, [figures(round(tick) if tick >= 10 else tick) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def numbers(axes):
+    """Write numbers at logarithmic axes as they are: 0.1, 1, 10; on short axes 0.2 and 0.5, too."""
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW * low else (1,)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
 
 
 def svg_for_page(plot, number):

@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 
+from common import stats
+from common.record import RATES
 from common.stats import number
 from report.replay import command
 from report.values import text
@@ -57,7 +59,10 @@ def _row(point, varying):
     numbers = {"gflops": point.metric("gflops"), "gbytes_per_s": point.metric("gbytes_per_s"),
                "error": point.error_over_bound}
     if times := point.spread:
-        numbers |= {"median_ms": 1e3 * times.median, "spread": 100 * times.relative,
+        # Of the rate, as everywhere else: that of the times is another one if it is wide.
+        rates = (point.metrics[name] for name in RATES if name in point.metrics)
+        rate = next((stats.rate(values, times) for values in rates), None)
+        numbers |= {"median_ms": 1e3 * times.median, "spread": 100 * (rate or times).relative,
                     "min_ms": 1e3 * times.least, "mean_ms": 1e3 * times.mean,
                     "max_ms": 1e3 * times.most}
     return {

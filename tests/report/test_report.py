@@ -1,7 +1,5 @@
 """python -m report: what it reads, what it makes of it, and what it says where it cannot."""
 
-import base64
-import gzip
 import json
 import math
 import os
@@ -14,7 +12,7 @@ import pytest
 from report_data import ENVIRONMENT, LATER, item, make_run, program, write
 
 from common import stats
-from report import gemm, inputs, reading, rows, selection, timeline
+from report import gemm, inputs, reading, selection, timeline
 from tests.conftest import ROOT
 
 
@@ -333,39 +331,11 @@ def test_the_roof_is_that_of_the_records_own_size(report, tmp_path, own, roof):
     assert ("ceiling at that size" in (tmp_path / "page.html").read_text()) == bool(own)
 
 
-def test_what_the_machine_did_meanwhile(tmp_path):
-    """Clocks before, while and after are measured; that they moved does not make another point."""
-    for low, high, changed in ((100e6, 600e6, ["gpu ran at 100 to 600 MHz"]), (600e6, 600e6, [])):
-        states = [{"clocks_hz": {"gpu": hz, "cpu": None}} for hz in (600e6, low, high)]
-        about = {"before": states[0], "during": states[1:], "after": states[2],
-                 "throttled": changed, "cpus": 8, "board": {"memory_bytes": 2**31}}
-        write(tmp_path / "r.jsonl", item(environment=ENVIRONMENT | about))
-    (point,) = collect(tmp_path).points
-    assert point.state["clocks_hz.gpu"] == (100e6, 600e6)
-    assert "clocks_hz.cpu" not in point.state
-    assert point.throttled == ("gpu ran at 100 to 600 MHz",)
-    told = "governors.policy0=performance clocks_mhz.gpu=100..600 gpu ran at 100 to 600 MHz"
-    assert column_of([point], "state") == [told]
-
-
-def column_of(found, name):
-    """Return a column of the table of all points."""
-    table = json.loads(gzip.decompress(base64.b64decode(rows.packed(found))))
-    at = list(table["columns"]).index(name)
-    return [row[at] for row in table["rows"]]
-
-
 @pytest.mark.parametrize(("old", "new"), [([8, 4], "8x4"), (64, "64")])
 def test_a_local_size_of_an_older_record_is_the_same(tmp_path, old, new):
     write(tmp_path / "r.jsonl", *(item(params={"size": "8", "local": n}) for n in (old, new)))
     (point,) = collect(tmp_path).points
     assert (point.records, point.params["local"]) == (2, new)
-
-
-def test_energy_is_in_the_table(tmp_path):
-    metrics = {"gflops": 1.0, "energy": {"gpu": {"joules": 0.5, "reason": None}, "cpu": {}}}
-    write(tmp_path / "r.jsonl", item(metrics=metrics))
-    assert column_of(collect(tmp_path).points, "energy") == ["gpu=0.5J"]
 
 
 def test_a_timeline_divides_the_wall_time(tmp_path):
