@@ -98,6 +98,9 @@ class Result:
         params.update(zip(("lda", "ldb", "ldc"), problem.leading))
         if problem.batch > 1:
             params["batch"] = problem.batch
+        # As asked for, another measurement; what is chosen for each run is in the timing only.
+        asked = {name: vars(args).get(name) for name in interleaved.Launches._fields}
+        params.update((name, count) for name, count in asked.items() if count)
         if self.plan:
             params.update(self.plan.params)
             params["local"] = "x".join(map(str, self.plan.local_size))

@@ -168,7 +168,8 @@ def test_the_table_and_the_records(mygemm):
         assert item.metrics["peak_gflops"] > 1
         assert item.metrics["peak_gbytes_per_s"] > 0.1
         assert {"01_naive", "numpy", "ceiling"} <= set(item.metrics["ratios"])
-        assert item.timing["in_flight"] == 4
+        assert item.timing["in_flight"] == item.params["in_flight"] == 4
+        assert item.params["queues"] == 2  # so the report does not pool it with other launches
         assert item.timing["queues"] == (1 if item.variant == "numpy" else 2)
     assert "Each time is that of 4 launches back to back, divided by 4." in lines
     assert any(re.match("Launches of kernels .* 2 command queues", line) for line in lines)
