@@ -227,8 +227,9 @@ def add_options(parser):
     add("--precision", choices=PRECISIONS, default="single", help="(default %(default)s)")
     add("--alpha", type=number, default=1.0, help="(default %(default)s)")
     add("--beta", type=number, default=0.0, help="(default %(default)s)")
-    for name, least in (("lda", "K"), ("ldb", "N"), ("ldc", "N")):
-        add(f"--{name}", type=count(1, LARGEST_ORDER), metavar="N", help=f"(default {least})")
+    for name, least in (("A", "K"), ("B", "N"), ("C", "N")):
+        add(f"--ld{name.lower()}", type=count(1, LARGEST_ORDER), metavar="N",
+            help=f"elements from one row of {name} to the next (default {least})")
     add("--data", choices=INPUTS, default="sdk", help="integer: exact results; always in int8")
     add("--batch", type=count(1, MOST_PRODUCTS), default=1, metavar="N",
         help="independent products of one size in one launch (default %(default)s)")

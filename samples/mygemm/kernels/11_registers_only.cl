@@ -26,6 +26,8 @@
 #define RX 8 /* columns of C for each work-item: one vector */
 #define RY 4 /* rows of C for each work-item */
 #define RK 4 /* elements of a vector of A */
+#define THREADSX 8 /* work-items of a work-group along a row of C */
+#define THREADSY 8 /* work-items of a work-group along a column of C */
 #endif
 
 #define JOIN_(a, b) a##b

@@ -7,6 +7,7 @@
 #define NR 16 /* columns of a tile of C, and of a panel of B */
 #define KC 128 /* depth of the panels, at most: MR * KC elements fit in a part of the L1 cache */
 #define NC 48 /* columns of the block of B, at most: KC * NC elements fit in the L2 cache */
+#define GROUPS 1 /* work-groups for each core, at most: for the NDRange */
 #define GLOBAL 0 /* 1: panels in global memory */
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
 #endif

@@ -3,6 +3,7 @@
 In one process, with the sample's own modules: a run of the program for each would take minutes.
 """
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -287,3 +288,9 @@ def test_peers_is_hidden_and_still_taken():
     assert "--peers" not in options.format_help()
     assert options.parse_args(["--peers", "numpy"]).libraries == ("numpy",)
     assert options.parse_args([]).libraries == options.parse_args(["--libraries", "all"]).libraries
+
+
+def test_the_help_says_what_each_parameter_means():
+    text = " ".join(sample_module("mygemm", "run").options().format_help().split())
+    assert not re.findall(r"--(\w+) N \(default", text)
+    assert "--THREADSX N work-items of a work-group along a row of C (default 8 in 11)" in text
