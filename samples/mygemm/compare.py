@@ -326,7 +326,9 @@ def remarks(results, missing, peak, args):
     if above := [name for name in above if name not in _OTHER_UNITS]:
         lines.append(
             f"Above the ceiling: {', '.join(above)}. The ceiling is the rate of a simple kernel, "
-            "measured later. Launches that overlap may share what they read from memory"
+            "measured later" + (
+                ", perhaps while others used the machine" if limit == "compute" else
+                ". Launches that overlap may share what they read from memory")
         )
     return lines
 

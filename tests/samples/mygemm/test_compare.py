@@ -8,6 +8,7 @@ import pytest
 
 from common.gemm import Problem, Size
 from common.isolation import Progress
+from common.roofline import Peak
 from common.timing import Timing
 from tests.conftest import sample_module
 
@@ -120,3 +121,16 @@ def test_a_result_that_is_another_after_the_timed_launches_is_wrong(run_here, mo
     why = "a launch after the timed ones gave another result than the first"
     assert f"01_naive: FAILED: {why}" in said
     assert (status, errors) == (1, f"run.py: error: {why}\n")
+
+
+@pytest.mark.parametrize(("near", "why"), [
+    (100.0, "perhaps while others used the machine"),
+    (1e-6, "Launches that overlap may share what they read from memory"),
+])
+def test_it_says_why_a_rate_may_be_above_the_ceiling(compare, results, near, why):
+    """The rates are around 0.001 GFLOPS."""
+    peak, args = Peak(1e-4, near, near, "fma"), SimpleNamespace(verbose=False, beta=0)
+    compare.compare(results, peak, 0)
+    *_, last = compare.remarks(results, {}, peak, args)
+    assert last.startswith("Above the ceiling: 01_kernel, 02_kernel, 03_kernel, numpy. ")
+    assert last.endswith(why)
