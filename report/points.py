@@ -23,8 +23,9 @@ class Point:
     """All launches of one kernel with the same parameters on the same machine.
 
     `settings` are those of the machine, as texts by name. `times` are in seconds, `counts` says how
-    many records have each status, `metrics` holds the values of each metric by record, `state` the
-    (lowest, highest) of each number of the machine's state, `throttled` what changed there.
+    many records have each status, `metrics` holds the values of each metric by record, `amounts`
+    what a launch does by the name of its rate, if there are several records. `state` holds the
+    (lowest, highest) of each number of the machine's state, `throttled` says what changed there.
     `source` and `line` are those of the newest record.
     """
 
@@ -43,6 +44,7 @@ class Point:
     reason: str | None = None
     times: array = field(default_factory=lambda: array("d"))
     metrics: dict = field(default_factory=dict)
+    amounts: dict | None = None
     state: dict = field(default_factory=dict)
     throttled: tuple = ()
     error_over_bound: float | None = None
@@ -87,10 +89,15 @@ class Point:
 
     def rate(self, name):
         """Return the Spread of a metric of RATES, or None. Its median is that of metric()."""
-        return stats.rate(self.metrics[name], self.spread) if name in self.metrics else None
+        return stats.rate([self.metric(name)], self.spread) if name in self.metrics else None
 
     def metric(self, name):
-        """Return the median over the records, or None where there is no such metric."""
+        """Return the median over the records, or None where there is no such metric.
+
+        That of a rate is over all launches: it is the rate of their median time.
+        """
+        if self.amounts and name in self.amounts:
+            return self.amounts[name] / median(self.times)
         return median(self.metrics[name]) if name in self.metrics else None
 
     def add(self, item, numbers, source, line):
@@ -101,12 +108,16 @@ class Point:
         if item.started >= self.started:
             self.started, self.argv = item.started, tuple(map(interned, item.argv))
             self.source, self.line = source, line
-        self.times.extend(t for t in item.times() if 0 < t < LONGEST_TIME)
+        times = [t for t in item.times() if 0 < t < LONGEST_TIME]
+        pooled = bool(self.times and times)
+        self.times.extend(times)
         # Its own statistics are those of its times.
         metrics = {name: value for name, value in item.metrics.items() if name != "statistics"}
         for name, value in measured(metrics):
             if value > 0 or name not in RATES:
                 self.metrics.setdefault(name, []).append(value)
+                if pooled and name in RATES and (amount := number(value * median(times))):
+                    self.amounts = {**(self.amounts or {}), name: amount}
         for name, value in numbers:
             low, high = self.state.get(name, (value, value))
             self.state[name] = min(low, value), max(high, value)

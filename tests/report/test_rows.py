@@ -46,6 +46,16 @@ def test_the_spread_in_the_table_is_that_of_the_rate(tmp_path):
     assert abs(relative - 100 * point.spread.relative) > 1
 
 
+def test_the_rate_of_several_records_is_that_of_all_their_launches(tmp_path):
+    """A launch is of 20 GFLOP. The median time of most records is 1 s, of all launches 2 s."""
+    for times in ([1.0], [2.0] * 5, [1.0]):
+        write(tmp_path / "r.jsonl", item(times=times, metrics={"gflops": 20 / times[0]}))
+    (point,) = collect(tmp_path).points
+    assert point.metric("gflops") == point.rate("gflops").median == 10
+    assert column_of([point], "gflops") == [10]
+    assert column_of([point], "median_ms") == [2000]
+
+
 def test_energy_is_in_the_table(tmp_path):
     metrics = {"gflops": 1.0, "energy": {"gpu": {"joules": 0.5, "reason": None}, "cpu": {}}}
     write(tmp_path / "r.jsonl", item(metrics=metrics))
