@@ -175,14 +175,15 @@ class Launches(NamedTuple):
     queues: int
 
 
-def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, caches="warm"):
+def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, caches="warm",
+            between=lambda: None):
     """Time the contenders, from `stream` on; return (their Timings, their Launches) by their names.
 
     Short ones are launched several times in a sample, `in_flight` times if that is given, in
     `queues` command queues. Without a number, those of each contender are in one queue, or on a CPU
     in as many as it has cores if that is faster: in one queue a core that waits for another one
     falls asleep. stream.beside() gives a further stream, stream.own_bytes() tells its memory.
-    With `caches` flushed each launch is timed alone.
+    With `caches` flushed each launch is timed alone. `between` is called before each timed round.
     """
     flush = flusher(stream.queue, caches)
     if caches == "flushed":
@@ -203,7 +204,8 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
     for each, own in zip(contenders, enough):
         if each.queues > 1 and not queues:
             each.attempt(each.choose_queues, -(-own // spread) * spread)
-    times = rounds(contenders, repeat, warmup, count, AWAKE if caches == "warm" else 0)
+    awake = AWAKE if caches == "warm" else 0
+    times = rounds(contenders, repeat, warmup, count, awake, between)
     launches = {each.name: Launches(count, max(each.queues, 1)) for each in contenders}
     for each in contenders:
         each.leave()
@@ -240,14 +242,17 @@ def enough_in_flight(contender):
     return 1
 
 
-def rounds(contenders, repeat, warmup, in_flight, awake=0):
+def rounds(contenders, repeat, warmup, in_flight, awake=0, between=lambda: None):
     """Return the Timing of each contender by its name; the lists of all go round by round.
 
     What follows a library, which is given time to rest, is launched for `awake` seconds first. One
-    that fails is left out from then on, and has no Timing but an `error`.
+    that fails is left out from then on, and has no Timing but an `error`. `between` is called
+    before each round that counts.
     """
     taken, rested = {each.name: [] for each in contenders}, False
     for number in range(-warmup, repeat):
+        if number >= 0:
+            between()
         for each in contenders:
             if number == 0:
                 each.steps.clear()

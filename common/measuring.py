@@ -68,8 +68,11 @@ class Measured:
 
     def lines(self, verbose=False):
         """Return all that a person reads."""
-        first = [*self.times.lines(verbose), self.rate] if self.times else []
-        return [*first, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
+        lines = [*self.times.lines(verbose), self.rate] if self.times else []
+        changed = state.told(self.machine.get("throttled", []))
+        if changed and not self.sustained:  # which says it
+            lines.append(f"{'Throttled:':<16}{changed}")
+        return [*lines, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
 def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics):

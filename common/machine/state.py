@@ -11,6 +11,7 @@ from common.machine.sysfs import SYSFS
 # show a percent of jitter; sensors jump by a few degrees as soon as there is load.
 CLOCK_TOLERANCE = 0.02
 TEMPERATURE_TOLERANCE = 5.0  # degrees Celsius
+_TOLD = 3  # changes in a line
 _LOOK_EVERY = 0.1  # seconds from one look at the machine's state to the next
 # Prefixes of environment variables that affect libraries, and of those that affect drivers as well.
 OF_LIBRARIES = (
@@ -97,6 +98,12 @@ def moved(states):
         if high - low > TEMPERATURE_TOLERANCE:
             texts.append(f"{name} went from {low:.0f} to {high:.0f} degrees")
     return texts
+
+
+def told(texts):
+    """Return one line on what moved() returned, or None of nothing."""
+    more = f", and {len(texts) - _TOLD} more" if len(texts) > _TOLD else ""
+    return f"{', '.join(texts[:_TOLD])}{more}" if texts else None
 
 
 def _extremes(states, group):

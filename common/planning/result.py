@@ -31,6 +31,7 @@ class Result:
         self.launches, self.made = interleaved.Launches(1, 1), {}
         self.steps = []  # the names of the launches of a GEMM
         self.found = measuring.Measured()  # by measuring.alone()
+        self.machine = {}  # its state during the rounds
         self.past = self._progress.past(*self._unit)
         if self.past:
             self.status, self.reason = self.past
@@ -118,6 +119,7 @@ class Result:
             metrics["ceiling_gflops"], _ = peak.ceiling(problem.size, problem.dtype, args.beta)
         cli.save(args, Record(
             args.sample, self.name, status, reason, params=params, device=self._run.about,
-            environment={**cli.environment(args.sysfs), **self.found.machine}, timing=timing,
+            environment={**cli.environment(args.sysfs), **self.machine, **self.found.machine},
+            timing=timing,
             metrics=metrics, check=self.check.values(inputs, self.output) if self.check else {},
         ), self.output if self.plan and not unfinished else None)

@@ -173,12 +173,15 @@ class Comparison:
             result.contender.failed = result.failed
         if not args.duration:
             queues = args.queues or (1 if vectors.fills_caches(stream.problem) else None)
+            watch = state.Watch(args.sysfs)
             times, launches = interleaved.measure(
                 [result.contender for result in results], stream, args.repeat, args.warmup,
-                args.in_flight, queues, args.caches,
+                args.in_flight, queues, args.caches, watch.look,
             )
+            machine = watch.end()
             for result in results:
                 result.times, result.launches = times.get(result.name), launches[result.name]
+                result.machine = machine
         for result in results:
             if args.duration or (args.energy and result.times):
                 result.contender.announce()
@@ -317,6 +320,9 @@ def remarks(results, missing, peak, args):
             if r.times.seconds() is not r.times.host_s:
                 host = " ".join(map(milliseconds, r.times.host_s))
                 lines.append(f"{r.name}, by the host's clock: {host}")
+    machine = next((r.machine for r in results if r.machine), {})
+    if changed := state.told(machine.get("throttled", [])):
+        lines.append(f"Throttled: {changed}")
     lines += [f"{name} was not measured: {reason}" for name, reason in missing.items() if reason]
     if peak:
         problem = results[0].problem

@@ -1,5 +1,6 @@
 """--duration, --pin and --energy in every sample, on a folder that stands for /sys."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from argparse import Namespace
 from functools import partial
 
 import pytest
-from fake_sysfs import changing, in_place_of_sys, rockchip, snapshot
+from fake_sysfs import GPU, changing, in_place_of_sys, rockchip, snapshot
 
 from common import manifest, measuring, record
 from common.arguments import Parser
@@ -82,6 +83,17 @@ def test_a_sample_measures_energy(run_on, tree, name):
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
     assert "ina3221 VDD_GPU: the power under load does not" in done.stdout
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_says_that_a_clock_changed(run_on, tree, name):
+    with changing(tree / GPU / "cur_freq", lambda number: int(2e8 * 1.1 ** (number % 50))):
+        done, (item,) = run_on(name, *SMALL[name], "--repeat", 100,
+                               *(("--libraries", "none") if name == "mygemm" else ()))
+    assert done.returncode == 0, done.stderr
+    (changed,) = item.environment["throttled"]
+    assert changed.startswith("gpu ff9a0000.gpu ran at ")
+    assert re.search(f"throttled:? +{re.escape(changed)}", done.stdout, re.I)
 
 
 @pytest.mark.parametrize(

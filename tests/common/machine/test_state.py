@@ -202,3 +202,9 @@ def test_what_drivers_and_libraries_are_told_is_kept(monkeypatch):
     kept = {"CL_X": "y", "OMP_NUM_THREADS": "1", "BLIS_NUM_THREADS": "2", "KMP_BLOCKTIME": "0",
             "DPCPP_CPU_CU_AFFINITY": "close"}
     assert state.settings(kept | {"OCL_ICD_VENDORS": "/home/me", "TOKEN": "x"}) == kept
+
+
+def test_many_changes_are_one_line():
+    assert state.told([]) is None
+    assert state.told(["a", "b", "c"]) == "a, b, c"
+    assert state.told(["a", "b", "c", "d", "e"]) == "a, b, c, and 2 more"
