@@ -166,8 +166,9 @@ def shown(found, item):
     its = rates(found, item)
     if its is None:
         return item.status
-    spread_text = f"spread {figures(its.low)} to {figures(its.high)}, {its.count} times"
-    return f"{engine.amount(found, its.median, [item])} ({spread_text})"
+    about = f"median of {its.count}, spread {figures(its.low)} to {figures(its.high)}"
+    about = about if its.count > 1 else "1 run, no spread"
+    return f"{engine.amount(found, its.median, [item])} ({about})"
 
 
 def judge(found, old, new):

@@ -38,8 +38,8 @@ def test_they_agree_by_both_spreads_together(recorded_point, stub, monkeypatch):
     monkeypatch.setenv("STUB_FACTOR", "1.25")  # 50, and 43.1 to 50: 10 apart, 12.4 allowed
     status, out, _ = stub("replay", f"{stub.journal}:1")
     assert status == 0
-    assert re.search(r"^  recorded  40 GFLOPS \(spread 34.48 to 40, 5 times\), 2", out, re.M)
-    assert re.search(r"^  now       50 GFLOPS \(spread 43.1 to 50, 5 times\)$", out, re.M)
+    assert re.search(r"^  recorded  40 GFLOPS \(median of 5, spread 34.48 to 40\), 2", out, re.M)
+    assert re.search(r"^  now       50 GFLOPS \(median of 5, spread 43.1 to 50\)$", out, re.M)
     assert "\nagree: the medians differ by 10; up to 12.41 counts as noise\n" in out
     monkeypatch.setenv("STUB_FACTOR", "1.5")  # 60, and 51.7 to 60: 20 apart, 13.8 allowed
     status, out, _ = stub("replay", stub.journal)
@@ -61,6 +61,11 @@ def test_integer_operations_have_their_unit():
     item = record.Record("mygemm", "k", "passed", params={"precision": "int8"},
                          timing={"host_s": [1.0] * 3}, metrics={"gflops": 9.0})
     assert replay.shown(manifest.read("mygemm"), item).startswith("9 GOPS (")
+
+
+def test_a_single_time_has_no_spread():
+    item = record.Record("sgemm", "k", "passed", timing={"host_s": [1.0]}, metrics={"gflops": 9.0})
+    assert replay.shown(manifest.read("sgemm"), item) == "9 GFLOPS (1 run, no spread)"
 
 
 def test_few_times_are_inconclusive(stub):
