@@ -92,9 +92,10 @@ def _cell(points):
             point = max(found, key=lambda p: p.metric(metric))
             rate = point.rate(metric)
             named = ", ".join(filter(None, (point.kernel, point.case)))
-            spread = f"{100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
+            spread = f"spread {100 * rate.relative:.{0 if rate.relative > 0.0995 else 1}f} %"
+            spread = spread if rate.count > 1 else "1 launch, no spread"
             shown = f"{figures(rate.median)} {unit(metric, point.params)}"
-            return badges, shown, f"{named}, spread {spread}"
+            return badges, shown, f"{named}, {spread}"
     return badges, None, ""
 
 

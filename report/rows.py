@@ -62,7 +62,8 @@ def _row(point, varying):
         # Of the rate, as everywhere else: that of the times is another one if it is wide.
         rates = (point.metrics[name] for name in RATES if name in point.metrics)
         rate = next((stats.rate(values, times) for values in rates), None)
-        numbers |= {"median_ms": 1e3 * times.median, "spread": 100 * (rate or times).relative,
+        relative = 100 * (rate or times).relative if times.count > 1 else None
+        numbers |= {"median_ms": 1e3 * times.median, "spread": relative,
                     "min_ms": 1e3 * times.least, "mean_ms": 1e3 * times.mean,
                     "max_ms": 1e3 * times.most}
     return {

@@ -7,7 +7,7 @@ import json
 import pytest
 from report_data import ENVIRONMENT, item, write
 
-from report import reading, rows
+from report import overview, reading, rows
 
 
 def collect(*paths):
@@ -44,6 +44,14 @@ def test_the_spread_in_the_table_is_that_of_the_rate(tmp_path):
     relative = 100 * point.rate("gflops").relative
     assert column_of([point], "spread") == [pytest.approx(relative, rel=1e-4)]
     assert abs(relative - 100 * point.spread.relative) > 1
+
+
+def test_a_single_launch_has_no_spread(tmp_path):
+    write(tmp_path / "r.jsonl", item(times=[1.0], metrics={"gflops": 10.0}))
+    points = collect(tmp_path).points
+    assert column_of(points, "spread") == [None]
+    _, ((_, ((_, key, text),)),) = overview.table(points)
+    assert (key, text) == ("10 GFLOPS", "dot4, 1 launch, no spread")
 
 
 def test_the_rate_of_several_records_is_that_of_all_their_launches(tmp_path):
