@@ -79,6 +79,16 @@ def test_a_long_run_has_a_time_for_each_part(compare, results):
     assert compare.rates_table(results)[0].startswith("median of 5 parts ")
 
 
+def test_it_says_whose_clock_gave_the_times(compare, results):
+    """All times are alike here: those of the device may be the host's."""
+    compare.compare(results, None, 0)
+    said = "by the device's clock{}, of libraries by the host's"
+    assert said.format(" or, if that is less, the host's") in compare.rates_table(results)[-1]
+    for result in results[:3]:
+        result.times = Timing(*([[result.times.run_s[0]] * 5] * 3), [9.0] * 5, 1)
+    assert said.format("") in compare.rates_table(results)[-1]
+
+
 def test_it_says_that_all_are_right(compare, results):
     bound = "is within its bound"
     assert compare.passed(results) == [f"PASSED: every element of 3 kernels {bound}"]
