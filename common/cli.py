@@ -265,9 +265,14 @@ def pin(args, about, count):
 
 
 def show(args, about):
-    """Print what device.describe() said, once a run: not where a child goes on after a crash."""
+    """Print what device.describe() said, and whether others use the machine on which we measure.
+
+    Once a run: not where a child goes on after a crash.
+    """
     if not args.progress.crashed:
-        print("\n".join(device.summary(about)), flush=True)
+        # An experiment that times nothing has no such option.
+        timed = vars(args).get("check_only") is False and not args.build_only
+        print(*device.summary(about), *filter(None, [timed and state.busy()]), sep="\n", flush=True)
 
 
 def built(args, about, params, kernels):

@@ -4,12 +4,10 @@ A machine's speed drifts. What is compared is timed in the same round, and a rat
 the ratios within the rounds.
 """
 
-import os
 import time
 from contextlib import suppress
 from itertools import chain, cycle, islice
 from operator import itemgetter
-from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -289,22 +287,3 @@ def remarks(launches, libraries):
         if others:
             lines.append(f"{what} of {listed(others)} run back to back.")
     return lines
-
-
-def busy(path="/proc/loadavg"):
-    """Return a line that says that others use this machine's CPUs, or None.
-
-    The load of the last minute counts earlier runs of one's own, too: so another thread, beside
-    this one, must run now.
-    """
-    cpus = os.cpu_count() or 1
-    try:
-        load, _, _, threads, _ = Path(path).read_text().split()
-    except (OSError, ValueError):  # no Linux
-        return None
-    if float(load) < cpus / 2 or int(threads.split("/")[0]) < 2:
-        return None
-    return (
-        f"This machine is busy (load {load} on {cpus} CPUs): everything runs slower, "
-        "especially libraries with several threads"
-    )

@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from pathlib import Path
 
 from common.machine import cores, identity, sysfs
 from common.machine.sysfs import SYSFS
@@ -124,3 +125,22 @@ def line(state):
     parts += [f"{name} {value:.0f} degrees" for name, value in state["temperatures_c"].items()]
     parts += [f"{name} {watts:.3g} W" for name, watts in state["power_w"].items()]
     return ", ".join(parts) or "this machine reports no clocks, temperatures or power"
+
+
+def busy(path="/proc/loadavg"):
+    """Return a line that says that others use this machine's CPUs, or None.
+
+    The load of the last minute counts earlier runs of one's own, too: so another thread, beside
+    this one, must run now.
+    """
+    cpus = os.cpu_count() or 1
+    try:
+        load, _, _, threads, _ = Path(path).read_text().split()
+    except (OSError, ValueError):  # no Linux
+        return None
+    if float(load) < cpus / 2 or int(threads.split("/")[0]) < 2:
+        return None
+    return (
+        f"This machine is busy (load {load} on {cpus} CPUs): what runs on them takes longer, "
+        "most of all what has several threads"
+    )

@@ -56,8 +56,6 @@ class Comparison:
         if args.caches == "flushed" and (args.in_flight or args.queues):
             raise UsageError("--caches flushed times each launch alone: omit --in-flight and "
                              "--queues")
-        if busy := interleaved.busy():
-            print(busy)
         self._blas = libraries.cblas(args.blas) if args.blas else None
         told = state.settings(os.environ, state.OF_LIBRARIES)
         if told and (args.libraries or self._blas) and not args.duration:

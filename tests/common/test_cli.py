@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from common import cli
+from common.isolation import Progress
 from tests.conftest import ROOT, sample_module
 
 BAD = {
@@ -194,3 +196,16 @@ def test_list_and_help(run_sample):
     assert done.returncode == 0
     assert "exit status: 0 passed, 1 wrong result" in done.stdout
     assert "python samples/sgemm/run.py --size 640x48x1000" in done.stdout
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ([], "Device: x\nit is busy\n"), (["--check-only"], "Device: x\n"),
+    (["--build-only"], "Device: x\n"),
+])
+def test_a_busy_machine_is_named_where_something_is_timed(monkeypatch, capsys, options, said):
+    monkeypatch.setattr(cli.state, "busy", lambda: "it is busy")
+    monkeypatch.setattr(cli.device, "summary", lambda about: ["Device: x"])
+    args = cli.parser("sgemm", "").parse_args(options)
+    args.progress = Progress()
+    cli.show(args, {})
+    assert capsys.readouterr().out == said

@@ -366,15 +366,3 @@ def test_flushed_caches_are_flushed_before_every_sample_of_one_launch(monkeypatc
     # Short samples twice. The device's threads may not be in the way of those of a library, nor
     # these in that of the next sample.
     assert said == [*["flushed", "launch"] * 2, *["flushed", "rest", "launch"] * 2, "rest"] * 2
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("999.00 1.00 1.00 3/400 77\n", True), ("0.10 1.00 1.00 3/400 77\n", False),
-     ("999.00 1.00 1.00 1/400 77\n", False), ("", False)],
-)
-def test_others_make_a_machine_busy_and_an_earlier_run_does_not(tmp_path, text, said):
-    (tmp_path / "loadavg").write_text(text)
-    line = interleaved.busy(tmp_path / "loadavg")
-    assert bool(line) is said
-    assert not said or line.startswith("This machine is busy (load 999.00 on ")

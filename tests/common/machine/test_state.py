@@ -208,3 +208,15 @@ def test_many_changes_are_one_line():
     assert state.told([]) is None
     assert state.told(["a", "b", "c"]) == "a, b, c"
     assert state.told(["a", "b", "c", "d", "e"]) == "a, b, c, and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("999.00 1.00 1.00 3/400 77\n", True), ("0.10 1.00 1.00 3/400 77\n", False),
+     ("999.00 1.00 1.00 1/400 77\n", False), ("", False)],
+)
+def test_others_make_a_machine_busy_and_an_earlier_run_does_not(tmp_path, text, said):
+    (tmp_path / "loadavg").write_text(text)
+    line = state.busy(tmp_path / "loadavg")
+    assert bool(line) is said
+    assert not said or line.startswith("This machine is busy (load 999.00 on ")
