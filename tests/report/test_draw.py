@@ -22,3 +22,10 @@ def test_a_short_logarithmic_axis_has_more_numbers():
     assert across == pytest.approx([5, 10, 20, 50])
     assert up == pytest.approx([0.1, 1, 10, 100])
     assert axes.xaxis.get_major_formatter()(20) == "20"
+
+
+def test_a_bar_chart_has_no_empty_rows():
+    axes = draw.canvas(height=9)[1]
+    axes.barh(range(30), range(30))
+    draw.rows(axes, list(map(str, range(30))))
+    assert axes.get_ylim() == (29.6, -0.6)
