@@ -122,7 +122,8 @@ def summary(found, amount, unit, kind):
 
     `amount` of the `unit` is what one launch does; `kind` is the device's type, whose clock counts.
     """
-    rates = [amount / seconds for seconds in found.times.seconds()]
+    times = found.times.seconds()
+    rates = [amount / seconds for seconds in times]
     span = min(_COMPARED, found.seconds / 10)
     first = spread([rate for at, rate in zip(found.at, rates) if at <= found.at[0] + span])
     last = spread([rate for at, rate in zip(found.at, rates) if at >= found.seconds - span])
@@ -134,6 +135,7 @@ def summary(found, amount, unit, kind):
         states[group] = {name: [each.get(name) for each in shown] for name in names}
     return {
         "seconds": found.seconds, "launches": found.launches, "unit": unit, "rule": RULE,
+        "busy": min(1.0, found.launches * median(times) / found.seconds),
         "first": first.median, "last": last.median, "ratio": last.median / first.median,
         "verdict": verdict, "why": why, "at_s": _rounded(found.at), "rates": rates,
         "states": states,
@@ -187,6 +189,6 @@ def lines(sustained):
     count, seconds = sustained["launches"], sustained["seconds"]
     return [
         f"Sustained:      {first} at first, {last} {sustained['unit']} at the end of {seconds:.0f} "
-        f"s, {count} launches{heat}",
+        f"s, {count} launches, which ran for {sustained['busy']:.0%} of the time{heat}",
         f"{sustained['verdict'].capitalize() + ':':<16}{sustained['why']}",
     ]

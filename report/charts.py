@@ -70,8 +70,8 @@ def kernels(steps):
         sum(_ratio(gemm, each) is not None for gemm in steps), each.gflops))
     shares = [_ratio(gemm, best) if libraries else 100 * gemm.gflops / best.gflops
               for gemm in steps]
-    how = (f", interleaved, by the host's clock. {unit} are by the device's clock if it has one: "
-           "do not compare them with those of a library.") if libraries else ", the fastest."
+    how = (f", interleaved, by the host's clock. {unit} are of all runs, and by the device's clock "
+           "if it has one: compare the percentages only.") if libraries else ", the fastest."
 
     def paint():
         figure, axes = draw.canvas(height=0.9 + 0.3 * len(steps))

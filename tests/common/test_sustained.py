@@ -119,11 +119,12 @@ def test_what_is_recorded_and_said():
     assert (found["first"], found["last"]) == pytest.approx((50, 38.46), rel=1e-3)
     assert (found["launches"], found["seconds"], found["unit"]) == (2000, 600, "GFLOPS")
     assert len(found["at_s"]) == len(found["rates"]) == 200
+    assert found["busy"] == pytest.approx(2000 * 0.013 / 600)
     assert found["states"]["clocks_hz"]["gpu g"] == [FIRST] * 66 + [HOT] * 134
     assert "3%" in found["rule"]
     assert sustained.lines(found) == [
-        "Sustained:      50 at first, 38.46 GFLOPS at the end of 600 s, 2000 launches, at most 90 "
-        "degrees (soc)",
+        "Sustained:      50 at first, 38.46 GFLOPS at the end of 600 s, 2000 launches, which ran "
+        "for 4% of the time, at most 90 degrees (soc)",
         "Throttled:      the rate at the end is 23.1% below that at the start, and gpu g went from "
         "1000 MHz to 750 MHz",
     ]
