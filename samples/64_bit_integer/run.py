@@ -74,8 +74,7 @@ def main(args):
         print(f"{SDKS} needs them: {default} runs in its place")
     cli.pin(args, about, len(names))
     params = {**cli.parameters(args, "seed", "data"), "image": source, "atomics": lacking or "work"}
-    statuses, passes = [], {}
-    between = flush.flusher(queue, args.caches)  # what is done between timed runs
+    statuses, passes, between = [], {}, flush.flusher(queue, args.caches)  # between timed runs
     for name in args.progress.each(names):
         atomics = launch.KERNELS[name].atomics
         if atomics and lacking:
@@ -95,6 +94,7 @@ def main(args):
 
         # Create the buffer of the sums: two numbers; without atomics, two for each work-group.
         args.progress.at(name, "running")
+        pixels.guard()  # the kernel before may have written there
         result = GuardedBuffer(queue, (1 if atomics else shape.groups, 2), np.uint64)
         count, contiguous = np.uint32(image.size), np.uint32(bool(shape.contiguous))
         kernel.set_args(pixels.device, count, contiguous, result.device)

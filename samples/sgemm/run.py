@@ -21,8 +21,8 @@ with importing():  # or tell in one line what this machine lacks
     import pyopencl as cl
 
     from common import arguments, bounds, cli, device, flush, gemm, measuring
-    from common.buffers import GuardedBuffer
     from common.errors import worst
+    from common.matrices import Matrix
     from common.program import build
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
@@ -81,10 +81,10 @@ def main(args):
 
     # Create the buffers, each between guards. If beta is 0, C must not be read: NaN shows it.
     given = [*inputs[:2], inputs[2] if beta else np.full_like(inputs[2], np.nan)]
-    buffers = [GuardedBuffer(queue, matrix.shape) for matrix in given]
+    buffers = [Matrix(queue, *matrix.shape, matrix.dtype) for matrix in given]
     statuses, between = [], flush.flusher(queue, args.caches)  # what is done between timed runs
     for name in args.progress.each(names):
-        # Copy A and B in: each buffer is mapped, filled and unmapped.
+        # Copy A and B in: each buffer is mapped, filled and unmapped, and its guards are mended.
         for buffer, matrix in zip(buffers[:2], given):
             buffer.write(matrix)
 

@@ -346,18 +346,20 @@ def test_a_write_outside_is_named(sample, project, name):
     assert "FAILED: the kernel wrote outside of its buffers" in done.stdout
 
 
+def test_a_write_next_to_the_pixels_is_no_fault_of_the_next_kernel(sample, project):
+    here = "    atom_add(&sums[0], square2.lo + square2.hi);"
+    change(project, FILES["long_vectors"], here, f"    ((__global uchar *)pixels)[-1] = 1;\n{here}")
+    done, records = sample("--size", "64x64", "--kernel", "all", "--check-only", root=project)
+    assert done.returncode == 1
+    assert [item.status for item in records] == ["failed", "passed", "passed", "passed"]
+
+
 def test_a_barrier_stands_before_each_step_of_the_tree():
     """Not every device shows a missing barrier in its result: hold its place in the source."""
     for name in ("work_group", "two_stages"):
         source = (FOLDER / "kernels" / FILES[name]).read_text()
         loop = source.split("half_size /= 2) {")[1]
         assert loop.index("barrier(CLK_LOCAL_MEM_FENCE)") < loop.index("scratch[")
-
-
-def test_every_kernel_has_the_same_arguments(queue):
-    for name in KERNELS:
-        kernel = cl.Kernel(build(queue.context, FOLDER / "kernels" / FILES[name]), name)
-        assert kernel.num_args == 4
 
 
 UNKNOWN = "__AVX512BW__", "__SPIR__"  # what it asks for

@@ -200,3 +200,8 @@ def test_a_description_starts_with_the_usual_work_group(name, kind, usual):
     first, *others = launch.kernels(chip)
     assert (first["name"], first["space"]) == ("long_vectors", None)
     assert [kernel["space"]["defaults"] for kernel in others] == 3 * [{"work_group": usual}]
+
+
+def test_every_kernel_has_the_same_arguments(queue):
+    for name, about in launch.KERNELS.items():
+        assert cl.Kernel(build(queue.context, about.file), name).num_args == 4

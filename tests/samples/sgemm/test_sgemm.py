@@ -210,14 +210,15 @@ def test_an_over_read_shows_as_nan(sgemm, project):
     assert "nan instead of" in records[0].reason
 
 
-def test_a_write_outside_of_c_is_named(sgemm, project):
+def test_a_write_outside_of_c_is_named_and_no_fault_of_the_next_kernel(sgemm, project):
     path = project / "samples" / "sgemm" / "sgemm.cl"
     last = "    store(sum, alpha, beta, &C[(size_t)i * N + j]);"
     assert last in path.read_text()
     path.write_text(path.read_text().replace(last, f"    C[M * N] = 1.0f;\n{last}"))
-    done, _ = sgemm("--size", 8, root=project)
+    done, records = sgemm("--size", 8, "--kernel", "all", root=project)
     assert done.returncode == 1
     assert "FAILED: the kernel wrote outside of its buffers; largest error" in done.stdout
+    assert [item.status for item in records] == ["failed", "passed", "passed"]
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (17, 19, 18), (20, 68, 12)], ids=str)
