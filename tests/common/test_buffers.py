@@ -6,6 +6,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from common import buffers
 from common.buffers import GuardedBuffer, guard_pattern
 
 SOURCE = """
@@ -109,3 +110,29 @@ def test_a_driver_that_forgets_where_a_sub_buffer_begins_gets_none(queue, kernel
 def test_others_get_sub_buffers(queue):
     buffer = GuardedBuffer(queue, (12,))
     assert buffer.device.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) is not None
+
+
+def test_a_large_buffer_lies_in_huge_pages_of_the_host_on_a_cpu(queue, kernels, monkeypatch):
+    """As numpy's arrays do: a BLAS, with which kernels are compared, works on these."""
+    rooms, make = [], buffers.in_huge_pages
+    monkeypatch.setattr(buffers, "in_huge_pages", lambda n: rooms.append(make(n)) or rooms[-1])
+    elements = 1 << 20
+    GuardedBuffer(queue, (elements - 1,))
+    assert not rooms
+    buffer = GuardedBuffer(queue, (elements,))
+    (room,) = rooms
+    assert room.ctypes.data % (1 << 21) == 0
+    before = (room.size - buffer.nbytes) // 2
+    assert before >= 4096
+    buffer.write(2)
+    assert (room[before:][: buffer.nbytes].view(np.float32) == 2).all()
+    assert buffer.intact()
+    kernels[0](queue, (1,), None, buffer.device, np.int32(elements)).wait()
+    assert not buffer.intact()
+
+    class Gpu(cl.CommandQueue):
+        device = SimpleNamespace(platform=queue.device.platform, mem_base_addr_align=1024,
+                                 type=cl.device_type.GPU)
+
+    GuardedBuffer(Gpu(queue.context), (elements,))
+    assert len(rooms) == 1
