@@ -58,6 +58,44 @@ def test_work_groups_that_read(queue, monkeypatch, kind):
         assert peak.near_gbytes_per_s == peak.gbytes_per_s
 
 
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_the_peaks_are_what_the_kernels_do_in_a_second(queue, monkeypatch, kind):
+    """Of samples that take a second by this clock: all operations, and all bytes of the source."""
+    did, sizes, real = {"multiply_add": [], "read_all": []}, [], cl.enqueue_nd_range_kernel
+    make = roofline.GuardedBuffer
+
+    def enqueue(queue, kernel, total, local):
+        did[kernel.function_name].append(total[0])
+        return real(queue, kernel, total, local)
+
+    def buffer(*about):
+        sizes.append(make(*about))
+        return sizes[-1]
+
+    def seconds(enqueue, count):
+        for event in enqueue(count):
+            event.wait()
+        return 1.0
+
+    monkeypatch.setattr(roofline.cl, "enqueue_nd_range_kernel", enqueue)
+    monkeypatch.setattr(roofline, "GuardedBuffer", buffer)
+    monkeypatch.setattr(roofline, "_seconds", seconds)
+    monkeypatch.setattr(roofline, "_FAR", 2**24)
+    monkeypatch.setattr(roofline.devices, "type_of", lambda device: kind)
+    roof = roofline.Roofline(queue, device.limits(queue.device), FLOAT)
+    peak = roof.peak(Size(700, 500, 600), batch=2)[0]
+    lanes = sizes[0].shape[1]  # of a vector of multiply_add
+    steps = roofline.SOURCE.read_text().partition("read_all(")[0].count("= OP(")
+    assert peak.gflops == pytest.approx(did["multiply_add"][0] * lanes * steps * 2 * 256 / 1e9)
+    sources = [each.nbytes for each in sizes if each.nbytes > 1e6]
+    assert peak.gbytes_per_s == pytest.approx(sources[0] / 1e9)
+    assert sources[0] == pytest.approx(2**24, rel=0.01)
+    matrices = 2 * 4 * (700 * 600 + 600 * 500 + 700 * 500)
+    near = [matrices] if kind == "cpu" else []
+    assert sources[1:] == pytest.approx(near, rel=0.01)
+    assert peak.near_gbytes_per_s == peak.gbytes_per_s  # of which there is more in a second here
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "name"),
     [
