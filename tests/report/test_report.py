@@ -1,7 +1,6 @@
 """python -m report: what it reads, what it makes of it, and what it says where it cannot."""
 
 import json
-import math
 import os
 import re
 import subprocess
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from report_data import ENVIRONMENT, LATER, item, make_run, program, write
 
-from common import stats
 from report import gemm, inputs, reading, selection, timeline
 from tests.conftest import ROOT
 
@@ -103,15 +101,6 @@ def test_records_of_the_same_thing_are_one_point(tmp_path):
     assert found[0].board == "odroid"  # outside a run the machine's name is all there is
 
 
-def test_statistics():
-    spread = stats.spread([5.0, 1.0, 2.0, 3.0, 4.0])
-    assert (spread.count, spread.median, spread.mean, spread.least, spread.most) == (5, 3, 3, 1, 5)
-    assert (spread.low, spread.high) == (pytest.approx(1.4), pytest.approx(4.6))
-    assert spread.relative == pytest.approx(3.2 / 3)
-    assert stats.spread([]) is None
-    assert stats.spread([2.0]).relative == 0
-
-
 def test_a_rate_spreads_as_its_times_do(tmp_path):
     write(tmp_path / "r.jsonl", item(times=(1.0, 2.0, 4.0), metrics={"gflops": 10.0}))
     rate = collect(tmp_path).points[0].rate("gflops")
@@ -129,10 +118,6 @@ def test_numbers_that_are_none_cost_their_record(tmp_path, old, new):
     assert list(found.points[0].times) == [0.01, 0.011, 0.012]
     assert len(found.notices) == 1
     assert "r.jsonl:1: " in found.notices[0]
-
-
-def test_what_is_no_number():
-    assert stats.number(True) is stats.number(math.nan) is stats.number("1") is None
 
 
 @pytest.mark.parametrize(
