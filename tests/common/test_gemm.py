@@ -201,9 +201,12 @@ def test_one_wrong_element_fails(wrong):
 
 def test_a_bound_of_zero_wants_equality():
     expected = np.array([[1.0, 2.0]])
-    assert gemm.check(expected.astype(np.float32), expected, 0 * expected).reason is None
+    right = gemm.check(expected.astype(np.float32), expected, 0 * expected)
+    assert (right.reason, right.error_over_bound) == (None, 0)
     result = np.array([[1.0, np.nextafter(np.float32(2), np.float32(3))]], np.float32)
-    assert gemm.check(result, expected, 0 * expected).reason is not None
+    wrong = gemm.check(result, expected, 0 * expected)
+    assert wrong.reason is not None
+    assert wrong.error_over_bound == np.inf
 
 
 def test_the_flop_convention():
