@@ -30,6 +30,25 @@ def test_what_is_no_size(text):
         gemm.parse_size(text)
 
 
+def test_lists_and_ranges_of_sizes():
+    named = gemm.parse_sizes("8,2x3x4,100:300:100,5:9:3,7:7:1,8")
+    assert named == [*map(gemm.parse_size, ("8", "2x3x4", "100", "200", "300", "5", "7"))]
+    assert len(gemm.parse_sizes("9001:10000:1")) == gemm.MOST_SIZES
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("9000:10000:1", "'9000:10000:1' has more than 1000 sizes"),
+    ("8:7:1", "'8:7:1' is an empty range: 8 is above 7"),
+    ("1:2", "'1:2' is not a range of sizes: give from:to:step"),
+    ("1:2x2x2:1", "is not a range of sizes"),
+    ("1:2:0", "'0' is not a size"),
+    ("8,", "'' is not a size"),
+])
+def test_what_is_no_list_of_sizes(text, message):
+    with pytest.raises(argparse.ArgumentTypeError, match=message):
+        gemm.parse_sizes(text)
+
+
 def test_the_sdks_inputs():
     A, B, C = gemm.sdk_inputs(Size(4, 4, 4), 11)
     assert [f"{x:g}" for x in A[0]] == ["0.852691", "0.004421", "-0.103067", "-0.191788"]
@@ -128,6 +147,14 @@ def test_a_device_that_flushes_subnormal_numbers_is_within_the_bound(alpha, beta
     expected, bound = gemm.reference(np.float32(alpha), A, B, np.float32(beta), C)
     assert gemm.check(np.zeros_like(C), expected, bound).reason is None or alpha == 1e-38
     assert gemm.check(expected.astype(np.float32), expected, bound).reason is None
+
+
+def test_a_device_that_flushes_every_product_is_within_the_bound():
+    A, B = np.full((2, 64), 1e-19, np.float32), np.full((64, 3), 1.1e-19, np.float32)
+    C = np.zeros((2, 3), np.float32)
+    expected, bound = gemm.reference(1, A, B, 1, C)
+    assert gemm.check(C, expected, bound).reason is None
+    assert gemm.check(C + np.float32(3e-36), expected, bound).reason
 
 
 def of_type(dtype, size, seed):

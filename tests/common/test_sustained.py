@@ -130,6 +130,38 @@ def test_what_is_recorded_and_said():
     ]
 
 
+def test_a_part_has_the_medians_of_its_launches_by_the_device_and_their_share_of_its_time():
+    made = sustained.Run(60, 0)
+    made.add([(1, 4, 7), (2, 5, 8), (9, 60, 700)], 3.0)
+    made.add([(1, 1, 1)], 5.0)
+    times = made.times
+    assert (times.queued_s, times.wait_s, times.run_s) == ([2, 1], [5, 1], [8, 1])
+    assert times.host_s == [1, 2]
+    assert (made.at, made.launches) == ([3, 5], 4)
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(FIRST, "slower"), (0.97 * FIRST, "throttled")])
+def test_what_is_before_and_after_the_load_does_not_count(late, verdict):
+    """A board that is idle has a low clock, and the first part may be slow."""
+    made = sustained.Run(60, 0)
+    made.states.append((0.0, {"clocks_hz": {"gpu g": 1e8}, "temperatures_c": {}, "power_w": {}}))
+    for at in range(1, 61):
+        made.add([(0, 0, 0.0102 if at < 2 else 0.01 if at < 30 else 0.013)], at)
+        clock = {"gpu g": FIRST if at < 30 else late}
+        made.states.append((at, {**made.states[0][1], "clocks_hz": clock}))
+    made.states.append((60.0, made.states[0][1]))
+    found, _ = sustained.summary(made, 1, "GFLOPS", "gpu")
+    assert found["first"] == pytest.approx(100)
+    assert found["verdict"] == verdict
+    assert "degrees" not in sustained.lines(found)[0]  # no sensor
+
+
+def test_a_sensor_that_cannot_be_read_for_a_while():
+    found, _ = hot()
+    found["states"]["temperatures_c"]["soc"][3] = None
+    assert sustained.lines(found)[0].endswith("at most 90 degrees (soc)")
+
+
 def test_a_clock_that_cannot_be_read_for_a_while(tmp_path):
     tree = rockchip(tmp_path)
     stop = threading.Timer(0.3, (tree / GPU / "cur_freq").unlink)

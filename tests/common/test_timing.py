@@ -21,6 +21,14 @@ def test_the_profiling_block_is_the_sdks():
     ]
 
 
+def test_the_profiling_block_has_medians_and_all_run_times_if_asked():
+    times = Timing([1e-3, 9e-3, 2e-3], [3e-3, 0.0, 4e-3], [1.0, 2.0, 9.0], [9.0] * 3, 0)
+    usual = ["Profiling information:", "Queued time:    2ms", "Wait time:      3ms",
+             "Run time:       2000ms"]
+    assert times.lines() == usual
+    assert times.lines(verbose=True) == [*usual, "Run times:      1000ms 2000ms 9000ms"]
+
+
 def test_median_and_spread():
     times = Timing([0] * 3, [0] * 3, [2.0, 1.0, 4.0], [9.0] * 3, 1)
     # The 10th percentile of the times is 1.2, the 90th 3.6: neither the shortest nor the longest.
@@ -108,7 +116,24 @@ def test_a_driver_without_times_or_with_odd_ones():
         event = SimpleNamespace(wait=lambda: None, profile=profile)
         times = timing.measure(lambda event=event: event, repeat=2, warmup=0)
         assert min(times.queued_s + times.wait_s + times.run_s) == 0
+        assert timing.stamps(event) in [(0, 0, 0, 0), (9000, 0, 5000, 4000)]
         assert "by the host's clock" in times.rate_line("GFLOPS", 1.0)
+
+
+@pytest.mark.parametrize(("work", "sleeps"), [
+    ([0.02, 0.006, 0.004], 3), ([0.0], 1), ([0.01] * 99, 50),
+], ids=["threads that go to sleep", "none", "threads that spin for ever"])
+def test_waiting_until_this_process_is_at_rest(monkeypatch, work, sleeps):
+    clock, worked, left = [100.0], [7.0], iter(work)
+
+    def sleep(seconds):
+        clock[0] += seconds
+        worked[0] += next(left)
+
+    monkeypatch.setattr(timing, "time", SimpleNamespace(
+        sleep=sleep, perf_counter=lambda: clock[0], process_time=lambda: worked[0]))
+    timing.settle()
+    assert len(work) - len(list(left)) == pytest.approx(sleeps, abs=sleeps // 40)
 
 
 def test_tiny_times_have_no_exponent():
