@@ -115,6 +115,7 @@ def test_when_complex_integers_are_exact():
     assert not gemm.exact(Size(1, 1, 2**18), 2, 1, np.complex64)
     assert gemm.exact(Size(1, 1, 2**18), 1 + 1j, 0j, np.complex64)
     assert not gemm.exact(Size(1, 1, 2**18), 2 + 1j, 0, np.complex64)
+    assert not gemm.exact(Size(1, 1, 2**18), 2 - 1j, 0, np.complex64)
     assert not gemm.exact(Size(1, 1, 1), 1 + 0.5j, 0, np.complex64)
     assert gemm.exact(Size(1, 1, 2**18), 2 + 1j, 1, np.complex128)
 

@@ -70,7 +70,7 @@ def test_a_contender_that_fails_is_left_out_and_the_others_go_on():
     assert list(times) == ["a"]
     assert len(times["a"].host_s) == 4
     assert "it is broken" in str(contenders[1].error)
-    interleaved.enough_in_flight(contenders[1])
+    assert interleaved.enough_in_flight(contenders[1]) == 1
     assert "b" not in said[7:]
 
 
@@ -126,6 +126,34 @@ def test_one_stamp_that_is_left_out_leaves_the_hosts_clock():
     *by_device, host = one.sample(2)
     assert by_device == [0, 0, 0]
     assert host > 0
+
+
+def test_a_lone_launch_without_stamps_leaves_the_hosts_clock():
+    launches = iter([[event()]] * 4 + [[event(0, 0)]])
+    one = contender("x", lambda stream: next(launches), streams="xy", events=True)
+    assert one.sample(2)[:3] == (0, 0, 0)
+    assert one.steps == []
+
+
+def test_a_failure_keeps_no_buffers():
+    class Matrix:
+        pass
+
+    kept = []
+
+    def launch(stream):
+        matrix = Matrix()
+        kept.append(weakref.ref(matrix))
+        try:
+            raise MemoryError("no room for it")
+        except MemoryError as error:
+            raise OpenCLFailure("it is broken") from error
+
+    one, told = contender("x", launch), []
+    one.failed = lambda error: told.append(str(error))
+    assert one.attempt(one.sample, 1) is None
+    assert [str(one.error)] == told == ["it is broken"]
+    assert kept[0]() is None
 
 
 def test_a_launch_that_fails_behind_the_hosts_back_ends_its_samples():
@@ -262,20 +290,6 @@ def test_launches_overlap_unless_that_is_slower(monkeypatch, slow, asked, queues
     assert batches == {"a": (20, queues)}
 
 
-def test_kernels_that_do_not_overlap_are_named():
-    made = {name: interleaved.Launches(20, queues)
-            for name, queues in (("a", 2), ("b", 1), ("c", 2), ("d", 2), ("numpy", 1))}
-    assert interleaved.remarks(made, {"numpy"})[1:] == [
-        "Launches of a, c and d overlap: they are in 2 command queues, each with a C of its own.",
-        "Launches of b and numpy run back to back.",
-    ]
-    del made["b"]
-    assert interleaved.remarks(made, {"numpy"})[1:] == [
-        "Launches of kernels overlap: they are in 2 command queues, each with a C of its own.",
-        "Calls of numpy run back to back.",
-    ]
-
-
 def test_what_is_not_in_queues_runs_back_to_back(monkeypatch):
     monkeypatch.setattr(Contender, "choose_queues", lambda self, in_flight: None)
     contenders = [
@@ -324,6 +338,13 @@ def test_launches_of_a_sample_that_is_not_asked_for_are_as_many_in_each_queue(mo
     assert batches == {"a": (24, 3)}
     _, batches = interleaved.measure([one], Stream(cores=7), **options(None))
     assert batches == {"a": (56, 7)}
+    # As many as the fastest needs, and no more than 200.
+    slow = contender("s", lambda stream: launch(stream) or launch(stream), streams=())
+    _, batches = interleaved.measure([slow, one], Stream(cores=1), **options(None))
+    assert batches == {"s": (8, 1), "a": (8, 1)}
+    fast = contender("f", lambda s: clock.__setitem__(0, clock[0] + 1e-4), streams=())
+    _, batches = interleaved.measure([fast], Stream(cores=7), **options(None))
+    assert batches == {"f": (196, 7)}
 
 
 def test_a_kernel_that_cannot_enter_the_first_stream_is_left_out():
@@ -366,3 +387,7 @@ def test_flushed_caches_are_flushed_before_every_sample_of_one_launch(monkeypatc
     # Short samples twice. The device's threads may not be in the way of those of a library, nor
     # these in that of the next sample.
     assert said == [*["flushed", "launch"] * 2, *["flushed", "rest", "launch"] * 2, "rest"] * 2
+    said.clear()
+    interleaved.measure(both, Stream(), **options(1, 1))
+    assert "rest" in said
+    assert "warm rest" not in " ".join(said)
