@@ -80,7 +80,7 @@ def _compiled(text):
         if isinstance(node, ast.Constant) and type(node.value) is not int:
             raise ValueError(f"{text!r}: {node.value!r} is not a whole number")
         if isinstance(node, ast.Call) and (
-            getattr(node.func, "id", "") != "max" or node.keywords or len(node.args) < 2
+            getattr(node.func, "id", "") != "max" or len(node.args) < 2
         ):
             raise ValueError(f"{text!r}: only max(a, b) may be called in a constraint")
     functions = [node.func for node in nodes if isinstance(node, ast.Call)]

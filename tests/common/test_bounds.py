@@ -97,6 +97,15 @@ def test_honest_sums_in_half_precision_pass(size, alpha, beta):
             assert found.reason is None, (chain, case.beta)
 
 
+def test_a_device_that_flushes_half_precision_passes():
+    case = Expected(Size(8, 8, 4), np.float16, "sdk", 1, 1e-4, 0.0).cases[0]
+    right = case.result.astype(np.float16)
+    flushed = np.where(np.abs(right) < np.finfo(np.float16).tiny, 0, right)
+    assert (flushed != right).mean() > 0.5
+    assert case.check(flushed, 4).reason is None
+    assert case.check(flushed + np.float16(0.01), 4).reason
+
+
 def test_sums_that_are_truncated_need_the_wide_bound():
     """A device may round half precision towards zero: its errors do not cancel."""
     size = Size(20, 20, 1024)

@@ -63,6 +63,12 @@ def test_a_value_that_nothing_makes_legal_is_refused_with_one_that_would_do():
         constraints.choose(TILES, {"WPT": 3}, LARGE, "01_x")
 
 
+def test_a_fault_of_what_is_given_is_named_before_one_of_the_defaults():
+    space = Space({"A": 5, "B": 4}, {"A": (1, 4), "B": (2, 4)}, ("A <= 4", "B % 2 == 0"))
+    with pytest.raises(UsageError, match=r"^x: --B 3: 2 must divide B; try --B [24]$"):
+        constraints.choose(space, {"B": 3}, LARGE, "x")
+
+
 def test_a_device_without_any_legal_choice_is_unsupported():
     with pytest.raises(Unsupported, match="no combination of its parameters is legal"):
         constraints.choose(TILES, {}, LARGE | {"local_mem_size": 100})
@@ -78,7 +84,7 @@ def test_all_legal_choices_are_found_and_no_others():
 @pytest.mark.parametrize(
     "text",
     ["__import__('os')", "a.b", "f(1)", "[1]", "2 ** 9", "1.5", "'x'", "lambda: 1", "a if b else c",
-     "min(a, b)", "max(a, key=b)", "max.real", "max + 1",
+     "min(a, b)", "max(a, key=b)", "max(a, b, key=c)", "max.real", "max + 1",
      "max(a)", "(", "a +" * 500, "+".join(["a"] * 600)],
 )
 def test_nothing_but_arithmetic_of_whole_numbers_is_evaluated(text):

@@ -23,7 +23,7 @@ def test_sizes(text, size):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "-1", "x", "4x4", "1x0x1", "1e3", "4.0", "٣", "2000000000"]
+    "text", ["", "0", "-1", "x", "4x4", "1x0x1", "1e3", "4.0", "٣", "2000000000", "1x1x2000000000"]
 )
 def test_what_is_no_size(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a size"):
