@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bad_kernels import CRASH, add_kernel
 
+from deploy import samples
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
 FOLDER = ROOT / "samples" / "gemmbench"
@@ -129,6 +130,22 @@ def test_kernels_broken_on_purpose_fail(broken, size):
     assert {name: item.status for name, item in items.items()} == dict.fromkeys(mutants, "failed")
     verdicts = re.findall(r"^MISMATCH: .* the first is C\[\d+\]\[\d+\]: ", done.stdout, re.M)
     assert len(verdicts) == len(mutants)
+
+
+OF_LOCAL = {
+    "the rows of a group": ("SGEMM_NN_1x1_local", "room + get_local_id(1) * length", "room"),
+    "the second chunk": ("SGEMM_NN_1x1_local", "A[i * n + start + k]", "A[i * n + k]"),
+    "the end of the second chunk": ("SGEMM_NN_1x1_local", "n - start", "n + start"),
+}
+
+
+def test_the_case_of_local_memory_fails_what_larger_work_groups_show(broken):
+    (case,) = (case for case in samples.load()["gemmbench"].cases if case.name == "local")
+    at = case.args.index("-f")
+    _, items = broken(OF_LOCAL, *case.args[:at], *case.args[at + 2 :])
+    assert {name: item.status for name, item in items.items()} == dict.fromkeys(OF_LOCAL, "failed")
+    _, items = broken(OF_LOCAL, "-n", 100, "-lws", "2,1", *QUICK)  # that small, none does
+    assert {item.status for item in items.values()} == {"passed"}
 
 
 def test_the_old_tolerance_sees_less_and_is_recorded(broken):
