@@ -106,6 +106,18 @@ def test_a_device_that_flushes_half_precision_passes():
     assert case.check(flushed + np.float16(0.01), 4).reason
 
 
+def test_the_spread_of_errors_scales_with_alpha_and_beta_and_is_that_of_each_product():
+    def of(factor, batch):
+        made = Expected(Size(3, 4, 50), np.float16, "sdk", 1, factor, factor, batch=batch)
+        return made.inputs, made.cases[0].right.spread
+
+    (A, B, C), single = of(1.0, 3)
+    assert np.array_equal(of(4.0, 3)[1][0], 4 * single[0])
+    for n in range(3):
+        alone = bounds.reference(1.0, A[n], B[n], 1.0, C[n], "sdk", nearest=True).spread
+        assert np.allclose([each[n] for each in single], alone, rtol=1e-6)
+
+
 def test_sums_that_are_truncated_need_the_wide_bound():
     """A device may round half precision towards zero: its errors do not cancel."""
     size = Size(20, 20, 1024)

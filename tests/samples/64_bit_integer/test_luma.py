@@ -163,6 +163,22 @@ def test_the_host_sums_agree_with_python():
     assert len(set(values)) == 256
 
 
+def test_sums_that_differ_fail_and_so_do_guards_that_changed():
+    right = [2**63 + 5, 3]
+    assert luma.check(right, right, intact=True) == luma.Check(0, 0.0, None)
+    for wrong in ([2**63 + 6, 3], [2**63 + 5, 2]):
+        found = luma.check(wrong, np.array(right, np.uint64), intact=True)
+        assert (found.max_abs_error, found.error_over_bound) == (1, np.inf)
+        assert found.reason.endswith(f" instead of {right[0]}, sum {wrong[1]} instead of 3")
+    assert "wrote outside" in luma.check(right, right, intact=False).reason
+
+
+@pytest.mark.parametrize(("kind", "value"), [("white", 255), ("black", 0)])
+def test_images_of_one_value(kind, value):
+    image = luma.make((3, 2), kind, 1)
+    assert (image.shape, image.dtype, set(image.flat)) == ((2, 3), np.uint8, {value})
+
+
 def test_the_sdks_figures():
     """The sums that the SDK's tutorial prints, and the variance that it should have printed."""
     assert luma.lines((914239116, 9365464), 512 * 512)[3].endswith(" = 2211.169")
