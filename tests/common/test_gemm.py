@@ -237,6 +237,26 @@ def test_a_bound_of_zero_wants_equality():
     assert wrong.error_over_bound == np.inf
 
 
+def test_what_a_check_tells_of_the_errors():
+    expected, bound = np.array([[4.0, -8.0, 0.0]]), np.array([[0.5, 4.0, 1.0]])
+    found = gemm.check(np.array([[4.25, -9.0, 0.0]], np.float32), expected, bound)
+    assert (found.reason, found.max_abs_error, found.error_over_bound) == (None, 1, 0.5)
+    assert gemm.check(expected + bound, expected, bound).reason is None
+    mean = gemm.check(expected + 0.25, expected, bound, mean=0.2).reason
+    assert mean == "the root mean square of the errors is 0.25, not at most 0.2"
+    assert gemm.check(expected, expected, bound, intact=False).reason.endswith("of its buffers")
+
+
+def test_a_later_launch_must_give_the_same_bits():
+    right = gemm.Check(0.5, 0.25, None)
+    first = np.array([0.0, 1.0])
+    assert right.again(first, first.copy()) == right
+    for other in ([-0.0, 1.0], [0.0, np.nextafter(1, 2)], [np.nan, 1.0]):
+        found = right.again(first, np.array(other))
+        assert found.reason == "a launch after the timed ones gave another result than the first"
+        assert found.line().startswith("FAILED: ")
+
+
 def test_the_flop_convention():
     assert Size(2, 3, 5).flop() == 2 * 2 * 3 * 5 + 3 * 2 * 3
 
