@@ -203,6 +203,31 @@ def test_half_matrices_that_are_summed_in_float32(K):
     assert (loose > bound).mean() > 0.9
 
 
+def test_half_results_that_are_flushed_are_within_the_bound():
+    A, B = np.full((2, 3), 3e-3, np.float16), np.full((3, 2), 3e-3, np.float16)
+    C = np.zeros((2, 2), np.float16)
+    expected, bound = gemm.reference(1, A, B, 0, C, arithmetic=np.float32)
+    assert 0 < expected.max() < np.finfo(np.float16).tiny
+    assert gemm.check(C, expected, bound).reason is None
+    assert gemm.check(expected + 1e-4, expected, bound).reason
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
+def test_whole_numbers_must_be_exact(dtype):
+    A, B, C = gemm.integer_inputs(SMALL, 1, dtype)
+    expected, bound = gemm.reference(2, A, B, -3, C, data="integer")
+    assert (expected == 2 * A.astype(int) @ B.astype(int) - 3 * C.astype(int)).all()
+    assert not bound.any()
+    size = gemm.Size(8, 8, 9)
+    gemm.require_exact("integer", size, 2.0, [-3.0], dtype)
+    gemm.require_exact("sdk", size, 0.5, [0.5], dtype)
+    for alpha, beta in ((0.5, 1.0), (1.0, 0.5)):
+        with pytest.raises(UsageError, match=r"needs whole --alpha and --beta: --.* 0\.5 is not"):
+            gemm.require_exact("integer", size, alpha, [1.0, beta], dtype)
+    with pytest.raises(UsageError, match=f"needs sums of at most .*: at K = {2**50} they can"):
+        gemm.require_exact("integer", gemm.Size(1, 1, 2**50), 1.0, [0.0], dtype)
+
+
 def test_a_half_result_that_overflows_is_refused():
     A, B, C = of_type(np.float16, Size(4, 4, 64), 5)
     with pytest.raises(UsageError, match="overflows float16"):

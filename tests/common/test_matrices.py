@@ -9,6 +9,7 @@ from common.matrices import Matrix
 SOURCE = """
 __kernel void poke(__global float *x, int at) { x[at] = 1.0f; }
 __kernel void scale(__global float *x, int at) { x[at] = 0.5f * x[at] + 1.0f; }
+__kernel void peek(__global const float *x, int at, __global float *y) { *y = x[at]; }
 """
 
 
@@ -69,9 +70,18 @@ def test_a_write_inside_is_no_fault(queue, poke):
     assert matrix.read()[1, 4] == 1
 
 
-def test_the_guards_hold_the_number_that_is_asked_for(queue):
+@pytest.mark.parametrize("at", [-1, 3, 7, 8])  # a band, two gaps, a band
+def test_the_guards_hold_the_number_that_is_asked_for(queue, at):
+    peek = cl.Kernel(cl.Program(queue.context, SOURCE).build(), "peek")
+    matrix, seen = Matrix(queue, 2, 3, np.float32, 4), Matrix(queue, 1, 1, np.float32)
+    for around in (1e30, None):
+        assert 0 < matrix.write(0, around) < 10  # seconds
+        assert matrix.intact()
+        peek(queue, (1,), None, matrix.device, np.int32(at), seen.device).wait()
+        np.testing.assert_equal(seen.read(), np.float32([[around or np.nan]]))
+
+
+def test_what_is_read_is_contiguous(queue):
     matrix = Matrix(queue, 2, 3, np.float32, 4)
-    matrix.write(0, around=1e30)
-    assert matrix.intact()
     matrix.write(0)
-    assert matrix.intact()
+    assert matrix.read().flags.c_contiguous

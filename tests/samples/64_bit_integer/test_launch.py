@@ -205,3 +205,37 @@ def test_a_description_starts_with_the_usual_work_group(name, kind, usual):
 def test_every_kernel_has_the_same_arguments(queue):
     for name, about in launch.KERNELS.items():
         assert cl.Kernel(build(queue.context, about.file), name).num_args == 4
+
+
+@pytest.mark.parametrize(("kind", "each"), [("CPU", 4), ("GPU", 16)])
+def test_as_many_work_groups_as_the_device_can_use_and_the_pixels_fill(queue, kind, each):
+    chip = SimpleNamespace(name="a chip", type=getattr(cl.device_type, kind), max_compute_units=10,
+                           max_work_group_size=1024)
+    limits = device.limits(queue.device)
+
+    def shape(name, count, **more):
+        return tuple(launch.choose(name, chip, limits, count, **more))
+
+    cpu = kind == "CPU"
+    assert shape("two_stages", 10**9, local=2) == (10 * each, 2, cpu)
+    assert shape("two_stages", 64 * 6 + 1, local=2) == (4, 2, cpu)
+    assert shape("two_stages", 1, local=2) == (1, 2, cpu)
+    for access in ("contiguous", "interleaved"):
+        assert shape("two_stages", 1, local=2, access=access) == (1, 2, access == "contiguous")
+    assert shape("long_vectors", 8 * 64 * 3 + 1) == (4, 64, None)
+
+
+def test_the_table_of_whole_passes(monkeypatch):
+    seconds = {"two_stages": 0.5, "long_vectors": 2.0, "plain read": 0.25}
+
+    def rounds(contenders, repeat, warmup, in_flight):
+        names = (each.name for each in contenders)
+        return {n: SimpleNamespace(host_s=[seconds[n] * k for k in (9, 1, 0.5)]) for n in names}
+
+    monkeypatch.setattr(launch.interleaved, "rounds", rounds)
+    passes = dict.fromkeys(seconds, lambda: [4, 2])
+    head, *rows = launch.side_by_side(passes, [4, 2], 3 * 10**9, 3, 1)
+    assert head.split("  ")[-2:] == ["to long_vectors", "to plain read"]
+    assert [row.split()[-4:] for row in rows] == [
+        ["500ms", "6", "4.00", "0.50"], ["2000ms", "1.5", "1.00", "0.12"],
+        ["250ms", "12", "8.00", "1.00"]]
