@@ -142,6 +142,23 @@ def test_rapl_counts_energy_and_shows_no_power(tmp_path):
     assert now["energy_j"] == {"intel-rapl:0 package-0": pytest.approx(5e-6)}
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_counter_that_only_root_may_read_is_known_and_one_that_is_broken_is_not(
+        tmp_path, monkeypatch, allowed):
+    put(tmp_path, "class/powercap/intel-rapl:0/energy_uj", "")
+    monkeypatch.setattr(os, "access", lambda path, mode: allowed)
+    assert len(sysfs.sensors(tmp_path)) == (0 if allowed else 1)
+    assert state.now(tmp_path)["energy_j"] == {}
+
+
+def test_without_a_list_of_frequencies_there_are_the_lowest_and_the_highest(tree):
+    put(tree, f"{CPU}/scaling_available_frequencies", "")
+    put(tree, f"{CPU}/cpuinfo_min_freq", 408000)
+    put(tree, f"{CPU}/cpuinfo_max_freq", 1800000)
+    clock = next(each for each in sysfs.clocks(tree) if each.kind == "cpu")
+    assert clock.frequencies() == [4.08e8, 1.8e9]
+
+
 def test_a_watch_looks_at_the_start_between_the_launches_and_at_the_end(tree):
     watch = state.Watch(tree)
     watch.look()
