@@ -9,6 +9,7 @@ import pytest
 
 from common import rng
 from common.outputs import digest
+from common.sizes import Size
 from deploy import samples
 from tests.conftest import ROOT, exhaustive_but, sample_module
 
@@ -99,6 +100,13 @@ def test_no_kernel_reads_c_where_beta_is_0(run_here, monkeypatch):
     status, said, _ = run_here(run.main, *args, options=run.options())
     assert said.count("\nMATCH: ") == len(KERNELS), said
     assert status == 0
+
+
+def test_a_product_of_complex_numbers_is_6_operations_and_a_sum_is_2():
+    point, size = sample_module("gemmbench", "point"), Size(2, 3, 5)
+    products, sums = 2 * 3 * 5 + 2 * 2 * 3, 2 * 3 * 5 + 2 * 3
+    assert point.flop(size, np.dtype(np.float32))[0] == products + sums
+    assert point.flop(size, np.dtype(np.complex64))[0] == 6 * products + 2 * sums
 
 
 @pytest.mark.exhaustive
