@@ -7,6 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from fake_sysfs import GPU, changing, in_place_of_sys, rockchip, snapshot
@@ -46,6 +47,43 @@ def run_on(recorded, tree):
 def test_what_takes_long_is_announced(duration, once_s, text):
     args = Namespace(duration=duration, warmup=1, repeat=10)
     assert measuring.plan(args, once_s) == text
+
+
+def launched(said, run_ns=(9, 4, 2, 8)):
+    """Return what launches a kernel and says so; its first run takes so many ns, and so on."""
+    left = iter(run_ns)
+
+    def enqueue():
+        said.append("launch")
+        stage = SimpleNamespace(queued=0, submit=0, start=1, end=1 + next(left))
+        return SimpleNamespace(wait=lambda: None, profile=stage)
+
+    return enqueue
+
+
+def test_what_is_measured_and_in_which_order(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(measuring.timing, "settle", lambda: said.append("settle"))
+    monkeypatch.setattr(measuring.state.Watch, "look", lambda self: (
+        said.append("look"), self._states.append(measuring.state.now(self._tree))))
+    args = Namespace(duration=None, repeat=3, warmup=1, energy=False, sysfs=tmp_path, ended=None)
+    found = measuring.measure(args, {"type": "cpu"}, launched(said), "gflops", 12,
+                              lambda: said.append("between"), flop_convention="some")
+    assert said == ["settle", "launch", "look", "between", *["launch", "look", "between"] * 3]
+    assert found.metrics == {"gflops": pytest.approx(3e9), "flop_convention": "some"}
+    assert found.timing["run_s"] == pytest.approx([4e-9, 2e-9, 8e-9])
+    assert found.rate.startswith("GFLOPS:         3000000000 (median of 3, spread ")
+    assert found.lines() == [*found.times.lines(), found.rate]
+    assert set(found.machine) == {"before", "during", "after", "throttled"}
+
+
+def test_what_was_timed_beside_others_is_launched_again_only_for_its_energy():
+    said = []
+    for energy, ended in ((False, None), (True, ("Ctrl-C", "stopped"))):
+        args = Namespace(duration=None, energy=energy, ended=ended)
+        found = measuring.alone(args, {}, launched(said), lambda: None, "gflops", 1)
+        assert found == measuring.Measured()
+        assert (found.timing, found.lines(), said) == ({}, [], [])
 
 
 def settings(tree):
