@@ -58,6 +58,21 @@ def test_work_groups_that_read(queue, monkeypatch, kind):
         assert peak.near_gbytes_per_s == peak.gbytes_per_s
 
 
+@pytest.mark.parametrize(("run", "host", "seconds"), [(2.0, 3.0, 2), (0.0, 3.0, 3), (5.0, 3.0, 3)])
+def test_the_time_is_the_devices_unless_it_has_none_or_more_than_the_host_waited(
+        monkeypatch, run, host, seconds):
+    monkeypatch.setattr(roofline, "launch", lambda enqueue: (*enqueue(), 0, run, host))
+    assert roofline._seconds(lambda count: [count], 7) == seconds
+
+
+def test_the_fastest_of_samples_that_are_long_enough_counts(queue, monkeypatch):
+    counts, times = [], iter([0.002, 0.004, 0.019, 0.021, 0.05, 0.02, 0.018, 0.03, 0.04, 0.001])
+    monkeypatch.setattr(roofline, "_seconds", lambda _, count: counts.append(count) or next(times))
+    roof = roofline.Roofline(queue, device.limits(queue.device), FLOAT)
+    assert roof._fastest(None, 3) == (24, 0.018)
+    assert counts == [3, 6, 12, 24, 24, 24, 24, 24, 24]
+
+
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_the_peaks_are_what_the_kernels_do_in_a_second(queue, monkeypatch, kind):
     """Of samples that take a second by this clock: all operations, and all bytes of the source."""
