@@ -106,16 +106,44 @@ def test_a_device_that_flushes_half_precision_passes():
     assert case.check(flushed + np.float16(0.01), 4).reason
 
 
-def test_the_spread_of_errors_scales_with_alpha_and_beta_and_is_that_of_each_product():
-    def of(factor, batch):
-        made = Expected(Size(3, 4, 50), np.float16, "sdk", 1, factor, factor, batch=batch)
-        return made.inputs, made.cases[0].right.spread
+@pytest.mark.parametrize("around_0", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_spread_of_errors_scales_with_the_result_and_is_that_of_each_product(dtype, around_0):
+    def of(*terms):
+        return bounds.reference(*terms, "sdk", nearest=True, around_0=around_0).spread
 
-    (A, B, C), single = of(1.0, 3)
-    assert np.array_equal(of(4.0, 3)[1][0], 4 * single[0])
+    A, B, C = gemm.sdk_inputs(Size(3, 4, 50), 1, dtype, 3)
+    one, flushed = of(1.0, A, B, 1.0, C)
+    for terms in ((4.0, A, B, 4.0, C), (1.0, 4 * A, B, 4.0, C), (1.0, A, 4 * B, 1.0, 4 * C)):
+        assert np.allclose(of(*terms)[0], 4 * one, rtol=1e-6)
     for n in range(3):
-        alone = bounds.reference(1.0, A[n], B[n], 1.0, C[n], "sdk", nearest=True).spread
-        assert np.allclose([each[n] for each in single], alone, rtol=1e-6)
+        assert np.allclose(of(1.0, A[n], B[n], 1.0, C[n]), (one[n], flushed[n]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("around_0", [True, False])
+def test_the_bound_is_that_of_the_rule_that_is_said(around_0):
+    A, B, C = gemm.sdk_inputs(Size(30, 40, 200), 1)
+    right = bounds.reference(2.0, A, B, 3.0, C, "sdk", nearest=True, around_0=around_0)
+    a, b, c = (np.abs(each).astype(float) for each in (A, B, C))
+    if around_0:
+        assert right.rule.startswith("8 * sqrt((K + 3) * V) * eps(float32)")
+        limit = 8 * np.sqrt(203 * ((2 * a) ** 2 @ b**2 + (3 * c) ** 2)) * 2.0**-23
+    else:
+        assert right.rule.startswith("2 * sqrt((K + 3)) * eps(float32) * (|alpha| |A||B|")
+        limit = 2 * np.sqrt(203) * 2.0**-23 * (2 * a @ b + 3 * c)
+    for part, passes in ((0.999, True), (1.001, False)):
+        found = right.result.copy()
+        found[7, 5] += part * limit[7, 5]
+        assert (right.check(found).reason is None) is passes
+        assert right.check(found, chain=100).reason  # of fewer roundings
+
+
+def test_a_device_that_flushes_every_product_passes():
+    A, B = np.full((2, 64), 1e-19, np.float32), np.full((64, 3), 1.1e-19, np.float32)
+    C = np.zeros((2, 3), np.float32)
+    right = bounds.reference(1.0, A, B, 1.0, C, "sdk", nearest=True)
+    assert right.check(C).reason is None
+    assert right.check(C + np.float32(3e-36)).reason
 
 
 def test_sums_that_are_truncated_need_the_wide_bound():
