@@ -234,8 +234,18 @@ def test_the_table_of_whole_passes(monkeypatch):
 
     monkeypatch.setattr(launch.interleaved, "rounds", rounds)
     passes = dict.fromkeys(seconds, lambda: [4, 2])
-    head, *rows = launch.side_by_side(passes, [4, 2], 3 * 10**9, 3, 1)
+    head, *rows, _ = launch.side_by_side(passes, [4, 2], 3 * 10**9, 3, 1)
     assert head.split("  ")[-2:] == ["to long_vectors", "to plain read"]
-    assert [row.split()[-4:] for row in rows] == [
-        ["500ms", "6", "4.00", "0.50"], ["2000ms", "1.5", "1.00", "0.12"],
-        ["250ms", "12", "8.00", "1.00"]]
+    assert [row.split()[-5:] for row in rows] == [
+        ["500", "ms", "6", "4.00", "0.50"], ["2000", "ms", "1.5", "1.00", "0.12"],
+        ["250", "ms", "12", "8.00", "1.00"]]
+
+
+@pytest.mark.parametrize("value", [0, 1, 15, 16, 127, 128, 254, 255])
+def test_the_square_sums_of_a_stretch_come_back_from_16_bits(value):
+    """The arithmetic of sum_stretch: 256 squares in one lane, from their sum modulo 2^16."""
+    wrapped, high = 256 * value**2 % 2**16, 256 * (value**2 >> 8)
+    assert high < 2**16
+    assert 256 * high + (wrapped - 256 * high) % 2**16 == 256 * value**2
+    # With 257 of the worst value (low byte 255: none squares to it, so take the bound) it breaks.
+    assert 256 * 255 < 2**16 < 258 * 255
