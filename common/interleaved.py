@@ -17,7 +17,7 @@ from common.device import type_of
 from common.errors import SampleError
 from common.flush import flusher
 from common.text import listed
-from common.timing import Timing, elapsed, settle, stamps
+from common.timing import Timing, elapsed, require_complete, settle, stamps
 
 FAILURES = (SampleError, cl.Error, MemoryError)  # what ends a launch
 _LONG = 4e-3  # seconds that a sample should take at least: to wait for its end costs 0.1e-3
@@ -157,6 +157,7 @@ class Contender:
 
 def _marks(launches):
     """Return the stamps of each step of each launch; nothing where a driver leaves some out."""
+    require_complete(launches[-1][-1])
     for event in chain(*launches):
         event.wait()  # it is done; but this raises where it failed
     marks = [[stamps(event) for event in launch] for launch in launches]

@@ -14,6 +14,8 @@ import stat
 import sys
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
+from itertools import zip_longest
+from statistics import median
 
 SCHEMA = 1
 DEEPEST = 50  # lists and objects within each other; what works on records may be recursive
@@ -23,6 +25,9 @@ GOOD = ("passed", "built")  # built: with --build-only, which enqueues nothing
 UNFINISHED = "the run ended before it was timed; its result was right"
 RATES = {"gflops": "GFLOPS", "gbytes_per_s": "GB/s"}  # metrics that are rates, with their units
 LIBRARY = ("library", "peer")  # params that name a baseline library; older records have the last
+_LONG = 0.02  # seconds of a launch that no way to wait for its end prolongs much
+_TOO_SHORT = 8  # times as long by the host: clocks that count in ticks are off by 10 and more
+_TOO_LONG = 2.5  # times as long by events: of two launches in flight each may contain the other
 _LARGEST = sys.float_info.max  # JSON has larger whole numbers
 _TYPES = {
     "sample": str, "started": str, "argv": list, "params": dict, "device": dict,
@@ -62,6 +67,25 @@ def unit(metric, params):
 def now():
     """Return the time as a record keeps it: UTC, ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def clock_doubt(queued, wait, run, host):
+    """Return why the events of launches do not tell their times, or None where they do.
+
+    All are lists of seconds, of which the first three are by events: those of common/timing.py.
+    """
+    if not run or min(run) <= 0:
+        return "the driver's events have no times"
+    if not host or min(host) <= 0:
+        return None
+    spans = map(sum, zip_longest(queued, wait, run, fillvalue=0))
+    by_host, by_events = median(host), median(spans)
+    if median(run) > _TOO_LONG * by_host:
+        return "the driver's events have times longer than the host waited"
+    if by_host >= _LONG and by_events < by_host / _TOO_SHORT:
+        return (f"the times of the driver's events are less than 1/{_TOO_SHORT} of those that the "
+                "host waited")
+    return None
 
 
 @dataclass
@@ -113,9 +137,10 @@ class Record:
                     raise RecordError(f"{name}.{key} is not {known[key]}")
 
     def times(self):
-        """Return the launches' times in seconds: the device's, or the host's where one is 0."""
-        run = self.timing.get("run_s") or []
-        return run if run and min(run) > 0 else self.timing.get("host_s") or run
+        """Return the launches' times in seconds: the device's, or the host's where in doubt."""
+        names = "queued_s", "wait_s", "run_s", "host_s"
+        queued, wait, run, host = (self.timing.get(name) or [] for name in names)
+        return (host or run) if clock_doubt(queued, wait, run, host) else run
 
     def to_line(self):
         """Return the record as one line of JSON. A number that is not finite becomes null."""

@@ -7,9 +7,11 @@ from statistics import fmean, median
 import pyopencl as cl
 
 from common import stats
+from common.errors import OpenCLFailure
+from common.record import clock_doubt
 from common.text import figures
 
-_BY_HOST = "by the host's clock: the driver's events have no times"
+_BY_HOST = "by the host's clock: "
 _SINGLE = "1 run, no spread"
 _QUIET = 0.01  # seconds without work that show that this process is at rest
 _PATIENCE = 0.5  # seconds to wait for that
@@ -30,8 +32,12 @@ class Timing:
     warmup: int
 
     def seconds(self):
-        """Return the run times, or the host's where the driver leaves those of its events at 0."""
-        return self.run_s if min(self.run_s) > 0 else self.host_s
+        """Return the run times, or the host's where those of the driver's events are in doubt."""
+        return self.host_s if self.doubt() else self.run_s
+
+    def doubt(self):
+        """Return why the driver's events do not tell the times, or None where they do."""
+        return clock_doubt(self.queued_s, self.wait_s, self.run_s, self.host_s)
 
     def rate(self, amount):
         """Return the stats.Spread of `amount` per second; its median is that of the median time."""
@@ -63,7 +69,8 @@ class Timing:
         return f"{shown}, spread {rate.relative:.1%}, {rate.count} {of}{self._clock()}"
 
     def _clock(self):
-        return "" if self.seconds() is self.run_s else f", {_BY_HOST}"
+        doubt = self.doubt()
+        return f", {_BY_HOST}{doubt}" if doubt else ""
 
     def lines(self, verbose=False):
         """Return the Profiling block of the Mali SDK's samples, of the median times."""
@@ -141,7 +148,14 @@ def stamps(event):
         at = event.profile
         return at.queued, at.submit, at.start, at.end
     except cl.Error:
+        require_complete(event)
         return 0, 0, 0, 0
+
+
+def require_complete(event):
+    """Raise OpenCLFailure where a launch that was waited for goes on: then no time is right."""
+    if event.command_execution_status > cl.command_execution_status.COMPLETE:
+        raise OpenCLFailure("the driver's wait for a launch returns before the launch is complete")
 
 
 def elapsed(before, after):

@@ -264,22 +264,20 @@ def rates_table(results):
                      "which includes launching.")
     if best in compared:
         notes.append(f"* {best.version}, the best library here")
-        notes.append(_clock(timed))
+    doubts = {r.name: why for r in timed if r.plan and (why := r.times.doubt())}
+    if doubts:
+        notes.append(f"Times of {', '.join(doubts)} are by the host's clock: "
+                     f"{'; '.join(dict.fromkeys(doubts.values()))}.")
+    elif best in compared:
+        # On a GPU the host's time is taken where it is less: see Contender.sample().
+        either = any(run == host for r in timed if r.plan
+                     for run, host in zip(r.times.run_s, r.times.host_s))
+        less = " or, if that is less, the host's" if either else ""
+        notes.append(f"Times of kernels are by the device's clock{less}, of libraries by the "
+                     "host's: their ratios may differ from `to NAME`.")
     others = {r.name for r in timed if r.version}
     made = interleaved.remarks({r.name: r.launches for r in timed}, others)
     return [*table.lines(head, rows), *notes, *made]
-
-
-def _clock(results):
-    """Return the line that says whose clock gave the times."""
-    times = [r.times for r in results if r.plan]
-    if all(each.seconds() is each.run_s for each in times):
-        # On a GPU the host's time is taken where it is less: see Contender.sample().
-        either = any(run == host for t in times for run, host in zip(t.run_s, t.host_s))
-        less = " or, if that is less, the host's" if either else ""
-        return (f"Times of kernels are by the device's clock{less}, of libraries by the host's: "
-                "their ratios may differ from `to NAME`.")
-    return "All times are by the host's clock: the driver's events have no times."
 
 
 def error(result):

@@ -111,7 +111,7 @@ def event(start=1, end=2, queued=1, submit=1, status=0):
             raise cl.RuntimeError("it failed")
 
     stage = SimpleNamespace(queued=queued, submit=submit, start=start, end=end)
-    return SimpleNamespace(profile=stage, wait=wait)
+    return SimpleNamespace(profile=stage, wait=wait, command_execution_status=status)
 
 
 def test_the_steps_of_warm_up_samples_do_not_count():
@@ -161,6 +161,12 @@ def test_a_launch_that_fails_behind_the_hosts_back_ends_its_samples():
     one = contender("x", lambda stream: next(launches), events=True)
     assert interleaved.rounds([one], 3, 0, 1) == {}
     assert "it failed" in str(one.error)
+
+
+def test_a_queue_that_is_finished_too_early_ends_its_samples():
+    one = contender("x", lambda stream: [event(status=1)], events=True)
+    assert interleaved.rounds([one], 3, 0, 1) == {}
+    assert "returns before the launch is complete" in str(one.error)
 
 
 def test_the_hosts_time_is_that_of_launches_without_profiling():

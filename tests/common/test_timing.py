@@ -1,12 +1,14 @@
 """Times of events and what is made of them."""
 
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
-from common import timing
+from common import record, timing
+from common.errors import OpenCLFailure
 from common.text import milliseconds
 from common.timing import Timing
 
@@ -78,6 +80,45 @@ def test_events_without_times_leave_the_hosts_clock():
     assert "by the host's clock" in times.rate_line("GFLOPS", 6.0)
 
 
+@pytest.mark.parametrize(
+    ("queued", "run", "host", "why"),
+    [
+        (0, 0.0019, 0.1, "less than 1/8"),  # ticks of 52 ns, taken for ns
+        (0, 3e-6, 0.1, "less than 1/8"),  # a constant
+        (0, 0.3, 0.1, "longer than the host waited"),
+        (0, 2.0**64 * 1e-9, 1e-4, "longer than the host waited"),  # an end that is not set
+        (0, 0.05, 0.1, None),
+        (0, 0.19, 0.1, None),  # of two in flight
+        (0.09, 0.001, 0.1, None),  # it waited for the end of another command
+        (0, 1e-5, 0.01, None),  # so much may be the latency of a board
+    ],
+)
+def test_times_of_events_that_the_hosts_clock_contradicts(queued, run, host, why):
+    times = Timing([queued] * 3, [0] * 3, [run] * 3, [host] * 3, 1)
+    used = host if why else run
+    assert times.rate(6.0).median == pytest.approx(6 / used)
+    line = times.rate_line("GFLOPS", 6.0)
+    assert ("by the host's clock" in line) == (why is not None)
+    assert (why or "") in line
+    item = record.Record("s", "k", "passed", timing=asdict(times))
+    assert item.times() == times.seconds()
+
+
+def test_a_wait_that_returns_too_early_is_told():
+    class Early:
+        command_execution_status = cl.command_execution_status.RUNNING
+
+        def wait(self):
+            pass
+
+        @property
+        def profile(self):
+            raise cl.RuntimeError("PROFILING_INFO_NOT_AVAILABLE")
+
+    with pytest.raises(OpenCLFailure, match="returns before the launch is complete"):
+        timing.launch(Early)
+
+
 def test_warm_up_launches_are_not_counted():
     launched = []
 
@@ -113,7 +154,7 @@ def test_a_driver_without_times_or_with_odd_ones():
 
     odd = SimpleNamespace(queued=9000, submit=0, start=5000, end=4000)
     for profile in (Broken(), odd):
-        event = SimpleNamespace(wait=lambda: None, profile=profile)
+        event = SimpleNamespace(wait=lambda: None, profile=profile, command_execution_status=0)
         times = timing.measure(lambda event=event: event, repeat=2, warmup=0)
         assert min(times.queued_s + times.wait_s + times.run_s) == 0
         assert timing.stamps(event) in [(0, 0, 0, 0), (9000, 0, 5000, 4000)]
