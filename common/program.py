@@ -169,6 +169,19 @@ def _numbers(kernel, device):
     return numbers
 
 
+def group_limit(kernel):
+    """Return how many work-items a work-group of a kernel may have at most.
+
+    Raises OpenCLFailure where the driver says 0.
+    """
+    (device,) = kernel.context.devices
+    most = kernel.get_work_group_info(_INFO.WORK_GROUP_SIZE, device)
+    if most < 1:
+        name = kernel.function_name
+        raise OpenCLFailure(f"the driver reports a work-group size of 0 for the kernel {name}")
+    return most
+
+
 def report(name, kernel):
     """Print the driver's figures for a kernel, for --build-only; return them for a record."""
     (device,) = kernel.context.devices

@@ -15,7 +15,7 @@ from common.errors import OpenCLFailure, Unsupported
 from common.gemm import REAL, Problem, Size, padded
 from common.planning import steps, tiles
 from common.planning.steps import whole
-from common.program import build
+from common.program import build, group_limit
 
 _ATTEMPTS = 8  # at parameters for which the built kernel can have its work-group
 _SIDE = 16  # of the work-groups that copy
@@ -312,6 +312,5 @@ def build_kernel(queue, limits, kernel, given, problem):
 
 def group_limits(program, device):
     """Return how many work-items a work-group of gemm() may have, and how many it was built for."""
-    of, kernel = cl.kernel_work_group_info, cl.Kernel(program, "gemm")
-    return (kernel.get_work_group_info(of.WORK_GROUP_SIZE, device),
-            prod(kernel.get_work_group_info(of.COMPILE_WORK_GROUP_SIZE, device)))
+    kernel, compiled = cl.Kernel(program, "gemm"), cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE
+    return group_limit(kernel), prod(kernel.get_work_group_info(compiled, device))

@@ -16,7 +16,7 @@ import pyopencl as cl
 from common import constraints, device, interleaved, table
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure
-from common.program import build, builds_only
+from common.program import build, builds_only, group_limit
 from common.text import figures, milliseconds, one_line
 
 WORK_GROUPS = [2**n for n in range(11)]
@@ -143,8 +143,7 @@ def built(queue, name, shape):
     if 1 < shape.local <= _STATED:
         defines["GROUP_X"] = shape.local
     kernel = cl.Kernel(build(queue.context, KERNELS[name].file, defines), name)
-    info = cl.kernel_work_group_info.WORK_GROUP_SIZE
-    if shape.local > kernel.get_work_group_info(info, queue.device):
+    if shape.local > group_limit(kernel):
         half = shape._replace(groups=2 * shape.groups, local=shape.local // 2)
         return built(queue, name, half)
     return kernel, shape

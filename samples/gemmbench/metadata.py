@@ -197,6 +197,8 @@ def build(context, meta):
     try:
         kernel = cl.Kernel(built, "gemm")
     except cl.Error as error:
+        if error.code != cl.status_code.INVALID_KERNEL_NAME:
+            raise
         raise OpenCLFailure(f"{meta.source.name} has no kernel named gemm") from error
     wanted = _ARGUMENTS[meta.shape]
     if kernel.num_args != wanted.count(",") + 1:
@@ -252,7 +254,7 @@ def local_size(meta, total, asked, kernel, limits):
         divisor = max(d for d in range(1, min(n, whole) + 1) if whole % d == 0)
         require(n == divisor, f"{n} does not divide the {whole} work-items of dimension {side} "
                 f"({meta.name}); {divisor} does")
-    fits = limits.fit(local, info("WORK_GROUP_SIZE"))
+    fits = limits.fit(local, program.group_limit(kernel))
     require(local == fits, f"too large for {meta.name} on this device; {fits[0]},{fits[1]} fits")
     require(local == compiled or not all(compiled),
             f"{meta.name} is compiled for work-groups of {compiled[0]}x{compiled[1]} only")

@@ -23,7 +23,7 @@ with importing():  # or tell in one line what this machine lacks
     from common import arguments, bounds, cli, device, flush, gemm, measuring
     from common.errors import worst
     from common.matrices import Matrix
-    from common.program import build
+    from common.program import build, group_limit
 
 SOURCE = Path(__file__).with_name("sgemm.cl")
 TILE = {"dot4": (1, 1), "row4": (1, 4), "tile4x4": (4, 4)}  # rows, columns of C per work-item
@@ -92,8 +92,7 @@ def main(args):
         kernel = cl.Kernel(program, f"sgemm_{name}")
         a, b, c = (buffer.device for buffer in buffers)
         kernel.set_args(*map(np.int32, args.size), alpha, a, b, beta, c)
-        most = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, chosen)
-        group = limits.fit(local, most)
+        group = limits.fit(local, group_limit(kernel))
         rows, columns = TILE[name]
         tiles = (-(-args.size.N // columns), -(-args.size.M // rows))
         total = tuple(-(-n // side) * side for n, side in zip(tiles, group))

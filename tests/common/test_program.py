@@ -27,6 +27,15 @@ def test_a_syntax_error_names_file_and_line_and_shows_the_source(queue, tmp_path
     assert capfd.readouterr().err == ""  # the driver's own remarks are kept away
 
 
+def test_a_work_group_size_of_0_is_the_drivers_failure(queue, tmp_path, monkeypatch):
+    (tmp_path / "f.cl").write_text("kernel void f(global int *x) { *x = 1; }")
+    kernel = cl.Kernel(build(queue.context, tmp_path / "f.cl"), "f")
+    assert program.group_limit(kernel) > 0
+    monkeypatch.setattr(cl.Kernel, "get_work_group_info", lambda *_: 0)
+    with pytest.raises(OpenCLFailure, match="a work-group size of 0 for the kernel f"):
+        program.group_limit(kernel)
+
+
 @pytest.fixture
 def build_only(monkeypatch):
     """As with --build-only."""

@@ -163,7 +163,8 @@ def test_a_work_group_that_a_kernel_does_not_allow_is_halved(queue, monkeypatch)
         sizes.append((defines["WORK_GROUP"], defines.get("GROUP_X")))
         return real(context, file, defines)
 
-    limited = SimpleNamespace(get_work_group_info=lambda *_: 32)
+    limited = SimpleNamespace(get_work_group_info=lambda *_: 32,
+                              context=SimpleNamespace(devices=[None]))
     monkeypatch.setattr(launch, "build", build)
     monkeypatch.setattr(launch.cl, "Kernel", lambda *_: limited)
     shape = launch.built(queue, "two_stages", launch.Shape(3, 128, False))[1]
