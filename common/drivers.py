@@ -132,7 +132,7 @@ def missing_limit(device):
 
 def verdict_on(job, anew=False):
     """Return what common/probe.py says to a job, from the cache if it was asked before."""
-    key = {"job": {**job, "seconds": _limit()}, "machine": machine()}
+    key = {"job": {**job, "seconds": _limit()}, "machine": machine(), "probe": _probe_digest()}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     file = icd.caches() / "opencl-samples" / "drivers" / f"{name}.json"
     known = None if anew else _read(file)
@@ -185,6 +185,13 @@ def machine():
             "kernel": platform.release(), "settings": state.settings(os.environ)}
 
 
+@lru_cache(maxsize=1)
+def _probe_digest():
+    """Return the digest of the small program: another one may find more."""
+    texts = (path.read_bytes() for path in (_PROBE, _PROBE.with_suffix(".cl")))
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
 def _ask(job):
     """Run common/probe.py; return what is wrong, or an empty text. Raises OpenCLFailure."""
     try:
@@ -201,10 +208,12 @@ def _ask(job):
         raise OpenCLFailure(f"cannot test the drivers: {error}") from error
     lines = [line for line in said.splitlines() if line.strip()]
     doing = next((line for line in reversed(lines) if not line.startswith("@")), "starting")
+    if answers := [line[1:] for line in lines if line.startswith("@")]:
+        # What crashes or hangs after that, at the end of the process, did its work; and a process
+        # that a driver starts may hold stdout for longer.
+        return answers[-1]
     if late:
         return f"hangs: no answer in {job['seconds']:g} s while {doing}"
-    if answers := [line[1:] for line in lines if line.startswith("@")]:
-        return answers[-1]  # what crashes after that, at the end of the process, did its work
     if process.returncode < 0:
         return f"crashes while {doing} ({signal_name(-process.returncode)})"
     return f"ends the process with status {process.returncode} while {doing}"

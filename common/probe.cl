@@ -1,7 +1,7 @@
 // The features of a driver that the samples use, in kernels that a working compiler builds at once.
 // The results are whole numbers: they are exact, or wrong.
 //
-// NDRange: one dimension of whole work-groups of SIDE work-items.
+// NDRange: one dimension of whole work-groups of SIDE work-items; for add() a second one of 1.
 //
 // -D SIDE=n          work-items in a work-group
 // -D WITH_DOUBLE=1   the device has cl_khr_fp64
@@ -40,6 +40,12 @@ kernel void reverse(global const float *a, global float *out)
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     out[get_global_id(0)] = mine;
+}
+
+// x[i] += n, in two dimensions of the NDRange.
+kernel void add(global uint *x, const uint n)
+{
+    x[get_global_id(1) * get_global_size(0) + get_global_id(0)] += n;
 }
 
 #if WITH_ATOMICS

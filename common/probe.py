@@ -9,21 +9,25 @@ or nothing after it. Without "device", the drivers are only loaded and asked for
 """
 
 import json
+import os
 import re
 import signal
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 import pyopencl as cl
 
 from common import drivers
+from common.buffers import GuardedBuffer
 from common.program import build
 from common.text import one_line
 
 GROUPS = 16  # work-groups
+LAUNCHES = 64  # one after the other: some drivers drop one now and then
 VERSION = re.compile(r"OpenCL\s*\d+\.\d+")  # pyopencl makes no context for another
 SOURCE = Path(__file__).with_name("probe.cl")
 
@@ -57,11 +61,25 @@ def probe(queue):
         given = np.arange(items * width, dtype=dtype) % 1000
         return np.array_equal(launch(name, given, np.zeros_like(given)), given * given + given)
 
+    # In memory as that of the samples: a mapped sub-buffer.
+    counts, add = GuardedBuffer(queue, (2, items), np.uint32), cl.Kernel(program, "add")
+
+    def adds(numbers):
+        """Launch add() with each of the numbers; tell whether their sum was added."""
+        given = np.arange(2 * items, dtype=np.uint32).reshape(2, items)
+        counts.write(given)
+        for number in numbers:
+            add.set_args(counts.device, np.uint32(number))
+            cl.enqueue_nd_range_kernel(queue, add, (items, 2), (side, 1))
+        return np.array_equal(counts.read(), given + sum(numbers)) and counts.intact()
+
     numbers = np.arange(items, dtype=np.float32)
     backwards = numbers.reshape(GROUPS, side)[:, ::-1].ravel()
     right = {"fma of float vectors": fma("fma_float", np.float32, 16)}
     came = launch("reverse", numbers, np.zeros_like(numbers))
     right["local memory behind a barrier"] = np.array_equal(came, backwards)
+    right["mapped memory"] = adds([1]) and adds([2])
+    right["launches one after the other"] = adds(range(LAUNCHES))
     if with_double:
         right["fma of double vectors"] = fma("fma_double", np.float64, 8)
     if with_atomics:
@@ -88,6 +106,9 @@ def main(job):
 
 if __name__ == "__main__":
     job = json.loads(sys.argv[1])
+    # What a driver prints goes elsewhere: it may end without a newline, or look like an answer.
+    sys.stdout = os.fdopen(os.dup(1), "w", errors="replace")
+    os.dup2(2, 1)
     signal.alarm(2 + int(job["seconds"]))  # should the parent be gone by then
     try:
         print(f"@{main(job)}", flush=True)

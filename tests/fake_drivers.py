@@ -13,6 +13,7 @@ WRONG = {
     "hangs": ("LAUNCH=hang()", "hangs: no answer in 5 s while running a small program"),
     "garbage": ("UNUSED", "computes wrong results: fma of float vectors"),
 }
+PRINTS = 'LOAD=write(1, "[fake] loaded", 13)'
 NO_LIMIT = {
     "UNITS": "reports 0 compute units",
     "GROUP": "reports a work-group size of 0",

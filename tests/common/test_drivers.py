@@ -6,11 +6,14 @@ The drivers are ours, of fake_driver.c: a GPU, which would come before all other
 import json
 import os
 import time
+from types import SimpleNamespace
 
+import numpy as np
+import pyopencl as cl
 import pytest
-from fake_drivers import AT_LOAD, NO_LIMIT, PATIENCE, WRONG, add_working, build
+from fake_drivers import AT_LOAD, NO_LIMIT, PATIENCE, PRINTS, WRONG, add_working, build
 
-from common import device, drivers, record
+from common import device, drivers, probe, record
 from tests.conftest import ROOT, exhaustive_but
 
 SMALL = ("--size", "16", "--repeat", "1")
@@ -69,6 +72,53 @@ def test_one_without_a_name_and_a_version_is_named_by_its_file(run_sample, with_
     assert done.returncode == 0, done.stdout + done.stderr
     assert said in done.stdout
     assert said in run_sample("sgemm", "--list", env=env).stdout
+
+
+def test_what_one_prints_is_no_answer(run_sample, with_driver):
+    """A line without an end would hide the answer behind it."""
+    env = with_driver(PRINTS, alone=True)
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == 3
+    reason = WRONG["garbage"][1]
+    assert f"no driver works: Fake: its driver {reason}" in done.stderr
+
+
+def test_a_process_that_one_leaves_behind_is_not_waited_for(tmp_path, monkeypatch):
+    """It may hold the pipe of the answer."""
+    script = tmp_path / "probe.py"
+    script.write_text("import os, time\nprint('@', flush=True)\n"
+                      "if not os.fork():\n    time.sleep(30)\n")
+    monkeypatch.setattr(drivers, "_PROBE", script)
+    monkeypatch.setenv("OPENCL_SAMPLES_PROBE_SECONDS", "1")
+    assert drivers._ask({"without": [], "seconds": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [("launches one after the other", "enqueue_nd_range_kernel"),
+     ("mapped memory", "enqueue_map_buffer")],
+)
+def test_the_probe_names_what_is_wrong(queue, monkeypatch, what, name):
+    before, calls = getattr(cl, name), []
+
+    def seventh_is_dropped(queue, *args):
+        calls.append(args)
+        return cl.enqueue_marker(queue) if len(calls) % 7 == 0 else before(queue, *args)
+
+    def stale(queue, buffer, flags, offset, shape, dtype, **more):
+        array, event = before(queue, buffer, flags, offset, shape, dtype, **more)
+        if flags == cl.map_flags.READ and dtype == np.uint32:
+            array = array.copy().view(Mapped)
+            array[...] = 0
+        return array, event
+
+    class Mapped(np.ndarray):
+        base = SimpleNamespace(release=lambda queue: None)
+
+    monkeypatch.setattr(cl, name, stale if what == "mapped memory" else seventh_is_dropped)
+    said = probe.probe(queue)
+    assert said.startswith("computes wrong results: ")
+    assert what in said
 
 
 def test_one_without_a_device_is_no_wrong_usage(run_sample, with_driver):
