@@ -53,12 +53,31 @@ def platforms():
 def loaded(without):
     """Return the platforms of all drivers except those of the ICD files `without`; maybe none."""
     try:
-        with icd.loader(without):
+        with icd.loader(without), _as_before():
             return cl.get_platforms()
     except cl.Error as error:
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
             raise
         return []
+
+
+@contextlib.contextmanager
+def _as_before():
+    """Undo what drivers change of this process while they are loaded: the current folder, to which
+    paths of options are relative, and the floating-point mode, in which numpy makes references. A
+    library that is linked with -ffast-math flushes subnormal numbers to zero from then on.
+    """
+    mode, libm = ctypes.create_string_buffer(256), ctypes.CDLL(None)  # an fenv_t is smaller
+    here = os.open(".", os.O_RDONLY)
+    try:
+        with contextlib.suppress(AttributeError):  # some C libraries have it elsewhere
+            libm.fegetenv(mode)
+        yield
+        with contextlib.suppress(AttributeError):
+            libm.fesetenv(mode)
+        os.fchdir(here)
+    finally:
+        os.close(here)
 
 
 @lru_cache

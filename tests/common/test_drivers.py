@@ -3,9 +3,12 @@
 The drivers are ours, of fake_driver.c: a GPU, which would come before all others.
 """
 
+import ctypes
 import json
 import os
+import platform
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,6 +84,22 @@ def test_what_one_prints_is_no_answer(run_sample, with_driver):
     assert done.returncode == 3
     reason = WRONG["garbage"][1]
     assert f"no driver works: Fake: its driver {reason}" in done.stderr
+
+
+def test_what_one_changes_of_the_process_is_undone(monkeypatch, tmp_path):
+    """Records went to the root folder, and numpy counted subnormal numbers as 0."""
+    monkeypatch.chdir(tmp_path)
+    libm, upwards = ctypes.CDLL(None), 0x800 if platform.machine() == "x86_64" else 0x400000
+
+    def load():
+        os.chdir("/")
+        assert libm.fesetround(upwards) == 0
+        return []
+
+    monkeypatch.setattr(cl, "get_platforms", load)
+    before = libm.fegetround()
+    drivers.loaded([])
+    assert (Path.cwd(), libm.fegetround()) == (tmp_path, before)
 
 
 def test_a_process_that_one_leaves_behind_is_not_waited_for(tmp_path, monkeypatch):
