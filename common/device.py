@@ -13,7 +13,7 @@ from common.drivers import platforms
 from common.errors import OpenCLFailure, UsageError
 from common.machine.sysfs import text
 from common.profiles import PROFILES
-from common.text import printable, size_text
+from common.text import one_line, printable, size_text
 
 TYPES = {
     "all": cl.device_type.ALL,
@@ -76,7 +76,7 @@ def limits(device, profile=None):
         local_mem_type=_LOCAL_MEM_TYPES.get(device.local_mem_type, "none"),
         max_mem_alloc_size=device.max_mem_alloc_size,
         global_mem_size=device.global_mem_size,
-        extensions=frozenset(device.extensions.split()),
+        extensions=frozenset(_told(device, "extensions").split()),
     )
     if profile is None:
         return real
@@ -228,17 +228,25 @@ def rounds_to_nearest(device, dtype):
     return bool(about & cl.device_fp_config.ROUND_TO_NEAREST)
 
 
+def _told(device, what):
+    """Return a text of a device. Raises OpenCLFailure, which names it, where there is none."""
+    try:
+        return getattr(device, what).strip()
+    except (cl.Error, UnicodeDecodeError) as error:
+        raise OpenCLFailure(f"the driver does not tell {what}: {one_line(error)}") from error
+
+
 def describe(device, limit):
     """Return what a record keeps of the device and the Limits that were kept to: plain data."""
     about = {
         "platform": device.platform.name.strip(),
         "platform_version": device.platform.version.strip(),
-        "name": device.name.strip(),
-        "vendor": device.vendor.strip(),
-        "version": device.version.strip(),
-        "driver": device.driver_version.strip(),
-        "opencl_c": device.opencl_c_version.strip(),
-        "profile": device.profile.strip(),
+        "name": _told(device, "name"),
+        "vendor": _told(device, "vendor"),
+        "version": _told(device, "version"),
+        "driver": _told(device, "driver_version"),
+        "opencl_c": _told(device, "opencl_c_version"),
+        "profile": _told(device, "profile"),
         "type": type_of(device),
         "compute_units": device.max_compute_units,
         "preferred_vector_widths": {kind: getattr(device, f"preferred_vector_width_{kind}")

@@ -23,6 +23,7 @@ import pyopencl as cl
 
 from common import drivers
 from common.buffers import GuardedBuffer
+from common.device import describe, limits
 from common.program import build
 from common.text import one_line
 
@@ -37,6 +38,7 @@ def probe(queue):
     context, device = queue.context, queue.device
     if missing := drivers.missing_limit(device):
         return missing
+    describe(device, limits(device))  # as each sample does
     side = min(16, device.max_work_group_size, device.max_work_item_sizes[0])
     with_double = "cl_khr_fp64" in device.extensions
     with_atomics = "cl_khr_int64_base_atomics" in device.extensions

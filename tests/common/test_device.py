@@ -48,6 +48,22 @@ def mali_board(monkeypatch):
     monkeypatch.setattr(device, "platforms", lambda: found)
 
 
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [("opencl_c_version", cl.RuntimeError("clGetDeviceInfo failed: INVALID_VALUE")),
+     ("extensions", UnicodeDecodeError("utf-8", b"cl_\xe4", 3, 4, "invalid"))],
+)
+def test_a_text_that_a_driver_does_not_tell_is_named(queue, what, error):
+    class Silent:
+        def __getattr__(self, name):
+            if name == what:
+                raise error
+            return getattr(queue.device, name)
+
+    with pytest.raises(OpenCLFailure, match=f"^the driver does not tell {what}: .*{error}$"):
+        device.describe(Silent(), device.limits(Silent()))
+
+
 @pytest.mark.usefixtures("mali_board")
 class TestChoose:
     def test_a_gpu_comes_before_a_cpu_that_is_listed_first(self):
