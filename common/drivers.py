@@ -32,6 +32,7 @@ _LIMIT = "OPENCL_SAMPLES_PROBE_SECONDS"  # for machines that are slow for a reas
 _BAD_FOR = 3600  # seconds that a bad verdict holds: what was wrong may be fixed by then
 _VARY = {"memory_bytes", "gpu_firmware"}  # of a board: with each boot, or who reads it
 _PROBE = Path(__file__).with_name("probe.py")
+_MOST_UNITS, _MOST_ALIGNED = 2**16, 2**20  # far more than devices have; bytes
 _LOCAL_MEMORY = (cl.device_local_mem_type.LOCAL, cl.device_local_mem_type.GLOBAL)
 
 
@@ -133,13 +134,15 @@ def problem(device, anew=False):
 
 
 def missing_limit(device):
-    """Return which limit that samples divide by, or allocate with, a driver reports as 0; or None.
+    """Return which limit that samples divide by, or allocate with, cannot be as reported; or None.
 
     Local memory may be missing, of a device that says it has none.
     """
     sides, local = device.max_work_item_sizes, device.local_mem_type
+    units, align = device.max_compute_units, device.mem_base_addr_align // 8
     numbers = {
-        "0 compute units": device.max_compute_units,
+        f"{units} compute units": 0 < units <= _MOST_UNITS,
+        f"that buffers are aligned to {align} bytes": align <= _MOST_ALIGNED,
         "a work-group size of 0": device.max_work_group_size,
         f"work-item sizes of {' x '.join(map(str, sides)) or 0}": len(sides) == 3 and min(sides),
         "0 bytes of global memory": device.global_mem_size,

@@ -201,6 +201,19 @@ def test_an_option_that_names_one_with_a_limit_of_0_fails(run_sample, with_drive
     assert done.stderr == "run.py: error: Fake: its driver reports 0 compute units\n"
 
 
+@pytest.mark.parametrize(("what", "number", "said"), [
+    ("max_compute_units", 2**32 - 1, "4294967295 compute units"),
+    ("mem_base_addr_align", 2**32 - 1, "that buffers are aligned to 536870911 bytes"),
+])
+def test_a_limit_that_cannot_be_is_named(queue, what, number, said):
+    class Boastful:
+        def __getattr__(self, name):
+            return number if name == what else getattr(queue.device, name)
+
+    assert drivers.missing_limit(queue.device) is None
+    assert drivers.missing_limit(Boastful()) == f"reports {said}"
+
+
 def test_drivers_that_call_themselves_alike_are_told_apart(run_sample, tmp_path):
     vendors = tmp_path / "all"
     vendors.mkdir()

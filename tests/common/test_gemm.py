@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common import gemm
+from common.buffers import guard_pattern
 from common.errors import UsageError
 from common.gemm import Size
 from common.outputs import digest
@@ -311,3 +312,10 @@ def test_a_bound_that_exceeds_most_results_is_said(K, loose):
 def test_a_bound_is_not_loose_where_the_results_are_0():
     zeros = np.zeros((2, 2))
     assert not gemm.check(zeros, zeros, zeros + 1).loose
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_of_the_guards_in_a_result_are_wrong_without_a_warning():
+    result = np.tile(guard_pattern(np.dtype(np.float32)), 4).view(np.float32).reshape(2, 2)
+    check = gemm.check(result, np.ones((2, 2)), np.ones((2, 2)))
+    assert check.reason.startswith("4 of 4 elements are wrong, the first is C[0][0]: nan")
