@@ -22,7 +22,7 @@ _SURVEY = """
 import json, sys
 from common import device, errors
 try:
-    print("@@" + json.dumps(device.survey(tried=%r)))
+    print("\\n@@" + json.dumps(device.survey(tried=%r)))
 except errors.SampleError as error:
     sys.exit(str(error))
 """

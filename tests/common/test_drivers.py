@@ -250,6 +250,12 @@ def test_the_doctor_says_the_same(fab, with_driver, how):
     assert f"note  OpenCL         Fake GPU (gpu), driver 1.0: its driver {reason}" in done.stdout
 
 
+def test_the_doctor_finds_its_answer_behind_what_one_prints(fab, with_driver):
+    done = fab("doctor", env=with_driver(PRINTS))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Fake GPU (gpu), driver 1.0: its driver {WRONG['garbage'][1]}" in done.stdout
+
+
 def test_the_doctor_fails_a_board_where_no_driver_works(fab, with_driver):
     done = fab("doctor", env=with_driver(WRONG["aborts"][0], alone=True))
     assert done.returncode == 1
