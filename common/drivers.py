@@ -54,7 +54,7 @@ def platforms():
 def loaded(without):
     """Return the platforms of all drivers except those of the ICD files `without`; maybe none."""
     try:
-        with icd.loader(without), _as_before():
+        with icd.loader(without), as_before():
             return cl.get_platforms()
     except cl.Error as error:
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
@@ -63,21 +63,21 @@ def loaded(without):
 
 
 @contextlib.contextmanager
-def _as_before():
-    """Undo what drivers change of this process while they are loaded: the current folder, to which
-    paths of options are relative, and the floating-point mode, in which numpy makes references. A
-    library that is linked with -ffast-math flushes subnormal numbers to zero from then on.
+def as_before():
+    """Undo what drivers change of this process while they are loaded, or build: the current folder,
+    to which paths of options are relative, and the floating-point mode, in which numpy makes
+    references. A library that is linked with -ffast-math flushes subnormal numbers to zero.
     """
     mode, libm = ctypes.create_string_buffer(256), ctypes.CDLL(None)  # an fenv_t is smaller
-    here = os.open(".", os.O_RDONLY)
+    here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))  # a folder that may not be read, too
     try:
         with contextlib.suppress(AttributeError):  # some C libraries have it elsewhere
             libm.fegetenv(mode)
         yield
+    finally:
         with contextlib.suppress(AttributeError):
             libm.fesetenv(mode)
         os.fchdir(here)
-    finally:
         os.close(here)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from common import files, mesa, ptx
+from common import drivers, files, mesa, ptx
 from common.errors import UNSUPPORTED, WRONG_RESULT, OpenCLFailure, UsageError
 from common.text import size_text
 
@@ -97,7 +97,7 @@ def build(context, path, defines=None, options=(), before=()):
             # SIGPROF ends this process, and isolation goes on in another: a handler in Python would
             # wait for the compiler.
             signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
-            with quiet_driver() as said:
+            with quiet_driver() as said, drivers.as_before():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
                 if ptx.MARK in source:

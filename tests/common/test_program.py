@@ -1,5 +1,6 @@
 """Building kernels: what a failed build shows."""
 
+import os
 import signal
 import time
 from contextlib import suppress
@@ -34,6 +35,25 @@ def test_a_work_group_size_of_0_is_the_drivers_failure(queue, tmp_path, monkeypa
     monkeypatch.setattr(cl.Kernel, "get_work_group_info", lambda *_: 0)
     with pytest.raises(OpenCLFailure, match="a work-group size of 0 for the kernel f"):
         program.group_limit(kernel)
+
+
+def test_the_current_folder_survives_a_build(queue, tmp_path, monkeypatch):
+    """Else the file of --json would be another one."""
+    before = cl._cl._Program.build
+
+    def build_elsewhere(*args):
+        os.chdir("/")
+        before(*args)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cl._cl._Program, "build", build_elsewhere)
+    (tmp_path / "f.cl").write_text("kernel void f(global int *x) { *x = 1; }")
+    (tmp_path / "g.cl").write_text("no C")
+    build(queue.context, tmp_path / "f.cl")
+    assert Path.cwd() == tmp_path
+    with pytest.raises(OpenCLFailure):
+        build(queue.context, tmp_path / "g.cl")
+    assert Path.cwd() == tmp_path
 
 
 @pytest.fixture
