@@ -119,12 +119,11 @@ def test_what_is_recorded_and_said():
     assert (found["first"], found["last"]) == pytest.approx((50, 38.46), rel=1e-3)
     assert (found["launches"], found["seconds"], found["unit"]) == (2000, 600, "GFLOPS")
     assert len(found["at_s"]) == len(found["rates"]) == 200
-    assert found["busy"] == pytest.approx(2000 * 0.013 / 600)
     assert found["states"]["clocks_hz"]["gpu g"] == [FIRST] * 66 + [HOT] * 134
     assert "3%" in found["rule"]
     assert sustained.lines(found) == [
         "Sustained:      50 at first, 38.46 GFLOPS at the end of 600 s, 2000 launches, which ran "
-        "for 4% of the time, at most 90 degrees (soc)",
+        "for 100% of the time, at most 90 degrees (soc)",
         "Throttled:      the rate at the end is 23.1% below that at the start, and gpu g went from "
         "1000 MHz to 750 MHz",
     ]
@@ -146,12 +145,13 @@ def test_what_is_before_and_after_the_load_does_not_count(late, verdict):
     made = sustained.Run(60, 0)
     made.states.append((0.0, {"clocks_hz": {"gpu g": 1e8}, "temperatures_c": {}, "power_w": {}}))
     for at in range(1, 61):
-        made.add([(0, 0, 0.0102 if at < 2 else 0.01 if at < 30 else 0.013)], at)
+        made.add([(0, 0, 0.51 if at < 2 else 0.5 if at < 30 else 0.65)], at)
         clock = {"gpu g": FIRST if at < 30 else late}
         made.states.append((at, {**made.states[0][1], "clocks_hz": clock}))
     made.states.append((60.0, made.states[0][1]))
-    found, _ = sustained.summary(made, 1, "GFLOPS", "gpu")
+    found, _ = sustained.summary(made, 50, "GFLOPS", "gpu")
     assert found["first"] == pytest.approx(100)
+    assert found["busy"] == pytest.approx(60 * 0.65 / 60)
     assert found["verdict"] == verdict
     assert "degrees" not in sustained.lines(found)[0]  # no sensor
 
