@@ -98,17 +98,23 @@ def unloadable(anew=False):
 
 def left_out():
     """Return {ICD file: why none of its devices is there}: those of unloadable(), and those that
-    the loader passes over without a word, because their library does not load.
+    the loader passes over without a word, because their library does not load or offers nothing.
 
     To be called when the platforms are known: then no library is loaded that is not loaded already.
     """
-    found = {**unloadable()}
-    for file, library in icd.libraries().items():
+    found, files, loads = {**unloadable()}, icd.libraries(), []
+    for file, library in files.items():
         if file not in found:
             try:
                 ctypes.CDLL(library)
+                loads.append(file)
             except (OSError, ValueError) as error:  # ValueError: no name of a file
                 found[file] = f"does not load: {error}"
+    if len(loaded(unloadable())) < len(loads):
+        for file in loads:
+            alone = {"without": [other for other in files if other != file], "wanted": True}
+            if why := verdict_on(alone):
+                found[file] = why
     return found
 
 

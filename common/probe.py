@@ -5,7 +5,8 @@ python probe.py '{"device": ["PLATFORM", "VERSION", "NAME", "DRIVER", 0], "witho
 
 common/drivers.py starts it. Each line that it prints says what it does next, so that the last line
 tells where a driver crashed or hung. The line that begins with `@` is the answer: what was wrong,
-or nothing after it. Without "device", the drivers are only loaded and asked for their devices.
+or nothing after it. Without "device", the drivers are only loaded and asked for their devices; with
+"wanted" there must be a platform.
 """
 
 import json
@@ -95,6 +96,8 @@ def main(job):
     """Do the job; return what is wrong, or an empty text."""
     print("loading the drivers", flush=True)
     platforms = drivers.loaded(job["without"])
+    if "wanted" in job and not platforms:
+        return "offers no platform"
     for version in (platform.version for platform in platforms if "device" not in job):
         if not VERSION.match(version):
             return f"reports the platform version '{one_line(version)}', not OpenCL and a number"

@@ -68,6 +68,16 @@ def test_one_that_cannot_even_be_loaded_is_listed_with_the_reason(run_sample, wi
     assert run_sample("sgemm", "-p", "fake", env=env).returncode == 2
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_one_that_offers_no_platform_is_named(run_sample, with_driver, alone):
+    """A GPU's driver does that where it may not open the device."""
+    env = with_driver("LOAD=return -1001", alone=alone)
+    done = run_sample("sgemm", *SMALL, env=env)
+    assert done.returncode == (3 if alone else 0), done.stdout + done.stderr
+    what = "0-fake.icd offers no platform" if alone else "0-fake.icd: its driver offers no platform"
+    assert what in (done.stderr if alone else done.stdout)
+
+
 def test_one_without_a_name_and_a_version_is_named_by_its_file(run_sample, with_driver):
     env = with_driver('NAME=""', 'VERSION=""')
     said = "0-fake.icd: its driver reports the platform version '', not OpenCL and a number\n"
