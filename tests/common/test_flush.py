@@ -55,7 +55,8 @@ def test_warm_caches_are_left_alone(capsys):
 
 
 def test_it_is_not_in_the_hosts_time_of_a_driver_without_event_times():
-    event = type("Event", (), {"wait": lambda self: None, "profile": property(_no_times)})
+    event = type("Event", (), {"wait": lambda self: None, "profile": property(_no_times),
+                               "command_execution_status": cl.command_execution_status.COMPLETE})
     times = timing.measure(event, 3, 0, lambda: time.sleep(0.05))
     assert times.run_s == [0, 0, 0]
     assert times.seconds() is times.host_s
