@@ -90,7 +90,7 @@ except OSError as error:
     sys.exit(2)
 """)
     stub("c_after")
-    with_mount(odroid, 'mount -t tmpfs -o size=2m tmpfs "$0"')
+    with_mount(odroid, 'mount -t tmpfs -o size=4m tmpfs "$0"')
     assert fab("deploy", "--host", "odroid").returncode == 0
     done = fab("run-all", "--host", "odroid")
     assert done.returncode == 1, done.stdout + done.stderr
