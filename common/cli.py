@@ -239,7 +239,7 @@ def choose(args):
 
     Raises OpenCLFailure where the options name one whose driver reports a limit of 0.
     """
-    with cores.one_each():
+    with cores.bind_threads():
         chosen = device.choose(args.platform, args.device, args.type)
     if not args.build_only and (missing := drivers.missing_limit(chosen)):
         raise errors.OpenCLFailure(f"{chosen.platform.name.strip()}: its driver {missing}")

@@ -233,7 +233,7 @@ def _told(device, what):
     try:
         return getattr(device, what).strip()
     except (cl.Error, UnicodeDecodeError) as error:
-        raise OpenCLFailure(f"the driver does not tell {what}: {one_line(error)}") from error
+        raise OpenCLFailure(f"the driver does not report its {what}: {one_line(error)}") from error
 
 
 def describe(device, limit):

@@ -1,4 +1,4 @@
-"""GEMM on the host: inputs, float64 reference, error bound and flop count.
+"""GEMM on the host: sizes, inputs, options and flop count.
 
 C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, all row-major.
 """
@@ -6,9 +6,7 @@ C = alpha * A * B + beta * C with A of M x K, B of K x N, C of M x N elements, a
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
 from math import prod
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +14,8 @@ import numpy as np
 from common import hard, networks, rng
 from common.arguments import count, number
 from common.errors import Unsupported, UsageError
-from common.outputs import digest
 from common.sizes import FLOP_CONVENTION, Size, parsed, require_matrices
 
-# c of the error bound: K * eps is two roundings a step, alpha and beta add three.
-BOUND_FACTOR = 2.0
-REFERENCE_ROWS = 512  # rows of C at a time, so that float64 copies of A and C stay small
 LARGEST_ORDER = 2**30  # kernels count elements of a row or column in 32-bit integers
 INTEGER_LIMIT = 4  # --data integer draws from -4 .. 4, or all that 8 bits hold
 MOST_SIZES = 1000  # of a range
@@ -279,117 +273,3 @@ def deal(draws, size, batch=1):
     shapes = [(*products, *shape) for shape in ((M, K), (K, N), (M, N))]
     return tuple(np.ascontiguousarray(column[: prod(shape)]).reshape(shape)
                  for column, shape in zip(draws.reshape(-1, 3).T, shapes))
-
-
-def reference(alpha, A, B, beta, C, arithmetic=None, data=None):
-    """Return (result, bound), M x N: the GEMM in float64 or complex128, and its error bound.
-
-    Of a batch it does so for each product.
-
-    The bound is per element, BOUND_FACTOR * K * eps * (|alpha| |A||B| + |beta| |C|) with the eps
-    of A's type: the worst case of a dot product in any order of summation, N. Higham, Accuracy and
-    Stability of Numerical Algorithms, section 3.1. A complex product has an error of its own, at
-    most sqrt(8) roundings (section 3.6), which one step more covers. To it comes what underflow may
-    cost, on a device that flushes subnormal numbers to zero.
-
-    `arithmetic` is the type in which a kernel computes where A's only stores, such as float32 for
-    float16 matrices: its eps then counts, and once that of the stored result. Raises UsageError
-    where the result overflows C's type. Whole numbers are exact: of an integer type, and where
-    `data` is `integer`, the bound is 0.
-    """
-    if A.ndim == 3:
-        each = (reference(alpha, a, b, beta, c, arithmetic, data) for a, b, c in zip(A, B, C))
-        return tuple(map(np.stack, zip(*each)))
-    M, K = A.shape
-    stored, limits = _finfo(C.dtype), _finfo(arithmetic or C.dtype)
-    complex_ = A.dtype.kind == "c"
-    wide, steps = (np.complex128, K + 1) if complex_ else (np.float64, K)
-    alpha, beta, B = wide(alpha), wide(beta), B.astype(wide)
-    magnitude_of_B = np.abs(B)
-    result, bound = np.empty((M, B.shape[1]), wide), np.empty((M, B.shape[1]))
-    for start in range(0, M, REFERENCE_ROWS):
-        rows = slice(start, start + REFERENCE_ROWS)
-        a, c = A[rows].astype(wide), C[rows].astype(wide)
-        result[rows] = alpha * (a @ B) + beta * c
-        products, addend = np.abs(a) @ magnitude_of_B, np.abs(c)
-        rounding = BOUND_FACTOR * steps * limits.eps * (abs(alpha) * products + abs(beta) * addend)
-        # alpha and beta themselves, each product, and the terms of the sum may be flushed.
-        flushed = products + addend + abs(alpha) * K + 3
-        bound[rows] = rounding + limits.tiny * flushed
-    if np.abs(result).max() > stored.max:
-        raise UsageError(f"the result overflows {C.dtype}: choose a smaller --alpha or --beta")
-    if stored.eps != limits.eps:
-        bound += stored.eps * np.abs(result) + stored.tiny
-    bound *= data != "integer"
-    return result, bound
-
-
-def _finfo(dtype):
-    if np.dtype(dtype).kind == "i":
-        return SimpleNamespace(eps=0, tiny=0, max=np.iinfo(dtype).max)
-    return np.finfo(dtype)
-
-
-@dataclass(frozen=True)
-class Check:
-    """How far a result is from its reference. `reason` is None when it passed.
-
-    A bound is `loose` where it exceeds most results, as that of random data with a large K does: a
-    kernel that computes nothing would pass.
-    """
-
-    max_abs_error: float
-    error_over_bound: float
-    reason: str | None
-    loose: bool = False
-
-    def line(self, right="PASSED", wrong="FAILED"):
-        """Return the line that tells a person what the check found; it begins with that word."""
-        error = f"largest error {self.max_abs_error:.3g}, {self.error_over_bound:.3g} of its bound"
-        if self.reason is not None:
-            return f"{wrong}: {self.reason}; {error}"
-        loose = ", which exceeds most results: check with --data integer" if self.loose else ""
-        return f"{right}: {error}{loose}"
-
-    def again(self, first, last):
-        """Return this Check, or a failed one where two results, arrays, do not have the same bits.
-
-        The last launch, after those that are timed, must give what the first gave.
-        """
-        if first.tobytes() == last.tobytes():
-            return self
-        why = "a launch after the timed ones gave another result than the first"
-        return replace(self, reason=why)
-
-    def values(self, inputs, output):
-        """Return what a record keeps: the errors, and digests of the inputs and the output."""
-        return {
-            "max_abs_error": self.max_abs_error,
-            "error_over_bound": self.error_over_bound,
-            "inputs_sha256": digest(*inputs),
-            "output_sha256": digest(output),
-        }
-
-
-def check(result, expected, bound, intact=True, mean=np.inf):
-    """Compare a result with its reference, element by element.
-
-    Where the bound is 0 the result must be equal. A NaN always fails, and so does what is right but
-    did not leave the guards of the matrices `intact`. The root mean square of all errors is at most
-    `mean`.
-    """
-    with np.errstate(invalid="ignore"):  # signalling NaN, from the guards
-        error = np.abs(result.astype(expected.dtype) - expected)
-    ok = error <= bound  # not `error > bound`: that would let NaN through
-    with np.errstate(divide="ignore", invalid="ignore"):
-        over = np.where(error == 0, 0.0, error / bound)
-    reason = None if intact else "the kernel wrote outside of its buffers"
-    if not ok.all():
-        first = np.unravel_index(ok.argmin(), ok.shape)
-        place = "".join(f"[{n}]" for n in first)
-        reason = (f"{ok.size - ok.sum()} of {ok.size} elements are wrong, the first is C{place}: "
-                  f"{result[first]:.9g} instead of {expected[first]:.9g}")
-    elif (found := np.sqrt(np.mean(error**2))) > mean:
-        reason = f"the root mean square of the errors is {found:.3g}, not at most {mean:.3g}"
-    loose = np.mean((bound >= np.abs(expected)) & (expected != 0)) > 0.5
-    return Check(float(error.max()), float(over.max()), reason, bool(loose))

@@ -63,7 +63,7 @@ def tell_pocl():
 
 
 @contextmanager
-def one_each():
+def bind_threads():
     """Bind the threads that start in this block, if they are as many as our cores, to a core each.
 
     For a driver's threads on some of the machine's cores. On two cores of a machine with 16, Linux

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from common import files, rng
+from common.bounds import Check
 from common.errors import UsageError
-from common.gemm import Check
 from common.text import printable
 
 DEFAULT = Path(__file__).with_name("assets") / "input.bmp"

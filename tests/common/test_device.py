@@ -60,7 +60,7 @@ def test_a_text_that_a_driver_does_not_tell_is_named(queue, what, error):
                 raise error
             return getattr(queue.device, name)
 
-    with pytest.raises(OpenCLFailure, match=f"^the driver does not tell {what}: .*{error}$"):
+    with pytest.raises(OpenCLFailure, match=f"^the driver does not report its {what}: .*{error}$"):
         device.describe(Silent(), device.limits(Silent()))
 
 

@@ -61,7 +61,7 @@ from common.machine import cores
 
 os.cpu_count = lambda: {cpus}
 done = Event()
-with cores.one_each():
+with cores.bind_threads():
     for n in range({threads}):
         Thread(target=done.wait).start()
 tasks = sorted(map(int, os.listdir("/proc/self/task")))[-{threads}:]
@@ -91,7 +91,7 @@ from common.machine import cores
 
 os.cpu_count = lambda: 99
 cores.tell_pocl()
-with cores.one_each():
+with cores.bind_threads():
     queue = device.open_queue(device.choose("portable"))
 print([os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")])
 """
