@@ -54,7 +54,7 @@ def platforms():
 def loaded(without):
     """Return the platforms of all drivers except those of the ICD files `without`; maybe none."""
     try:
-        with icd.loader(without), as_before():
+        with icd.loader(without), restoring_process():
             return cl.get_platforms()
     except cl.Error as error:
         if error.code != cl.status_code.PLATFORM_NOT_FOUND_KHR:
@@ -63,7 +63,7 @@ def loaded(without):
 
 
 @contextlib.contextmanager
-def as_before():
+def restoring_process():
     """Undo what drivers change of this process while they are loaded, or build: the current folder,
     to which paths of options are relative, and the floating-point mode, in which numpy makes
     references. A library that is linked with -ffast-math flushes subnormal numbers to zero.

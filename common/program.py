@@ -97,7 +97,7 @@ def build(context, path, defines=None, options=(), before=()):
             # SIGPROF ends this process, and isolation goes on in another: a handler in Python would
             # wait for the compiler.
             signal.setitimer(signal.ITIMER_PROF, LIMIT if builds_only() else 0)
-            with quiet_driver() as said, drivers.as_before():
+            with quiet_driver() as said, drivers.restoring_process():
                 all_flags = " ".join([*flags(defines or {}), *options])
                 program.build(all_flags.encode(), context.devices)
                 if ptx.MARK in source:
