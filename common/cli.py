@@ -239,8 +239,10 @@ def choose(args):
 
     Raises OpenCLFailure where the options name one whose driver reports a limit of 0.
     """
-    with cores.bind_threads():
-        chosen = device.choose(args.platform, args.device, args.type)
+    before = cores.threads()
+    chosen = device.choose(args.platform, args.device, args.type)
+    if device.type_of(chosen) == "cpu":
+        cores.bind_threads(before)
     if not args.build_only and (missing := drivers.missing_limit(chosen)):
         raise errors.OpenCLFailure(f"{chosen.platform.name.strip()}: its driver {missing}")
     limits = device.limits(chosen, args.limits)

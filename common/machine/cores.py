@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from common.errors import UsageError
 
@@ -50,33 +50,34 @@ def use(chosen):
 
 
 def tell_pocl():
-    """Let PoCL start one thread for each core that this process may run on.
+    """Let PoCL start one thread for each core that this process may run on, and bind it there.
 
-    It would start one for each core of the machine, and report as many compute units. With
-    POCL_AFFINITY it would bind thread n to core n, which may not be among them.
+    It would start one for each core of the machine, report as many compute units, and leave them to
+    Linux, which may run two on one core. With POCL_AFFINITY=1 it binds thread n to core n. Where
+    that is not among the cores, bind_threads() does it. POCL_AFFINITY=0 leaves threads unbound.
     """
     mine = os.sched_getaffinity(0)
     if len(mine) < (os.cpu_count() or 0):
         os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(len(mine)))
-        if mine != set(range(len(mine))):
-            os.environ.pop("POCL_AFFINITY", None)
+    if mine == set(range(len(mine))):
+        os.environ.setdefault("POCL_AFFINITY", "1")
+    elif os.environ.get("POCL_AFFINITY") != "0":
+        os.environ.pop("POCL_AFFINITY", None)
 
 
-@contextmanager
-def bind_threads():
-    """Bind the threads that start in this block, if they are as many as our cores, to a core each.
+def bind_threads(before):
+    """Bind each thread that started since threads() returned `before` to a core of its own.
 
-    For a driver's threads on some of the machine's cores. On two cores of a machine with 16, Linux
-    left both threads of PoCL on one. On all cores it places them well.
+    If there are not as many threads as cores, none is bound: other drivers may have started some.
+    Nor is one where POCL_AFFINITY is set.
     """
-    before = _threads()
-    yield
-    started, mine = sorted(_threads() - before), sorted(os.sched_getaffinity(0))
-    if len(started) == len(mine) < (os.cpu_count() or 0):
+    started, mine = sorted(threads() - before), sorted(os.sched_getaffinity(0))
+    if len(started) == len(mine) and "POCL_AFFINITY" not in os.environ:
         for thread, core in zip(started, mine):
             with suppress(OSError):  # it has ended
                 os.sched_setaffinity(thread, {core})
 
 
-def _threads():
+def threads():
+    """Return the threads of this process, as a set of their numbers."""
     return set(map(int, os.listdir("/proc/self/task")))

@@ -59,59 +59,81 @@ import os, time
 from threading import Event, Thread
 from common.machine import cores
 
-os.cpu_count = lambda: {cpus}
 done = Event()
-with cores.bind_threads():
-    for n in range({threads}):
-        Thread(target=done.wait).start()
+before = cores.threads()
+for n in range({threads}):
+    Thread(target=done.wait).start()
+cores.bind_threads(before)
 tasks = sorted(map(int, os.listdir("/proc/self/task")))[-{threads}:]
 print([os.sched_getaffinity(task) for task in tasks])
 done.set()
 """
 
 
-def test_on_some_cores_each_thread_of_a_driver_has_one():
+def affinities(code, **changes):
+    """Run code that prints sets of cores; return what it printed. `changes` of the environment."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("POCL_")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**env, **changes},
+                          capture_output=True, text=True, timeout=120)
+    if "no platform 'portable'" in done.stderr:
+        pytest.skip("PoCL is not installed")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_thread_of_a_driver_has_a_core():
     mine = sorted(os.sched_getaffinity(0))
-
-    def affinities(**numbers):
-        done = subprocess.run([sys.executable, "-c", _BOUND.format(**numbers)], cwd=ROOT,
-                              capture_output=True, text=True, check=True, timeout=60)
-        return done.stdout
-
     cpus = len(mine)
-    assert affinities(cpus=cpus + 1, threads=cpus) == f"{[{core} for core in mine]}\n"
-    assert affinities(cpus=cpus, threads=cpus) == f"{[{*mine}] * cpus}\n"  # all cores
-    assert affinities(cpus=cpus + 1, threads=cpus + 1) == f"{[{*mine}] * (cpus + 1)}\n"
+    assert affinities(_BOUND.format(threads=cpus)) == f"{[{core} for core in mine]}\n"
+    assert affinities(_BOUND.format(threads=cpus + 1)) == f"{[{*mine}] * (cpus + 1)}\n"
+    assert affinities(_BOUND.format(threads=cpus), POCL_AFFINITY="0") == f"{[{*mine}] * cpus}\n"
 
 
 _BOUND_DRIVER = """
 import os
-from common import device
+from common import cli
 from common.machine import cores
 
-os.cpu_count = lambda: 99
-cores.tell_pocl()
-with cores.bind_threads():
-    queue = device.open_queue(device.choose("portable"))
-print([os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")])
+os.sched_setaffinity(0, {chosen})
+if {told}:
+    cores.tell_pocl()
+cli.choose(cli.parser("sgemm", "").parse_args(["-p", "portable"]))
+tasks = sorted(map(int, os.listdir("/proc/self/task")))
+print([sorted(os.sched_getaffinity(task)) for task in tasks])
 """
 
 
-def test_threads_of_pocl_are_bound():
-    done = subprocess.run([sys.executable, "-c", _BOUND_DRIVER], cwd=ROOT, capture_output=True,
-                          text=True, timeout=120)
-    if "no platform 'portable'" in done.stderr:
-        pytest.skip("PoCL is not installed")
-    assert done.returncode == 0, done.stderr
-    for core in os.sched_getaffinity(0):
-        assert f"{{{core}}}" in done.stdout
+def bound(chosen, told, **changes):
+    """Tell whether PoCL has a thread that is bound to each of the `chosen` cores."""
+    threads = affinities(_BOUND_DRIVER.format(chosen=set(chosen), told=told), **changes)
+    return all(f"[{core}]" in threads for core in chosen)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the machine has only one core")
+def test_pocl_binds_its_threads_unless_it_is_told_not_to():
+    mine = os.sched_getaffinity(0)
+    assert bound(mine, told=True)
+    assert not bound(mine, told=True, POCL_AFFINITY="0")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < os.cpu_count() or os.cpu_count() < 2,
+                    reason="PoCL would start more threads than there are cores")
+def test_threads_that_pocl_does_not_bind_are_bound():
+    assert bound(os.sched_getaffinity(0), told=False)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 3, reason="the machine has only two cores")
+def test_threads_of_pocl_are_bound_to_cores_that_do_not_begin_at_0():
+    assert bound(sorted(os.sched_getaffinity(0))[-2:], told=True)
 
 
 @pytest.mark.parametrize(("mine", "all_cores", "given", "left"), [
     ({0, 1}, 4, {"POCL_AFFINITY": "1"}, {"POCL_AFFINITY": "1", "POCL_MAX_PTHREAD_COUNT": "2"}),
     ({2, 3}, 4, {"POCL_AFFINITY": "1"}, {"POCL_MAX_PTHREAD_COUNT": "2"}),  # it would bind 0 and 1
     ({2, 3}, 4, {"POCL_MAX_PTHREAD_COUNT": "1"}, {"POCL_MAX_PTHREAD_COUNT": "1"}),
-    ({0, 1}, 2, {"POCL_AFFINITY": "1"}, {"POCL_AFFINITY": "1"}),
+    ({2, 3}, 4, {"POCL_AFFINITY": "0"}, {"POCL_AFFINITY": "0", "POCL_MAX_PTHREAD_COUNT": "2"}),
+    ({0, 1}, 2, {}, {"POCL_AFFINITY": "1"}),
+    ({0, 1}, 2, {"POCL_AFFINITY": "0"}, {"POCL_AFFINITY": "0"}),
 ])
 def test_what_pocl_is_told(monkeypatch, mine, all_cores, given, left):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: mine)
