@@ -71,10 +71,10 @@ def test_make_test_is_this_suite(walk_through, tmp_path):
     assert most == whole.replace("\n", ' -m "not exhaustive"\n')
 
 
-def test_a_second_make_run_starts_within_a_second(walk_through, tmp_path):
+def test_a_second_make_run_starts_within_two_seconds(walk_through, tmp_path):
     run_few(walk_through)
     times = []
-    while len(times) < 3 or (min(times) >= 1 and len(times) < 10):  # others may use the machine
+    while len(times) < 3 or (min(times) >= 2 and len(times) < 10):  # others may use the machine
         start = time.monotonic()
         with subprocess.Popen(
             ["make", "run"], cwd=walk_through, env={**os.environ, "HOME": str(tmp_path)},
@@ -86,7 +86,7 @@ def test_a_second_make_run_starts_within_a_second(walk_through, tmp_path):
                     break
             os.killpg(process.pid, signal.SIGINT)  # a Ctrl-C: it stops the sample, too
             process.stdout.read()
-    assert min(times) < 1, times
+    assert min(times) < 2, times
 
 
 def test_the_table_names_every_sample():

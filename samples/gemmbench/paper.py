@@ -78,13 +78,15 @@ def main(args):
             cli.built(args, about, {"seed": args.seed}, {name: kernel})
         return PASSED
 
-    # Compare each pair of kernels at each order.
+    # Compare each pair of kernels, which are the same programs at each order.
+    kernels = {meta.name: metadata.build(queue.context, meta)
+               for *both, _ in pairs.values() for meta in both}
     print(f"\n{_HEAD}", flush=True)
     rows, inputs = [], []
     for size in args.orders:
         for wrong, right, unit in pairs.values():
             drawn = point.draw(size, wrong, args.seed, "drawn")
-            row, result = compare(queue, size, wrong, right, unit, drawn)
+            row, result = compare(queue, kernels, size, wrong, right, unit, drawn)
             rows.append(row)
             inputs += [drawn.A, drawn.B, drawn.C]
             cli.save_output(args, row.kernel, result)
@@ -103,7 +105,7 @@ def main(args):
                            {"inputs_sha256": digest(*inputs)})
 
 
-def compare(queue, size, wrong, right, unit, drawn):
+def compare(queue, kernels, size, wrong, right, unit, drawn):
     """Run both kernels on the same inputs; return a row of the table, and the C of the wrong one.
 
     The errors of a row are the largest of any element.
@@ -112,8 +114,8 @@ def compare(queue, size, wrong, right, unit, drawn):
     # The original's C is uninitialised memory, which a fresh process gets as zeros.
     addend = drawn.beta.item() * drawn.C
     by_original = wanted.result - addend
-    amid_zeros, amid_nan = run(queue, wrong, size, drawn)
-    of_right, _ = run(queue, right, size, drawn)
+    amid_zeros, amid_nan = run(queue, kernels[wrong.name], wrong, size, drawn)
+    of_right, _ = run(queue, kernels[right.name], right, size, drawn)
 
     def largest(errors):
         return float(np.abs(errors).max())
@@ -135,9 +137,8 @@ def explained(row):
     return by_reference and row.by_reference <= EPS and by_kernel == {row.too_many > 0}
 
 
-def run(queue, meta, size, drawn):
+def run(queue, kernel, meta, size, drawn):
     """Return C of a run with zeros around the matrices, as in fresh memory, and of one with NaN."""
-    kernel = metadata.build(queue.context, meta)
     operands = point.Operands(queue, meta, drawn)
     A, B, C = operands.matrices
     kernel.set_args(A.device, B.device, C.device, drawn.alpha, drawn.beta, np.uint32(size.N))

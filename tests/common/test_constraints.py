@@ -132,7 +132,7 @@ def test_the_fast_answer_is_that_of_the_messages():
 
 
 def test_a_large_space_without_any_legal_choice_is_no_long_search():
-    names = "ABCDEFGHI"  # 5**9 choices, of which the first three parameters forbid all
+    names = "ABCDEFGHIJ"  # 5**10 choices, of which the first three parameters forbid all
     space = Space(
         dict.fromkeys(names, 1), dict.fromkeys(names, (1, 2, 3, 4, 5)),
         (*(f"{n} >= 1" for n in names), "A % B == 0 or B % A == 0", "A * B * C > 999"),
@@ -140,4 +140,4 @@ def test_a_large_space_without_any_legal_choice_is_no_long_search():
     start = time.monotonic()
     with pytest.raises(Unsupported):
         constraints.choose(space, {}, LARGE)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 15

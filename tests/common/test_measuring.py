@@ -1,6 +1,7 @@
 """--duration, --pin and --energy in every sample, on a folder that stands for /sys."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +122,14 @@ def test_a_sample_measures_energy(run_on, tree, name):
     energy = item.metrics["energy"]["ina3221 VDD_GPU"]
     assert energy["active_w"] == pytest.approx(1.5005, abs=0.001)
     assert "ina3221 VDD_GPU: the power under load does not" in done.stdout
+
+
+def test_a_missing_power_sensor_is_reported_once(run_on, tree):
+    shutil.rmtree(tree / "class/hwmon")
+    done, items = run_on("mygemm", "--kernel", "1,2", "--size", 64, "--energy", "--repeat", 1,
+                         "--libraries", "none")
+    assert [item.metrics["energy"] for item in items] == [{}, {}]
+    assert done.stdout.count("this machine has no readable power sensor") == 1
 
 
 @pytest.mark.parametrize("name", SAMPLES)

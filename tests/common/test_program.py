@@ -118,7 +118,7 @@ def test_logs_of_other_compilers(line):
 def test_a_log_without_an_end_is_cut(log):
     start = time.monotonic()
     shown = program.with_source(log, {Path("x.cl"): "first\n"})
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 5
     assert len(shown) < 70_000
     assert len(shown.splitlines()) < 500
     assert shown.endswith(f"\n... and so on: the compiler's log has {len(log):,} characters")

@@ -29,7 +29,7 @@ def test_a_run_has_a_value_for_each_part_and_counts_all_launches(tmp_path):
     count = []
     found = sustained.run(lambda: count.append(1) or event(), 1, 3, rockchip(tmp_path))
     assert found.launches == len(count) - 3  # to warm up
-    assert 1 <= found.seconds < 1.5
+    assert 1 <= found.seconds < 3
     assert 0 < len(found.at) == len(found.times.run_s) <= sustained.PARTS
     assert found.at == sorted(found.at)
     assert found.times.run_s == pytest.approx([0.002] * len(found.at))
@@ -42,7 +42,7 @@ def test_a_run_has_a_value_for_each_part_and_counts_all_launches(tmp_path):
 def test_a_launch_longer_than_a_part_is_a_part(tmp_path):
     found = sustained.run(lambda: event(0.3), 1, 0, tmp_path)
     assert len(found.at) == found.launches == len(found.times.host_s)
-    assert all(seconds == pytest.approx(0.3, rel=0.5) for seconds in found.times.host_s)
+    assert all(0.3 <= seconds < 1 for seconds in found.times.host_s)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -121,7 +121,7 @@ def test_a_second_ctrl_c_ends_it_at_once(start, stub, project, boards_toml):
         assert process.poll() is None
         began = time.monotonic()
         assert stop(process, signal.SIGINT) == (130, "", "fab: error: stopped\n")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
     finally:
         for each in asleep:
             os.kill(each, signal.SIGKILL)
@@ -132,14 +132,15 @@ def test_a_board_that_does_not_answer_is_stopped_at_once(start, odroid, tmp_path
     with socket.socket() as mute, open(tmp_path / ".ssh" / "config", "a") as config:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
-        config.write(odroid.host_block("mute", Port=mute.getsockname()[1]))
+        config.write(odroid.host_block("mute", Port=mute.getsockname()[1],
+                                       ConnectTimeout=60))
         config.flush()
         process = start(FAB, "deploy", "--host", "mute")
         accepted = mute.accept()  # held open
         began = time.monotonic()
         ended, output, errors = stop(process, number)
         assert (ended, output, errors.count("\n")) == (status, "stopping\n", 1)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         until(lambda: not processes_with(f"{tmp_path}/.ssh"))
         accepted[0].close()
 
@@ -164,7 +165,7 @@ def test_a_driver_that_hangs_does_not_delay_a_stop(start, slow_import, boards_to
     status, output, errors = stop(process, signal.SIGINT)
     assert (status, errors) == (130, "fab: error: stopped\n")
     assert output.splitlines()[-1] == "stopping"
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 15
     until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 

@@ -2,7 +2,7 @@
 
 The records are copies of a real one with other parameters and times, drawn from a seed, as from a
 sweep over kernels, orders, local sizes and clocks. Times are processor times, on which other
-programs have little influence. The figures of docs/report.md:
+programs have less influence. The figures of docs/report.md:
 
     RECORDS=200000 .venv/bin/python -m pytest -s -m exhaustive tests/report/test_report_load.py
 """
@@ -28,8 +28,9 @@ from tests.dev import usage
 COUNT = 2000
 REAL = ROOT / "results" / "reference" / "pocl-mygemm.jsonl"
 # A page may take this much, and this much more for each 1000 records: with 200,000 of them it may
-# take 40 s of the processor and 1000 MiB of memory.
-SECONDS, SECONDS_MORE = 8, 0.16
+# take 80 s of the processor and 1000 MiB of memory. On a core that other programs share, the same
+# work takes up to twice the time of the processor.
+SECONDS, SECONDS_MORE = 16, 0.32
 MEMORY, MEMORY_MORE = 200, 4
 MOST_BYTES, MOST_PAINT = 40e6, 2000  # of the page, milliseconds until something is to be seen
 KERNELS = [f"gemm_{way}_{tile}" for way in ("nn", "nt") for tile in ("1x1", "4x1", "4x2", "8x4")]

@@ -161,7 +161,7 @@ sys.exit(command.sweep([bench.board()], file.read(str(bench.root / "experiment.t
 
 
 @pytest.mark.exhaustive
-def test_a_million_points_are_resumed_within_20_s_and_500_mb(tmp_path, monkeypatch, capsys):
+def test_a_million_points_are_resumed_within_40_s_and_500_mb(tmp_path, monkeypatch, capsys):
     """Of 2 KB each. By the time of the processor: others may have it too."""
     bench = Bench(tmp_path, monkeypatch, capsys)
     axis = list(range(1, 1001))
@@ -190,5 +190,5 @@ def test_a_million_points_are_resumed_within_20_s_and_500_mb(tmp_path, monkeypat
     print(f"{used.processor:.1f} s, {memory:.0f} MB")
     assert used.status == 0
     assert "1000000 points, 1000000 of them in results/ already" in (tmp_path / "out").read_text()
-    assert used.processor < 20
+    assert used.processor < 40
     assert memory < 500

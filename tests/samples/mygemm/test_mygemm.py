@@ -3,7 +3,6 @@
 import ctypes.util
 import json
 import re
-import time
 from functools import partial
 
 import numpy as np
@@ -385,7 +384,8 @@ def test_what_is_written_outside_of_c_is_wrong():
     assert "C[0][0]" in bounds.check(C, C + 9, 0 * C, intact=False).reason
 
 
-def test_a_second_is_enough_to_say_what_is_wrong(run_sample):
-    start = time.monotonic()
-    run_sample("mygemm", "--kernel", "2", "--TS", "99", "--size", "2048")
-    assert time.monotonic() - start < 5
+def test_what_is_wrong_is_said_before_anything_is_measured(run_sample):
+    done = run_sample("mygemm", "--kernel", "2", "--TS", "99", "--size", "8192")
+    assert done.returncode == 2
+    assert "9801 work-items" in done.stderr
+    assert done.stdout.endswith("8192x8192x8192, single precision\n")
