@@ -30,6 +30,10 @@ _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read wh
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
+_PIECES = 5 / 6  # more pieces of a work-group, for each eighth of its share that the first leaves
+_PACKED_AGAIN = 0.044  # of the work, for each core at most: time of packing for further pieces
+_MOST_AGAIN = 0.25  # ... and for all of them: the more cores, the slower the slowest
+_SLOWED = 0.7  # speed that is assumed of a core whose units another thread uses as well
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
@@ -63,7 +67,7 @@ def blocks(given, problem, limits, device):
             native //= 2
     widest = min(max(native, _NARROWEST // itemsize), _VECTORS[0])
     for width in [given["WIDTH"]] if "WIDTH" in given else [n for n in _VECTORS if n <= widest]:
-        if cpu and given.get("SPLITS", 1) == 1 and not given.get("GLOBAL"):
+        if cpu and _equal_shares(given) and not given.get("GLOBAL"):
             yield from ({**blocks, **given} for blocks in _small(problem, width))
         MR, NR = _tile(given, problem, width, wide, avx512, device)
         depth = int(cache_bytes(1) * _ROW) // itemsize
@@ -84,7 +88,8 @@ def _tile(given, problem, width, wide, avx512, device):
     if avx512 and wide and given.get("MR", 0) <= _LOW:
         tiles.append(_sides(problem.size, width, _LOW, 3))
     tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
-    MR, NR = _least(tiles, problem, width, given.get("GROUPS", 1), device)
+    more = {"GROUPS": 1, **{name: given[name] for name in ("GROUPS", "FIRST") if name in given}}
+    MR, NR = _least(tiles, problem, width, more, device)
     return given.get("MR", MR), given.get("NR", NR)
 
 
@@ -94,11 +99,14 @@ def _sides(size, width, most, vectors=2):
     return -(-size.M // panels), width * min(vectors, -(-size.N // width))
 
 
-def _least(tiles, problem, width, groups, device):
-    """Return the first of the `tiles`, or one with which the largest share is clearly less work."""
+def _least(tiles, problem, width, more, device):
+    """Return the first of the `tiles`, or one with which the largest share is clearly less work.
+
+    `more` are GROUPS, and FIRST if it is given.
+    """
     def work(tile):
         params = {"WIDTH": width, "MR": tile[0], "NR": tile[1], "NC": max(tile[1], problem.size.N)}
-        return _shares(problem, {**params, "GROUPS": groups}, device)[0]
+        return _shares(problem, {**params, **more}, device)[0]
 
     best = min(tiles, key=work)
     return best if work(best) < _LESS * work(tiles[0]) else tiles[0]
@@ -121,9 +129,14 @@ def _in_place(problem, params):
     """Tell whether the products of a batch are better read from A and B than from panels."""
     (M, N, K), (lda, ldb, _) = problem.size, problem.leading
     room = (M * lda + K * ldb) * problem.dtype.itemsize
-    panels = params["KC"] < K or params["NC"] < N or params.get("SPLITS", 1) > 1 or params["GLOBAL"]
-    whole = M % params["MR"] == N % params["NR"] == 0
+    panels = params["KC"] < K or params["NC"] < N or params["GLOBAL"]
+    whole = M % params["MR"] == N % params["NR"] == 0 and _equal_shares(params)
     return problem.batch > 1 and not panels and whole and room <= cache_bytes(2) * _IN_PLACE
+
+
+def _equal_shares(params):
+    """Tell whether each work-group has a share of C, and all k's of it."""
+    return params.get("SPLITS", 1) == 1 and params.get("FIRST", 8) == 8
 
 
 def more(problem, params, limits, device):
@@ -155,7 +168,7 @@ def splits(problem, params, device):
     same rows of A or columns of B. Not more than cores and their work are worth, and no part of K
     is shorter than a panel.
     """
-    if type_of(device) != "cpu" or problem.batch > 1:
+    if type_of(device) != "cpu" or problem.batch > 1 or 0 < params.get("FIRST", 0) < 8:
         return 1
     most = min(_at_work(problem, params, device)[1], _worth(problem, params, splits=2),
                problem.size.K // params["KC"])
@@ -163,6 +176,20 @@ def splits(problem, params, device):
     times = {count: _shares(problem, params, device, count)[0] for count in range(2, most + 1)}
     best = min(times, key=times.get, default=1)
     return best if best > 1 and times[best] < _GAIN * alone else 1
+
+
+def first(problem, params, device):
+    """Return how many eighths of an equal share of C each work-group takes first, on a CPU.
+
+    All 8 where each has a share. Less where taking pieces costs little: then a core that is faster
+    computes more. Cores of one kind differ too: two threads, maybe of two virtual machines, share
+    the units of a core, and a core may have other work to do.
+    """
+    if type_of(device) != "cpu":
+        return 8
+    each, _ = _at_work(problem, params, device)
+    *_, shape = _shares(problem, params, device, params["SPLITS"])
+    return _first(problem, params, each, shape, params["SPLITS"])
 
 
 def groups(problem, params, device):
@@ -177,9 +204,10 @@ def groups(problem, params, device):
 def _at_work(problem, params, device):
     """Return (speeds of the cores, or of compute units, and the most work-groups for a product).
 
-    Where cores differ in speed, up to _MORE times as many are made: OpenCL does not let a program
-    choose which core makes which work-group, but a core that is done takes another. So a big core
-    makes several while a little one makes one, and the last one to end counts.
+    Where cores differ in speed, up to _MORE times as many are made, if they do not take pieces of
+    C: OpenCL does not let a program choose which core makes which work-group, but a core that is
+    done takes another. So a big core makes several while a little one makes one, and the last one
+    to end counts.
     """
     units = device.max_compute_units
     each = speeds()[:units] if type_of(device) == "cpu" else (1.0,) * units
@@ -223,7 +251,9 @@ def _shares(problem, params, device, splits=1):
         area, packing = _work(size, params, shape)
         count = shape[0] * shape[1] * splits
         rounds = 1 if splits == 1 else -(-count // len(each))
-        if uneven:
+        if uneven and _first(problem, params, each, shape, splits) < 8:
+            rounds = count / sum(sorted(each)[:count])  # all end at about the same time
+        elif uneven:
             rounds = last_end(count * problem.batch, each)
         adding = splits * area * _ADDING if splits > 1 else 0
         return rounds * (area + packing) * -(-size.K // splits) + adding, count
@@ -232,6 +262,24 @@ def _shares(problem, params, device, splits=1):
     shapes = ((x, y) for x in range(1, min(most, across) + 1)
               for y in range(1, min(most // x, down) + 1))
     return min((*time(shape), shape) for shape in shapes)
+
+
+def _first(problem, params, each, shape, splits):
+    """Return what first() does, for shares of a `shape`. `each` are the speeds of the cores."""
+    (across, down), (M, N, _) = shape, problem.size
+    groups = across * down
+    if params.get("FIRST") == 8 or problem.batch > 1 or splits > 1:
+        return 8
+    if not 1 < groups <= len(each) * params["GROUPS"]:
+        return 8
+    slowest = min(each) * len(each) / sum(each)  # relative to the mean
+    first = max(1, int(8 * _SLOWED * slowest))
+    # For each further piece a group packs A, or B, again.
+    again = _PIECES * (8 - first)
+    packing = again * params["WIDTH"] * (across / N if across > 1 else 2 * down / M)
+    if packing > max(min(_PACKED_AGAIN * len(each), _MOST_AGAIN), 1 / slowest - 1):
+        return 8
+    return first
 
 
 @lru_cache(maxsize=None)

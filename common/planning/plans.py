@@ -40,9 +40,9 @@ class Kernel:
 
     Texts such as "TSN // WPTN" are expressions over its parameters: see common/constraints.py.
 
-    With a parameter SPLITS, work-groups may share a tile: gemm() then gets a last buffer for parts,
-    which add.cl adds up. With `counters`, unless they are 0 bytes, it gets those as well, and adds
-    up the parts itself.
+    With a parameter SPLITS, work-groups may share a tile: gemm() then gets a buffer for parts,
+    which add.cl adds up. With `counters`, unless they are 0 bytes, it gets those as a last
+    argument, and adds up any parts itself.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Kernel:
     passes: tuple = ()  # of Pass
     work: str = "0"  # bytes of a buffer that gemm() and the passes get as a further argument
     parts: str = "SPLITS * TSM * TSN * shared"  # elements
-    counters: str = "0"  # bytes: an int for the work-groups that share a tile, see last.cl
+    counters: str = "0"  # bytes: ints for work-groups that share a tile (last.cl), or take pieces
     # What no expression can say. `start` returns defaults that follow the device and the size, in
     # place of those that are 0; `more` returns further (defines, build options), or raises
     # Unsupported; `groups` returns the work-groups of the NDRange.
@@ -207,11 +207,14 @@ def _beside(kernel, known, local, batch, shared, device):
             for each in kernel.passes if each.channel}
     require_images(kernel, room, device)
     room = {"work": work, **room} if work else room
+    known = {**known, "shared": shared}
+    needs = {"counters": kernel.counters}
     if known.get("SPLITS", 1) > 1:
-        known = {**known, "shared": shared or 1}
-        for role, need in (("parts", f"{kernel.parts} * itemsize"), ("counters", kernel.counters)):
-            if size := batch * constraints.evaluate(need, known):
-                room[role] = size
+        known["shared"] = shared or 1
+        needs = {"parts": f"{kernel.parts} * itemsize", **needs}
+    for role, need in needs.items():
+        if size := batch * constraints.evaluate(need, known):
+            room[role] = size
     return tuple(passes), room
 
 

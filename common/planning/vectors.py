@@ -36,18 +36,20 @@ _AT_ONCE, _SHARED = 2, 64  # work-groups that a compute unit gets, and columns o
 
 
 class _Core(NamedTuple):
-    """How a core of a CPU reads rows of A fast: 8 of them at a time, except as said here."""
+    """How a core of a CPU reads a matrix fast: 8 rows of A at a time, except as said here."""
 
     alone: int  # elements at most, above _SHORT, of a row that is read alone
     filled: float  # if A has more than this share of the bytes of the caches
     by_four: range  # elements of rows that are read 4 at a time
     near: int  # bytes by which rows may miss whole pages, and still evict each other from the L1
     halved: bool  # whether a row of two vectors of floats takes four of half the length
+    by_page: bool = False  # whether a small B is read page by page, if its rows are whole pages
 
 
 _CORE = _Core(alone=2**10, filled=1 / 2, by_four=range(_SHORT + 1, 112), near=0, halved=False)
 _ZEN_5 = _Core(alone=80, filled=1, by_four=range(0), near=3 * _LINE - 1, halved=True)
-_CORES = {26: _ZEN_5}  # by the family of AMD's CPUs
+_ZEN_4 = _CORE._replace(by_page=True)  # Zen 3 is of this family too, but has shorter vectors
+_CORES = {25: _ZEN_4, 26: _ZEN_5}  # by the family of AMD's CPUs
 
 
 def seconds(size, itemsize, units, batch=1):
@@ -107,6 +109,11 @@ def sums(size, itemsize, units, batch=1):
             "NC": lanes, "SPLITS": splits}
 
 
+def _core(device):
+    """Return the _Core of a CPU."""
+    return _CORES.get(amd_family(device), _CORE)
+
+
 def cores(problem, device):
     """Return how many of a CPU's cores to wake, and how many elements a vector has."""
     M, N, K = problem.size
@@ -140,7 +147,7 @@ def fills_caches(problem):
 def start_dots(given, problem, limits, device):
     """Return the default parameters of kernel 16."""
     if type_of(device) == "cpu":
-        (M, N, _), core = problem.size, _CORES.get(amd_family(device), _CORE)
+        (M, N, _), core = problem.size, _core(device)
         at_work, native = cores(problem, device)
         width, ROWS = _width_of_dots(problem, native, core), _rows_of_dots(problem, core)
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
@@ -183,14 +190,19 @@ def start_sums(given, problem, limits, device):
         width = min(width, 1 << (N - 1).bit_length())  # no longer than a narrow B needs
         # A vector that is narrower than a cache line returns to it: few rows are better there, and
         # not too many that are whole pages apart, since they evict each other from the L1.
-        large = N * K * itemsize >= _LARGE and width * itemsize == _LINE
+        whole_lines = width * itemsize == _LINE
+        large = N * K * itemsize >= _LARGE and whole_lines
         apart = problem.ldb * itemsize % _PAGE == 0
         # Rows that are left over are read one by one.
         rows = range(min(6, K), 9) if apart else range(min(8, K), 16)
         small = 8 if N <= _NARROW else 4
         UNROLL = min(rows, key=lambda count: K % count) if large else small
+        page = _PAGE // itemsize
+        in_pages = _core(device).by_page and whole_lines and apart and at_work * page <= N
+        if in_pages and not large:
+            NC = columns(N, at_work, width, page)
         # If C is one short row, each core takes a part of K, and reads whole rows of B.
-        if problem.size.M == 1 < at_work and N * itemsize <= _WHOLE and _DEEP * at_work**2 <= K:
+        elif problem.size.M == 1 < at_work and N * itemsize <= _WHOLE and _DEEP * at_work**2 <= K:
             NC = columns(N, 1, width, N)
         else:
             NC = columns(N, at_work, width, 2 * _IN_L1 if large and not apart else _IN_L1)

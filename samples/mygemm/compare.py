@@ -180,6 +180,7 @@ class Comparison:
             for result in results:
                 result.times, result.launches = times.get(result.name), launches[result.name]
                 result.machine = machine
+        no_sensor = None
         for result in results:
             if args.duration or (args.energy and result.times):
                 result.contender.announce()
@@ -188,7 +189,12 @@ class Comparison:
                     end = partial(result.contender.finish, [stream])
                     result.found = measuring.alone(args, self.about, launch, end, "gflops", gflop)
                     result.times = result.times or result.found.times
-                    print(result.name, *result.found.lines(), sep="\n    ", flush=True)
+                    if args.duration or result.found.metrics.get("energy"):
+                        print(result.name, *result.found.lines(), sep="\n    ", flush=True)
+                    else:
+                        no_sensor = result.found
+        if no_sensor:
+            print(*no_sensor.lines(), sep="\n")
 
     def _again(self, results, stream, C):
         """Run each kernel that was timed once more, from the same C: the bits must be the same."""

@@ -10,6 +10,7 @@
 #define GROUPS 1 /* work-groups for each core, at most: for the NDRange */
 #define GLOBAL 0 /* 1: panels in global memory */
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
+#define FIRST 8 /* eighths of an equal share of C that a work-group takes first; 8: equal shares */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
 

@@ -1,6 +1,7 @@
 """Blocks and shares of a packed GEMM for a CPU: they follow its registers, caches and cores."""
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pyopencl as cl
@@ -152,7 +153,7 @@ def test_cores_share_the_ks_where_c_is_small(plan, size, cores, splits, shape):
     made = plan(size, Cpu(64, cores), l2=2 * MIB, local=4 * MIB)
     assert (made.params["SPLITS"], made.global_size) == (splits, shape)
     room = {"parts": splits * size.M * size.N * 4, "counters": 4} if splits > 1 else {}
-    assert made.room == room
+    assert made.room == ({"counters": 4} if made.params["FIRST"] < 8 else room)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,63 @@ def test_a_gpu_and_a_batch_share_no_ks(plan):
 
 
 @pytest.mark.parametrize(
+    ("size", "cores", "speeds", "first"),
+    [
+        (LARGE, 2, None, 5),
+        (Size(1024, 1024, 1024), 2, None, 5),
+        (Size(512, 512, 512), 2, None, 8),  # each further piece packs A again
+        (Size(1500, 1500, 1500), 16, None, 5),  # one of many cores is slow
+        (Size(1024, 1024, 1024), 16, None, 8),
+        (Size(4096, 16, 4096), 2, None, 5),  # pieces are rows
+        (Size(400, 16, 40960), 2, None, 8),
+        (LARGE, 1, None, 8),
+        (Size(64, 64, 10**5), 2, None, 8),  # work-groups share the k's
+        (LARGE, 8, (1.0,) * 4 + (0.4,) * 4, 3),  # a little core takes little at first
+        (Size(512, 512, 512), 8, (1.0,) * 4 + (0.4,) * 4, 3),
+        (Size(256, 256, 256), 8, (1.0,) * 4 + (0.4,) * 4, 3),
+        (Size(160, 160, 160), 8, (1.0,) * 4 + (0.4,) * 4, 8),  # more pieces follow a small one
+    ],
+    ids=str,
+)
+def test_cores_take_pieces_where_packing_again_costs_little(plan, size, cores, speeds, first):
+    made = plan(size, Cpu(64, cores), l2=2 * MIB, local=4 * MIB, speeds=speeds)
+    assert made.params["FIRST"] == first
+    assert prod(made.global_size) <= cores * made.params["SPLITS"]
+
+
+def test_with_equal_shares_on_request_big_cores_have_several(plan):
+    speeds = (1.0,) * 4 + (0.4,) * 4
+    made = plan(LARGE, Cpu(64, 8), speeds=speeds, FIRST=8)
+    assert made.params["FIRST"] == 8
+    assert prod(made.global_size) > 8
+
+
+def test_the_tile_is_that_for_equal_shares_if_they_are_requested(plan):
+    little = (1.0,) * 4 + (0.2,) * 4
+    for first, tile in ((3, (12, 32)), (8, (8, 48))):
+        made = plan(Size(300, 300, 300), Cpu(64, 8), l2=2 * MIB, local=4 * MIB, speeds=little,
+                    FIRST=first)
+        assert (made.params["MR"], made.params["NR"]) == tile
+
+
+@pytest.mark.parametrize("first", [1, 5, 7])
+def test_with_pieces_on_request_no_ks_are_shared(plan, first):
+    for size in Size(64, 64, 10**5), Size(2, 2, 10**6):
+        equal, pieces = (plan(size, Cpu(64, 2), FIRST=number) for number in (8, first))
+        assert equal.params["SPLITS"] == 2
+        assert pieces.params == {**equal.params, "SPLITS": 1, "FIRST": first}
+
+
+def test_a_gpu_and_a_batch_have_equal_shares(plan):
+    gpu = Cpu(4, 8)
+    gpu.type = cl.device_type.GPU
+    assert plan(LARGE, gpu, local=48 * 1024).params["FIRST"] == 8
+    many = Problem(LARGE, FLOAT, 2048, 2048, 2048, 3)
+    params = {**plan(LARGE, Cpu(64, 8)).params, "SPLITS": 1}
+    assert blocking.first(many, params, Cpu(64, 8)) == 8
+
+
+@pytest.mark.parametrize(
     ("speeds", "least", "most"),
     [
         ((1.0,) * 4 + (0.4,) * 4, 14, 32),  # in 8 shares big cores would wait for little ones
@@ -205,9 +263,10 @@ def test_a_gpu_and_a_batch_share_no_ks(plan):
         ((1.0,) * 4, 4, 4),  # --cores: the device has more
     ],
 )
-def test_big_cores_make_several_shares_while_a_little_one_makes_one(plan, speeds, least, most):
-    made = plan(LARGE, Cpu(16, 8), machine="aarch64", speeds=speeds)
-    count = made.global_size[0] * made.global_size[1]
+def test_of_equal_shares_big_cores_have_several(plan, speeds, least, most):
+    params = plan(LARGE, Cpu(16, 8), machine="aarch64", speeds=speeds).params
+    batch = Problem(LARGE, FLOAT, 2048, 2048, 2048, 2)
+    count = 2 * prod(blocking.groups(batch, params, Cpu(16, 8)))
     assert least <= count <= most
     # The last core ends within a tenth of the time of a division that no share could improve.
     assert blocking.last_end(count, speeds) / count * sum(speeds) < 1.1

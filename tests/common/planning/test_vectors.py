@@ -113,6 +113,18 @@ def test_cores_share_k_if_the_only_row_of_c_is_short_and_k_large():
     assert row_sums("1x4096x4096", cpu(), batch=2)[1:3] == (2048, 1)
 
 
+def test_a_zen_4_reads_rows_of_a_small_matrix_in_pages_if_they_are_whole_ones(monkeypatch):
+    monkeypatch.setattr(vectors, "amd_family", lambda device: 25)
+    assert row_sums("1x4096x512", cpu())[1:3] == (1024, 1)
+    assert row_sums("1x4096x512", cpu(8), np.float64)[1:3] == (2048, 1)  # 16 MiB
+    assert row_sums("1x4096x511", cpu(8), np.float64)[1:3] == (512, 1)
+    assert row_sums("1x4096x512", cpu(width=8))[1:3] == (4096, 2)
+    assert row_sums("1x4095x512", cpu())[1:3] == (4096, 2)
+    assert row_sums("1x1024x2048", cpu())[1:3] == (1024, 2)  # too few for both cores
+    monkeypatch.setattr(vectors, "amd_family", lambda device: 26)
+    assert row_sums("1x4096x512", cpu())[1:3] == (4096, 2)
+
+
 def test_vectors_are_no_longer_than_a_narrow_b_needs():
     widths = [row_sums(f"1x{N}x100000", cpu())[3] for N in (1, 2, 3, 4, 5, 8, 9, 16, 17, 1000)]
     assert widths == [1, 2, 4, 4, 8, 8, 16, 16, 16, 16]

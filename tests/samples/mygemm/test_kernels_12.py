@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from functools import partial
+from math import prod
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,6 +99,16 @@ def test_many_groups(sample):
                        "--GLOBAL", outside))
 
 
+@pytest.mark.parametrize("first", exhaustive_but([3], [1, 3, 5, 7]))
+@pytest.mark.parametrize(
+    "more", [("--GLOBAL", 0), ("--GLOBAL", 1, "--GROUPS", 3), ("--batch", 3, "--GROUPS", 6)],
+    ids=str)
+def test_work_groups_take_pieces(sample, first, more):
+    """Of columns, of rows, in several lines, and where some groups find none left."""
+    passed(*sample("--size", f"{SIZES},300x400x200,1000x9x900,9x1000x900", "--data", "integer",
+                   "--alpha", 2, "--beta", -3, "--FIRST", first, "--KC", 32, *more))
+
+
 @pytest.mark.parametrize("more", [("--SPLITS", 2), ("--GLOBAL", 1)], ids=str)
 def test_a_batch_with_panels_is_not_read_in_place(sample, more):
     passed(*sample("--size", "64,32x32x48", "--batch", 3, *more, "--beta", 1))
@@ -149,12 +160,12 @@ def test_work_groups_share_the_ks(sample, precision, splits, more):
 
 @pytest.fixture
 def shared(sample_modules, queue, tmp_path):
-    """Compute in SPLITS parts, several times; gives what C is each time, and the counters.
+    """Compute in SPLITS parts or in pieces, several times; gives what C is each time, and counters.
 
     `right` in the kernel's source becomes `wrong`.
     """
 
-    def multiply(size, splits=3, right="", wrong="", beta=-0.5):
+    def multiply(size, splits=3, right="", wrong="", beta=-0.5, first=8):
         special, run = sample_modules.special, sample_modules.run
         folder = shutil.copytree(special.PACKED.folder, tmp_path / "kernels", dirs_exist_ok=True)
         kernel = replace(special.PACKED, folder=folder)
@@ -163,8 +174,9 @@ def shared(sample_modules, queue, tmp_path):
         kernel.file.write_text(text.replace(right, wrong) if right else text)
         _, N, K = size
         problem, limits = Problem(size, FLOAT, K + 1, N + 2, N + 3), device.limits(queue.device)
-        given = {"SPLITS": splits, "KC": 32, "GROUPS": 6}
+        given = {"SPLITS": splits, "KC": 32, "GROUPS": 6, "FIRST": first}
         built = plans.build_kernel(queue, limits, kernel, given, problem)
+        assert first == 8 or prod(built.plan.global_size) > 1
         expected, found = Expected(size, FLOAT, "sdk", 1, 1.5, beta), []
         for _ in "123":
             stream = Stream(queue, problem)
@@ -174,20 +186,26 @@ def shared(sample_modules, queue, tmp_path):
                 stream.C.write(expected.inputs[2])
                 run.enqueuer(built, 1.5, beta, stream)()[-1].wait()
                 found.append((None, stream.C.read()))
-        left = np.empty(stream.held["counters"].size // 4, np.int32)
-        cl.enqueue_copy(queue, left, stream.held["counters"])
+        counters = stream.room("counters", 4)  # or new ones, for equal shares
+        left = np.empty(counters.size // 4, np.int32)
+        cl.enqueue_copy(queue, left, counters)
         return [reason for reason, _ in found], [C for _, C in found], left
 
     return multiply
 
 
-def test_parts_are_added_up_in_the_same_order(shared):
-    for size in Size(5, 7, 3000), Size(40, 50, 2000):
-        reasons, results, left = shared(size)
-        assert not any(reasons)
-        assert len(results) == 9
-        assert all(np.array_equal(C, results[0]) for C in results)
-        assert (left == -1).all()
+@pytest.mark.parametrize(("size", "splits", "first"), [
+    (Size(5, 7, 3000), 3, 8), (Size(40, 50, 2000), 3, 8), (Size(300, 400, 90), 1, 1),
+    (Size(300, 400, 90), 1, 5), (Size(1000, 16, 300), 1, 1), (Size(1000, 16, 300), 1, 5),
+], ids=str)
+def test_results_are_repeatable(shared, size, splits, first):
+    """Parts are added up in the same order, and pieces of C are the same, whoever takes them."""
+    reasons, results, left = shared(size, splits, first=first)
+    expected = results[0] if splits > 1 else shared(size, 1)[1][0]
+    assert not any(reasons)
+    assert len(results) == 9
+    assert all(np.array_equal(C, expected) for C in results)
+    assert (left == -1).all()
 
 
 MUTANTS = {
@@ -202,14 +220,23 @@ MUTANTS = {
     "leaves out a vector that C has": ("columns > NR - WIDTH ?", "columns > NR ?"),
     "packs a vector too few": ("for(columns - p * NR)", "for(columns - (p + 1) * NR)"),
     "stores whole vectors beyond C": ("j + WIDTH <= columns; j", "j < columns; j"),
+    "leaves out the first piece": ("atomic_inc(counter) + 1", "atomic_inc(counter) + 2"),
+    "never sets back what counts pieces": ("atomic_xchg(counter, -1);", ";"),
+    "sets back too early what counts pieces": ("right * down - 1)", "right * down - 2)"),
+    "takes all lines of pieces for the first": ("number % lines * height", "0"),
+    "takes pieces that are one too small": ("groups) * unit;", "groups) * unit - 1;"),
+    "divides the wrong side into pieces": ("right > 1 ? N : M", "right > 1 ? M : N"),
 }
 
 
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(shared, mutant):
     beta = 0 if "beta 0" in mutant else -0.5
-    for size in Size(50, 60, 10), Size(50, 60, 3000):
-        reasons, _, left = shared(size, 3, *MUTANTS[mutant], beta=beta)
+    sizes, splits, first = (Size(50, 60, 10), Size(50, 60, 3000)), 3, 8
+    if "piece" in mutant:
+        sizes, splits, first = (Size(300, 400, 90), Size(1000, 16, 300)), 1, 3
+    for size in sizes:
+        reasons, _, left = shared(size, splits, *MUTANTS[mutant], beta=beta, first=first)
         if any(reasons) or (left != -1).any():
             return
     pytest.fail("nothing was wrong")
@@ -247,6 +274,8 @@ def test_nan_stays_in_its_row_and_column(sample_modules, queue):
 # What is refused.
 
 REFUSED = {
+    "eighths": (("--FIRST", 9), "--FIRST 9: FIRST must be at most 8"),
+    "pieces of k's": (("--FIRST", 5, "--SPLITS", 2), "--SPLITS 2 --FIRST 5:"),
     "width": (("--WIDTH", 3), "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; try --WIDTH"),
     "columns": (("--WIDTH", 16, "--NR", 20), "--WIDTH 16 --NR 20: WIDTH must divide NR"),
     "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),
