@@ -4,7 +4,7 @@ The records are copies of a real one with other parameters and times, drawn from
 sweep over kernels, orders, local sizes and clocks. Times are processor times, on which other
 programs have less influence. The figures of docs/report.md:
 
-    RECORDS=200000 .venv/bin/python -m pytest -s -m exhaustive tests/report/test_report_load.py
+    RECORDS=150000 .venv/bin/python -m pytest -s -m exhaustive tests/report/test_report_load.py
 """
 
 import itertools
@@ -27,8 +27,8 @@ from tests.dev import usage
 
 COUNT = 2000
 REAL = ROOT / "results" / "reference" / "pocl-mygemm.jsonl"
-# A page may take this much, and this much more for each 1000 records: with 200,000 of them it may
-# take 80 s of the processor and 1000 MiB of memory. On a core that other programs share, the same
+# A page may take this much, and this much more for each 1000 records: with 150,000 of them it may
+# take 64 s of the processor and 800 MiB of memory. On a core that other programs share, the same
 # work takes up to twice the time of the processor.
 SECONDS, SECONDS_MORE = 16, 0.32
 MEMORY, MEMORY_MORE = 200, 4
