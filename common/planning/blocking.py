@@ -31,9 +31,10 @@ _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of
 _WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
 _PIECES = 5 / 6  # more pieces of a work-group, for each eighth of its share that the first leaves
-_PACKED_AGAIN = 0.044  # of the work, for each core at most: time of packing for further pieces
+_PACKED_AGAIN = 0.03  # of the work, for each core at most: time of packing for further pieces
 _MOST_AGAIN = 0.25  # ... and for all of them: the more cores, the slower the slowest
-_SLOWED = 0.7  # speed that is assumed of a core whose units another thread uses as well
+# Speed that is assumed of the slowest core, whose units another thread uses as well: of few, of many.
+_SLOWED, _SLOWED_OF_MANY, _MANY_CORES = 0.8, 0.7, 8
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
@@ -273,7 +274,8 @@ def _first(problem, params, each, shape, splits):
     if not 1 < groups <= len(each) * params["GROUPS"]:
         return 8
     slowest = min(each) * len(each) / sum(each)  # relative to the mean
-    first = max(1, int(8 * _SLOWED * slowest))
+    slowed = _SLOWED if len(each) < _MANY_CORES else _SLOWED_OF_MANY
+    first = max(1, int(8 * slowed * slowest))
     # For each further piece a group packs A, or B, again.
     again = _PIECES * (8 - first)
     packing = again * params["WIDTH"] * (across / N if across > 1 else 2 * down / M)
