@@ -111,6 +111,7 @@ MYGEMM = [
     (["mygemm/xeon16-pieces.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/xeon16-pieces.jsonl"], "12_packed", "numpy"),
     (["mygemm/busy-xeon.jsonl"], "12_packed", "libmkl_rt"),
+    (["mygemm/quiet-xeon.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/zen5.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen5.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/zen5.jsonl"], "12_packed", "numpy"),

@@ -33,7 +33,7 @@ _ADDING = 32  # multiplications that take as long as an element of a part: its c
 _PIECES = 5 / 6  # more pieces of a work-group, for each eighth of its share that the first leaves
 _PACKED_AGAIN = 0.03  # of the work, for each core at most: time of packing for further pieces
 _MOST_AGAIN = 0.25  # ... and for all of them: the more cores, the slower the slowest
-# Speed that is assumed of the slowest core, whose units another thread uses as well: of few, of many.
+# Speed that is assumed of the slowest core, of few and of many: another thread uses its units, too.
 _SLOWED, _SLOWED_OF_MANY, _MANY_CORES = 0.8, 0.7, 8
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
