@@ -52,7 +52,7 @@ PACKED = define(
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL) + {_COUNT}",
     values={"MR": (4, 6, 8, 12, 13), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1),
-            "SPLITS": (1, 2, 4, 8), "FIRST": (3, 5, 8)},
+            "SPLITS": (1, 2, 4, 8), "FIRST": (3, 5, 6, 8)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", parts="SPLITS * M * N",
     counters=f"{_COUNTERS_OF_PARTS} + 4 * (FIRST < 8)",
