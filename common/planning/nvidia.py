@@ -66,25 +66,9 @@ def warps_start(given, problem, limits, device):
 
 
 def warps_more(problem, params, limits, device):
-    """Return the widths of accesses, who adds up parts, and how many work-items load side by side
-    from a row of A."""
-    defines = {**_widths(problem), **_adding(params, limits, device)}
-    if defines["WIDTH_A"] == 1:
-        defines["ACROSS_A"] = _across(params, problem.size.K)
-    return defines, ()
-
-
-def _across(params, K):
-    """Return how many work-items load side by side from a row of A.
-
-    As many as the tile of a slice has k's; or half as many, each of which then loads two elements
-    of each row. This was faster where each takes four rows, and WPTM equals WPTN. K must then have
-    a whole step, since what is loaded after the last step must exist.
-    """
-    tsm, tsk, wptm, wptn = (params[name] for name in ("TSM", "TSK", "WPTM", "WPTN"))
-    items = tsm // wptm * (params["TSN"] // wptn)
-    half = wptm == wptn and 2 * items == tsk * tsm // 4 and tsk * params["SLICES"] <= K
-    return tsk // 2 if half else tsk
+    """Return the widths of accesses, what a load from B may count on, and who adds up parts."""
+    narrow = {"NARROW": min(problem.size.N, 4)}
+    return {**_widths(problem), **narrow, **_adding(params, limits, device)}, ()
 
 
 def _widths(problem):

@@ -71,22 +71,23 @@ _BAND = "BAND <= 16"
 _SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
 
 WARPS = define(
-    13, "warps", params={**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8},
+    13, "warps",
+    params={**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8, "EARLY": 1},
     rules=[
         "WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0",
         "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
         f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
         f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
         UNROLLED.format("TSK * WPTM * WPTN"), _BAND,
-        "SLICES <= 15",  # each has one of PTX's 16 barriers, and barrier() has one
+        "EARLY <= 1", "SLICES <= 15",  # each has one of PTX's 16 barriers, and barrier() has one
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "
-                f"(SLICES - 1) * WPTN // 4 * {_SLICE}, {_SLICE} * (WPTN + 1) // 4) * itemsize "
+                f"(SLICES - 1) * WPTN // 4 * {_SLICE}, {_SLICE} * (WPTN + 2) // 4) * itemsize "
                 f"+ {_COUNT}",
     values={"TSM": (32, 64, 96, 128, 192, 256), "TSN": (16, 32, 48, 64, 96, 128, 256),
             **dict.fromkeys(("WPTM", "WPTN"), (4, 8, 12, 16)), "SLICES": (1, 2, 3, 4),
-            "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16)},
+            "SPLITS": (1, 2, 4), "BAND": (1, 4, 8, 16), "EARLY": (0, 1)},
     start=nvidia.warps_start, more=nvidia.warps_more, groups=nvidia.groups,
     counters=_COUNTERS, before=_TILE_SOURCES,
 )

@@ -30,9 +30,13 @@
  * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. WPTM, WPTN and
  * TSK are multiples of 4, TSM of 8 * WPTM, TSN of 4 * WPTN. TSK * TSM / 4 and TSK * TSN / 4 are multiples
  * of the work-items of a slice, and those of TSN / 4 and of TSK. There are at most 15 slices.
- * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. ACROSS_A divides
- * TSK, and TSK / ACROSS_A divides the vectors of A that a work-item loads in a step, FETCH_A. ACROSS_A is
- * TSK where K is smaller than TSK * SLICES.
+ * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. NARROW is N, or 4
+ * where N is larger.
+ *
+ * EARLY says how a step loads what the next one needs. NVIDIA's compiler moves a load down, towards
+ * the use of its value. Then the value takes no register for long, and more work-groups may run at the
+ * same time, but less hides the latency of the load. Under a branch (EARLY 1) loads that are many
+ * remain the first that a step does.
  *
  * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
  * per clock but read only 32 elements of local memory. The more elements a lane computes, and the
@@ -54,9 +58,8 @@
 #define LAST_ADDS 0 /* 1: the last of them adds up the parts, see parts.cl */
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
 #define WIDTH_N 1 /* and to B and C */
-#endif
-#ifndef ACROSS_A
-#define ACROSS_A TSK /* where WIDTH_A is 1: work-items that load side by side from a row of A */
+#define NARROW 4 /* columns of B that a load may count on, at most 4 */
+#define EARLY 1 /* 1: what is loaded for the next step is loaded first */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
@@ -74,10 +77,10 @@
 #define VECS_M (TSM / 4 + 1) /* as it is kept; the last one is unused, against bank conflicts */
 #define VECS_N (TSN / 4)
 #define FETCH_A (VECS_K * TSM / ITEMS) /* vectors of a tile of A that a work-item loads */
-#define FETCH_B (TSK * VECS_N / ITEMS * 4 / WIDTH_N) /* of B: vectors or elements */
+#define FETCH_B (TSK * VECS_N / ITEMS) /* of B */
 #define TILES (TSK * (VECS_M + VECS_N)) /* vectors of a tile of A and one of B */
 #define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on of a row */
-#define STRIDE (LANES_N * WPTN + 4) /* elements of a row on its way to C; 4 are unused, as above */
+#define STRIDE (LANES_N * WPTN + 8) /* elements of a row on its way to C; 4 are unused, as above */
 #define ROWS (ITEMS / LANES_N * STRIDE / 4) /* vectors of 8 such rows of each warp, if WPTN > 4 */
 #define LEAST (SUMS > ROWS ? SUMS : ROWS)
 #define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
@@ -93,38 +96,29 @@
 
 /* The loads of a work-item from A: vector f is of row ROW_A(f, 0), from column K_A of the slice's tile
  * on. Where WIDTH_A is 1 it consists of elements of four rows, which are a vector of the transposed
- * tile, and ACROSS_A work-items load side by side from a row. If they are fewer than the tile has k's,
- * each loads TIMES_A elements of its row: it then has fewer pointers, which take registers, and which
- * it must all move on. */
+ * tile: neighbour work-items load neighbours in these rows. */
 #if WIDTH_A == 4
-#define TIMES_A 1
 #define ROW_A(f, n) (item / VECS_K + (f) * (ITEMS / VECS_K))
 #define K_A (item % VECS_K * 4)
-#define LOAD_A(from, k) (*(__global const VEC *)&from[0][k])
+#define LOAD_A(from, k) (*(__global const VEC *)&(from)[0][k])
 #else
-#define TIMES_A (TSK / ACROSS_A)
-#define ROW_A(f, n) (item / ACROSS_A * 4 + (f) / TIMES_A * (4 * ITEMS / ACROSS_A) + (n))
-#define K_A (item % ACROSS_A)
-#define LOAD_A(from, k) (VEC)(from[0][k], from[1][k], from[2][k], from[3][k])
+#define ROW_A(f, n) (item / TSK * 4 + (f) * (4 * ITEMS / TSK) + (n))
+#define K_A (item % TSK)
+#define LOAD_A(from, k) (VEC)((from)[0][k], (from)[1][k], (from)[2][k], (from)[3][k])
 #endif
-#define ROWS_A (FETCH_A / TIMES_A) /* of a work-item, or fours of them */
-#define NTH_A(f) ((f) % TIMES_A * ACROSS_A) /* k's from the first element of its row to vector f */
 
-/* The loads from B: load f is of row ROW_B(f) of the slice's tile, from column COLUMN(f % WIDE)
- * on. Where WIDTH_N is 1, column j is kept at PLACE(j), so a lane has columns 0, 4, 8 and 12 of 16:
- * in the order of the columns, NVIDIA's compiler needs more registers, and spills some. */
+/* The loads from B: vector f is of row ROW_B(f) of the slice's tile, from column COLUMN on. Where
+ * WIDTH_N is 1 it may end behind the row: what is loaded there is in the next row, exists, and gets into
+ * sums that are not stored. Rows of fewer than 3 elements are too short for that: see NARROW. */
+#define COLUMN (item % VECS_N * 4)
+#define ROW_B(f) (item / VECS_N + (f) * DEEP)
+#define DEEP (ITEMS / VECS_N) /* rows that are loaded side by side */
 #if WIDTH_N == 4
-#define PART_B VEC
-#define ACROSS VECS_N /* work-items that load side by side */
+#define LOAD_B(from) (*(__global const VEC *)(from))
 #else
-#define PART_B REAL
-#define PLACE(j) ((j) / 16 * 16 + (j) % 4 * 4 + (j) / 4 % 4)
-#define ACROSS (ITEMS % TSN == 0 ? TSN : ITEMS % (TSN / 2) == 0 ? TSN / 2 : TSN / 4)
+#define NTH(e) ((e) < NARROW ? (e) : 0)
+#define LOAD_B(from) (VEC)((from)[0], (from)[NTH(1)], (from)[NTH(2)], (from)[NTH(3)])
 #endif
-#define WIDE (TSN / (ACROSS * WIDTH_N)) /* loads of each of them in a row */
-#define DEEP (ITEMS / ACROSS)           /* rows that are loaded side by side */
-#define COLUMN(w) ((item % ACROSS + (w) * ACROSS) * WIDTH_N)
-#define ROW_B(f) (item / ACROSS + (f) / WIDE * DEEP)
 
 /* Store what this work-item loaded in a tile, A transposed. */
 void put_a(__local VEC *tile, const VEC *a, const int item)
@@ -138,19 +132,40 @@ void put_a(__local VEC *tile, const VEC *a, const int item)
         to[8 * VECS_M] = a[f].s2;
         to[12 * VECS_M] = a[f].s3;
 #else
-        tile[(NTH_A(f) + K_A) * VECS_M + ROW_A(f, 0) / 4] = a[f];
+        tile[K_A * VECS_M + ROW_A(f, 0) / 4] = a[f];
 #endif
     }
 }
-void put_b(__local VEC *tile, const PART_B *b, const int item)
+void put_b(__local VEC *tile, const VEC *b, const int item)
 {
 #pragma unroll
     for (int f = 0; f < FETCH_B; f++)
-#if WIDTH_N == 4
-        tile[ROW_B(f) * VECS_N + COLUMN(0) / 4] = b[f];
-#else
-        ((__local REAL *)tile)[ROW_B(f) * TSN + PLACE(COLUMN(f % WIDE))] = b[f];
-#endif
+        tile[ROW_B(f) * VECS_N + COLUMN / 4] = b[f];
+}
+
+/* Add the products of a tile of A and one of B. Fully unrolled, so that the compiler can read the
+ * vectors of the next k while it multiplies those of this one. */
+void multiply(VEC (*sums)[PIECES_N], __local const VEC *a_tile, __local const VEC *b_tile)
+{
+#pragma unroll
+    for (int k = 0; k < TSK; k++) {
+        VEC a[PIECES_M], b[PIECES_N];
+#pragma unroll
+        for (int m = 0; m < PIECES_M; m++)
+            a[m] = a_tile[k * VECS_M + m * LANES_M];
+#pragma unroll
+        for (int n = 0; n < PIECES_N; n++)
+            b[n] = b_tile[k * VECS_N + n * LANES_N];
+#pragma unroll
+        for (int m = 0; m < PIECES_M; m++)
+#pragma unroll
+            for (int n = 0; n < PIECES_N; n++) {
+                sums[4 * m][n] += a[m].s0 * b[n];
+                sums[4 * m + 1][n] += a[m].s1 * b[n];
+                sums[4 * m + 2][n] += a[m].s2 * b[n];
+                sums[4 * m + 3][n] += a[m].s3 * b[n];
+            }
+    }
 }
 
 /* Store alpha * sum + beta * c. Where beta is 0, C is not read. */
@@ -199,52 +214,34 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane_m;
     const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane_n;
 
-    /* The first step may be shorter than the others, which then need not compare: for a k before
-     * `begin` an element that exists is loaded, and replaced by 0. A row or a column that does not
-     * exist is replaced by the last one; its results are not stored. No load is under a branch: a
-     * compiler may move one down to where its value is used, and then nothing hides its latency. */
-    const int steps = max(1, (end - begin + STEP - 1) / STEP), k_last = end - STEP;
-    const int k_first = end - steps * STEP;
-    VEC a_next[FETCH_A];
-    PART_B b_next[FETCH_B];
-
-    /* From where this work-item loads in the next step. After the last step nothing is next: it
-     * loads what exists, unused. That is the same again; but if there is one step only, it may begin
-     * at a k that does not exist. Then it is the element that was loaded in its place, and row `begin`
-     * of B. From rows with several loads (TIMES_A > 1), it is a step of k's that exists: one from 0
-     * on, or this one. */
-    __global const REAL *from_a[ROWS_A][4 / WIDTH_A], *from_b[WIDE];
-#pragma unroll
-    for (int r = 0; r < ROWS_A; r++)
-#pragma unroll
-        for (int n = 0; n < 4 / WIDTH_A; n++)
-            from_a[r][n] = A + min(i0 + ROW_A(r * TIMES_A, n), M - 1) * (size_t)lda;
-    const int k_a = k_first + slice * TSK + K_A;
+    /* The last step may be shorter than the others. It comes first: its loads compare, those of whole
+     * steps need not. For a k, a row or a column that does not exist, the last one is loaded. Such
+     * k's are replaced by 0; results of such rows and columns are not stored. */
+    const int whole_steps = (end - begin - 1) / STEP;
+    const int rest = begin + whole_steps * STEP + slice * TSK, j = j0 + COLUMN;
+    __global const REAL *from_a[FETCH_A][4 / WIDTH_A];
+    VEC a_next[FETCH_A], b_next[FETCH_B];
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++) {
-        a_next[f] = LOAD_A(from_a[f / TIMES_A], max(k_a + NTH_A(f), begin));
-        a_next[f] = k_a + NTH_A(f) < begin ? (VEC)(0) : a_next[f];
-    }
-    const int once = TIMES_A > 1 ? k_a - min(k_first, 0) : max(k_a, begin);
-#pragma unroll
-    for (int r = 0; r < ROWS_A; r++)
+        const int k = rest + K_A;
 #pragma unroll
         for (int n = 0; n < 4 / WIDTH_A; n++)
-            from_a[r][n] += steps > 1 ? k_a + STEP : once;
-    const int k_b = k_first + slice * TSK;
-#pragma unroll
-    for (int w = 0; w < WIDE; w++)
-        from_b[w] = B + min(j0 + COLUMN(w), N - WIDTH_N);
+            from_a[f][n] = A + min(i0 + ROW_A(f, n), M - 1) * (size_t)lda;
+        a_next[f] = LOAD_A(from_a[f], min(k, K - WIDTH_A));
+        a_next[f] = k < end ? a_next[f] : (VEC)(0);
+    }
 #pragma unroll
     for (int f = 0; f < FETCH_B; f++) {
-        const size_t row = max(k_b + ROW_B(f), begin);
-        b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][row * ldb];
-        b_next[f] = k_b + ROW_B(f) < begin ? (PART_B)(0) : b_next[f];
+        const int k = rest + ROW_B(f);
+        __global const REAL *row = B + min(k, K - 1) * (size_t)ldb;
+#if WIDTH_N == 4
+        b_next[f] = LOAD_B(row + min(j, N - 4));
+#else
+        b_next[f] = (VEC)(row[min(j, N - 1)], row[min(j + 1, N - 1)], row[min(j + 2, N - 1)],
+                          row[min(j + 3, N - 1)]);
+#endif
+        b_next[f] = k < end ? b_next[f] : (VEC)(0);
     }
-    const size_t down = steps > 1 ? (size_t)DEEP * ldb : 0; /* from row to row */
-#pragma unroll
-    for (int w = 0; w < WIDE; w++)
-        from_b[w] += (steps > 1 ? k_b + ROW_B(0) + STEP : begin) * (size_t)ldb;
 
     VEC sums[WPTM][PIECES_N];
 #pragma unroll
@@ -257,50 +254,40 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     put_a(now, a_next, item);
     put_b(now + TSK * VECS_M, b_next, item);
 
-    for (int k0 = k_first; k0 < end; k0 += STEP) {
-        const int further = k0 + STEP < k_last;
+    /* From where this work-item loads next: the first whole step. If none is, these are the first
+     * elements of its rows of A, and of B. */
+#pragma unroll
+    for (int f = 0; f < FETCH_A; f++)
+#pragma unroll
+        for (int n = 0; n < 4 / WIDTH_A; n++)
+            from_a[f][n] += whole_steps ? begin + slice * TSK + K_A : 0;
+    const size_t from = (begin + slice * TSK + ROW_B(0)) * (size_t)ldb + (j < N ? j : 0);
+    __global const REAL *from_b = B + (whole_steps ? from : 0);
+    const size_t down = whole_steps ? (size_t)DEEP * ldb : 0; /* from row to row */
+
+    for (int left = end - begin; left > 0; left -= STEP) {
+        /* After the last step nothing is next: EARLY loads are left out; others load the same again,
+         * unused. */
+        if (!EARLY || left > STEP) {
+#pragma unroll
+            for (int f = 0; f < FETCH_A; f++)
+                a_next[f] = LOAD_A(from_a[f], 0);
+#pragma unroll
+            for (int f = 0; f < FETCH_B; f++)
+                b_next[f] = LOAD_B(from_b + f * down);
+        }
+        const int ahead = EARLY || left > 2 * STEP ? STEP : 0;
 #pragma unroll
         for (int f = 0; f < FETCH_A; f++)
-            a_next[f] = LOAD_A(from_a[f / TIMES_A], NTH_A(f));
-#pragma unroll
-        for (int r = 0; r < ROWS_A; r++)
 #pragma unroll
             for (int n = 0; n < 4 / WIDTH_A; n++)
-                from_a[r][n] += further ? STEP : 0;
-#pragma unroll
-        for (int f = 0; f < FETCH_B; f++)
-            b_next[f] = *(__global const PART_B *)&from_b[f % WIDE][f / WIDE * down];
-#pragma unroll
-        for (int w = 0; w < WIDE; w++)
-            from_b[w] += further ? (size_t)STEP * ldb : 0;
+                from_a[f][n] += ahead;
+        from_b += ahead * (size_t)ldb;
 
         /* All of the slice have stored the tiles that are read below, and used those that are
          * overwritten. */
         SYNC_SLICE;
-        __local const VEC *a_tile = now + at_m;
-        __local const VEC *b_tile = now + TSK * VECS_M + at_n;
-
-        /* Fully unrolled, so that the compiler can read the vectors of the next k while it
-         * multiplies those of this one. */
-#pragma unroll
-        for (int k = 0; k < TSK; k++) {
-            VEC a[PIECES_M], b[PIECES_N];
-#pragma unroll
-            for (int m = 0; m < PIECES_M; m++)
-                a[m] = a_tile[k * VECS_M + m * LANES_M];
-#pragma unroll
-            for (int n = 0; n < PIECES_N; n++)
-                b[n] = b_tile[k * VECS_N + n * LANES_N];
-#pragma unroll
-            for (int m = 0; m < PIECES_M; m++)
-#pragma unroll
-                for (int n = 0; n < PIECES_N; n++) {
-                    sums[4 * m][n] += a[m].s0 * b[n];
-                    sums[4 * m + 1][n] += a[m].s1 * b[n];
-                    sums[4 * m + 2][n] += a[m].s2 * b[n];
-                    sums[4 * m + 3][n] += a[m].s3 * b[n];
-                }
-        }
+        multiply(sums, now + at_m, now + TSK * VECS_M + at_n);
 
         put_a(next, a_next, item);
         put_b(next + TSK * VECS_M, b_next, item);
@@ -365,11 +352,9 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     for (int m = 0; m < WPTM; m++) {
         barrier(CLK_LOCAL_MEM_FENCE); /* all have used what is overwritten */
 #pragma unroll
-        for (int e = 0; e < WPTN; e++) { /* of 16 columns a lane has 4, which are 4 apart: see PLACE */
-            const REAL *sum = (const REAL *)&sums[m][e / 4] + e % 4;
+        for (int n = 0; n < PIECES_N; n++)
             if (slice == 0)
-                rows[lane_m * STRIDE + e / 4 * (LANES_N * 4) + e % 4 * 4 + lane_n] = *sum;
-        }
+                *(__local VEC *)&rows[lane_m * STRIDE + (n * LANES_N + lane_n) * 4] = sums[m][n];
         barrier(CLK_LOCAL_MEM_FENCE); /* the sums of the other lanes are there */
         const int i = i0 + warp % WARPS_M * (LANES_M * WPTM) + m / 4 * (4 * LANES_M) + m % 4;
         if (stores)
@@ -379,7 +364,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     /* Local memory is not worth it for rows of 16 elements. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
-        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + lane_n;
+        const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + 4 * lane_n;
         if (i < M && stores)
             store_apart(&to.c[i * to.ld + j], sums[m][0], N - j, to.alpha, to.beta);
     }

@@ -27,19 +27,19 @@ target part_of(__global REAL *part, const int ld, const int i0, const int j0)
     return it;
 }
 
-/* Store the elements of a vector 4 apart, if they are among the `left` ones from c on. Kernel 13 does
- * so where a warp has rows of 16 elements: 4 neighbour lanes then store contiguous ones. */
+/* Store the elements of a vector, if they are among the `left` ones from c on. Kernel 13 does so where a
+ * warp has rows of 16 elements. */
 void store_apart(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
     const VEC v = alpha * sum;
     if (left > 0)
         c[0] = beta == 0 ? v.s0 : v.s0 + beta * c[0];
-    if (left > 4)
-        c[4] = beta == 0 ? v.s1 : v.s1 + beta * c[4];
-    if (left > 8)
-        c[8] = beta == 0 ? v.s2 : v.s2 + beta * c[8];
-    if (left > 12)
-        c[12] = beta == 0 ? v.s3 : v.s3 + beta * c[12];
+    if (left > 1)
+        c[1] = beta == 0 ? v.s1 : v.s1 + beta * c[1];
+    if (left > 2)
+        c[2] = beta == 0 ? v.s2 : v.s2 + beta * c[2];
+    if (left > 3)
+        c[3] = beta == 0 ? v.s3 : v.s3 + beta * c[3];
 }
 
 /* Store 8 rows of `width` elements, a multiple of 4, which lie `stride` apart in `rows`, `down` apart

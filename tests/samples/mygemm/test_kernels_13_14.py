@@ -14,11 +14,12 @@ from tests.samples.mygemm.conftest import CAPABLE, ONCE, TILE, each_adder, matri
 KERNELS = ROOT / "samples/mygemm/kernels"
 DOUBLE = np.dtype(np.float64)
 
-TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "BAND": 2}
-NARROW, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**TINY, "TSM": 96, "WPTM": 12, "WPTN": 4}
+TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "EARLY": 1, "BAND": 2}
+LATE = {**TINY, "EARLY": 0}
+NARROW, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**LATE, "TSM": 96, "WPTM": 12, "WPTN": 4}
 THREES = {**TINY, "TSM": 96, "TSN": 48, "WPTN": 12}  # three vectors of columns for a work-item
-PAIRS = {**TINY, "TSK": 16, "WPTN": 4}  # a work-item loads two elements of a row of A at a time
-SMALL = [{}, NARROW, PAIRS, TALL, THREES]
+DEEP = {**LATE, "TSK": 16, "WPTN": 4}  # a work-item loads two vectors of A in each step
+SMALL = [{}, NARROW, DEEP, TALL, THREES]
 SHAPES = [
     *SMALL,
     {"TSM": 192, "TSN": 64, "TSK": 8, "WPTM": 12, "WPTN": 8, "SLICES": 1},
@@ -43,16 +44,17 @@ def test_13_is_right_at_every_size(multiply):
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
 
 
+@pytest.mark.parametrize("early", [0, 1])
 @pytest.mark.parametrize("splits", [1, 3])
-def test_13_loads_what_exists_at_the_end_of_k(multiply, splits):
+def test_13_loads_what_exists_at_the_end_of_k(multiply, early, splits):
     """K is less than a step of 32, one step, or a little more; some work-groups get no k's."""
     for *size, gap in ((40, 35, 31, 0), (40, 35, 32, 1), (33, 34, 33, 3), (33, 34, 65, 0)):
         inputs = matrices(*size)
-        got = multiply(13, *inputs, gap=gap, units=99, **PAIRS, SPLITS=splits)
+        got = multiply(13, *inputs, gap=gap, units=99, **{**DEEP, "EARLY": early}, SPLITS=splits)
         assert not wrong(got, *inputs), size
 
 
-@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (13, PAIRS), (14, TILE), (14, ONCE)])
+@pytest.mark.parametrize(("number", "shape"), [(13, TINY), (13, DEEP), (14, TILE), (14, ONCE)])
 @pytest.mark.parametrize("splits", exhaustive_but([3, 20], [2, 3, 5, 20, 40]))
 @pytest.mark.parametrize("units", [1, 99])
 @each_adder
@@ -94,6 +96,16 @@ def test_inf_and_nan_come_through_shared_tiles(multiply):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [TINY, LATE])
+def test_13_loads_beyond_a_row_but_not_beyond_b(run_sample, shape):
+    """One k is left over: loads from the row before it end behind that row. With K 1 all are."""
+    options = (f"--{name}={value}" for name, value in shape.items())
+    sizes = "40x1x65,40x2x33,65x3x17,40x4x33,37x5x65,70x131x17,40x37x1,1x1x1"
+    done = run_sample("mygemm", "--kernel", 13, *options, "--size", sizes, "--guards", "pages",
+                      "--check-only")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_13_in_double_precision(multiply):
     inputs = matrices(70, 65, 33, DOUBLE)
     assert not wrong(multiply(13, *inputs, **TINY), *inputs)
@@ -133,13 +145,15 @@ MUTANTS_13 = {
     "forgets to wait": ("        SYNC_SLICE;\n", ""),
     "uses a tile twice": ("        now = next;\n", ""),
     "mixes up tiles of C": ("within % band", "within % BAND"),
-    "leaves out a step": ("k0 = k_first; k0 <", "k0 = k_first + STEP; k0 <"),
-    "aligned: leaves out a part of a step": ("end - begin + STEP - 1", "end - begin"),
-    "mixes up columns": ("e % 4 * 4 + lane_n", "e % 4 * 4 + lane_m % 4"),
-    "narrow: stores beyond the row": ("if (left > 4)", "if (left > 0)"),
+    "leaves out a step": ("left = end - begin;", "left = end - begin - STEP;"),
+    "leaves out a step at the end": ("left > 0;", "left > STEP;"),
+    "leaves out a part of a step": ("a_next[f] = k < end ?", "a_next[f] = k < end - STEP ?"),
+    "aligned: leaves out a part of a step": ("a_next[f] = k < end ?", "a_next[f] = k < end - 4 ?"),
+    "mixes up columns": ("(n * LANES_N + lane_n) * 4] = ", "(n * LANES_N + lane_m % 4) * 4] = "),
+    "mixes up columns of B": ("(from)[NTH(2)]", "(from)[NTH(1)]"),
+    "narrow: stores beyond the row": ("if (left > 1)", "if (left > 0)"),
     "narrow: stores beyond C": ("if (i < M && stores)\n", "if (stores)\n"),
-    "narrow: mixes up columns": ("j = j_warp + lane_n", "j = j_warp + 4 * lane_n"),
-    "pairs: loads an element twice": ("((f) % TIMES_A * ACROSS_A)", "0"),
+    "narrow: mixes up columns": ("j = j_warp + 4 * lane_n", "j = j_warp + lane_n"),
 }
 
 
@@ -154,7 +168,7 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     assert MUTANTS_13[mutant][0] in "".join(texts)  # else multiply() fails as a mutant may
     try:
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant],
-                       **(NARROW if "narrow" in mutant else PAIRS if "pairs" in mutant else TINY))
+                       **(NARROW if "narrow" in mutant else TINY))
     except AssertionError:
         return  # it wrote where it may not
     assert wrong(got, *inputs)
