@@ -77,8 +77,8 @@ def test_what_is_read_from_an_image_is_not_called_uninitialised(run):
 @pytest.mark.parametrize(("early", "right", "text"), [
     (1, "(e) < NARROW ? (e) : 0", "(e) < NARROW ? (e) : 0"),
     (1, "(e) < NARROW ? (e) : 0", "(e)"),  # of rows of B that are short
-    (0, "left > 2 * STEP", "left > 2 * STEP"),
-    (0, "left > 2 * STEP", "left > STEP"),  # after the last whole step
+    (0, "k0 + STEP < last", "k0 + STEP < last"),
+    (0, "k0 + STEP < last", "k0 < last"),  # after the last whole step
 ])
 def test_13_loads_beyond_a_row_but_not_beyond_b(changed, early, right, text):
     shape = ("--TSM", 32, "--TSN", 32, "--TSK", 8, "--WPTM", 4, "--WPTN", 8, "--EARLY", early)

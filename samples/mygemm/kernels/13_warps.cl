@@ -265,10 +265,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     __global const REAL *from_b = B + (whole_steps ? from : 0);
     const size_t down = whole_steps ? (size_t)DEEP * ldb : 0; /* from row to row */
 
-    for (int left = end - begin; left > 0; left -= STEP) {
+    const int last = end - STEP;
+    for (int k0 = begin; k0 < end; k0 += STEP) {
         /* After the last step nothing is next: EARLY loads are left out; others load the same again,
          * unused. */
-        if (!EARLY || left > STEP) {
+        if (!EARLY || k0 < last) {
 #pragma unroll
             for (int f = 0; f < FETCH_A; f++)
                 a_next[f] = LOAD_A(from_a[f], 0);
@@ -276,7 +277,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
             for (int f = 0; f < FETCH_B; f++)
                 b_next[f] = LOAD_B(from_b + f * down);
         }
-        const int ahead = EARLY || left > 2 * STEP ? STEP : 0;
+        const int ahead = EARLY || k0 + STEP < last ? STEP : 0;
 #pragma unroll
         for (int f = 0; f < FETCH_A; f++)
 #pragma unroll
