@@ -66,7 +66,7 @@ def warps_start(given, problem, limits, device):
 
 
 def warps_more(problem, params, limits, device):
-    """Return the widths of accesses, what a load from B may count on, and who adds up parts."""
+    """Return the widths of accesses, how far a load from B may reach, and who adds up parts."""
     narrow = {"NARROW": min(problem.size.N, 4)}
     return {**_widths(problem), **narrow, **_adding(params, limits, device)}, ()
 

@@ -72,14 +72,15 @@ _SLICE = "(TSM // WPTM * (TSN // WPTN))"  # work-items
 
 WARPS = define(
     13, "warps",
-    params={**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8, "EARLY": 1},
+    params={**dict.fromkeys((*tiles.WARP_NAMES, "SPLITS"), 0), "BAND": 8, "EARLY": 1},  # as in 15
     rules=[
         "WPTM % 4 == 0", "WPTN % 4 == 0", "TSK % 4 == 0",
         "TSM % (8 * WPTM) == 0", "TSN % (4 * WPTN) == 0",
         f"TSK * TSM % (4 * {_SLICE}) == 0", f"TSK * TSN % (4 * {_SLICE}) == 0",
         f"{_SLICE} % (TSN // 4) == 0", f"{_SLICE} % TSK == 0",
         UNROLLED.format("TSK * WPTM * WPTN"), _BAND,
-        "EARLY <= 1", "SLICES <= 15",  # each has one of PTX's 16 barriers, and barrier() has one
+        "SLICES <= 15",  # each has one of PTX's 16 barriers, and barrier() has one
+        "EARLY <= 1",
     ],
     local_size=(f"{_SLICE} * SLICES",),
     local_bytes="4 * max(2 * SLICES * TSK * (TSM // 4 + 1 + TSN // 4), "

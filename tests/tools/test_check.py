@@ -74,16 +74,18 @@ def test_what_is_read_from_an_image_is_not_called_uninitialised(run):
 
 
 @needs_oclgrind
-@pytest.mark.parametrize(("early", "right", "text"), [
-    (1, "(e) < NARROW ? (e) : 0", "(e) < NARROW ? (e) : 0"),
-    (1, "(e) < NARROW ? (e) : 0", "(e)"),  # of rows of B that are short
-    (0, "k0 + STEP < last", "k0 + STEP < last"),
-    (0, "k0 + STEP < last", "k0 < last"),  # after the last whole step
+@pytest.mark.parametrize(("early", "size", "right", "text"), [
+    *((early, size, "", "") for early in (0, 1) for size in ("40x1x65", "40x37x1")),  # as it is
+    (1, "40x1x65", "(e) < NARROW ? (e) : 0", "(e)"),  # of rows of B that are short
+    (0, "40x1x65", "k0 + STEP < last", "k0 < last"),  # after the last whole step
+    (0, "40x37x1", "whole_steps ? begin + slice * TSK + K_A : 0", "begin + slice * TSK + K_A"),
+    (1, "40x1x65", "min(k, K - WIDTH_A)", "k"),
+    (1, "40x1x65", "B + min(k, K - 1)", "B + k"),
 ])
-def test_13_loads_beyond_a_row_but_not_beyond_b(changed, early, right, text):
+def test_13_loads_beyond_a_row_but_not_beyond_b(changed, early, size, right, text):
     shape = ("--TSM", 32, "--TSN", 32, "--TSK", 8, "--WPTM", 4, "--WPTN", 8, "--EARLY", early)
-    done = changed("mygemm/kernels/13_warps.cl", right, text,
-                   "--", "--kernel", 13, *shape, "--size", "40x1x65")
+    done = changed("mygemm/kernels/13_warps.cl", right or "EARLY", text or "EARLY",
+                   "--", "--kernel", 13, *shape, "--size", size)
     assert done.stdout.splitlines()[-1] == ("1 clean" if text == right else "1 failed"), done.stdout
     assert ("out-of-bounds read" in done.stdout) == (text != right)
 

@@ -27,16 +27,16 @@
  * parts.cl and rows.cl, which says how C is stored.
  *
  * NDRange: one dimension, for each tile of C, whole or not, a work-group of SLICES * TSM/WPTM *
- * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. WPTM, WPTN and
- * TSK are multiples of 4, TSM of 8 * WPTM, TSN of 4 * WPTN. TSK * TSM / 4 and TSK * TSN / 4 are multiples
- * of the work-items of a slice, and those of TSN / 4 and of TSK. There are at most 15 slices.
- * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. NARROW is N, or 4
- * where N is larger.
+ * TSN/WPTN work-items, and SPLITS for each of the last tiles, which are shared. WPTM, WPTN and TSK are
+ * multiples of 4, TSM of 8 * WPTM, TSN of 4 * WPTN. TSK * TSM / 4 and TSK * TSN / 4 are multiples of the
+ * work-items of a slice, and those of TSN / 4 and of TSK. There are at most 15 slices.
+ * WIDTH_A may be 4 where 4 divides K and lda, WIDTH_N where it divides N, ldb and ldc. NARROW is the
+ * smaller of N and 4.
  *
- * EARLY says how a step loads what the next one needs. NVIDIA's compiler moves a load down, towards
- * the use of its value. Then the value takes no register for long, and more work-groups may run at the
- * same time, but less hides the latency of the load. Under a branch (EARLY 1) loads that are many
- * remain the first that a step does.
+ * EARLY 1: a step begins with the loads for the next one. Otherwise NVIDIA's compiler moves a load
+ * down, towards the use of its value. The value then occupies a register for a shorter time, and more
+ * work-groups may fit on a compute unit. But less time remains to hide the latency of the load. With
+ * EARLY 1 one branch is around all loads of a step. If there are many, the compiler leaves them there.
  *
  * The idea: shapes that save local reads, which limit the device. A GPU may start 128 multiplications
  * per clock but read only 32 elements of local memory. The more elements a lane computes, and the
@@ -58,8 +58,8 @@
 #define LAST_ADDS 0 /* 1: the last of them adds up the parts, see parts.cl */
 #define WIDTH_A 1 /* elements of an access to A, 1 or 4 */
 #define WIDTH_N 1 /* and to B and C */
-#define NARROW 4 /* columns of B that a load may count on, at most 4 */
-#define EARLY 1 /* 1: what is loaded for the next step is loaded first */
+#define NARROW 4 /* columns of B, at most 4: a load reads no more */
+#define EARLY 1 /* 1: a step begins with the loads for the next one */
 #endif
 #ifndef OF_BATCH
 #define OF_BATCH(matrix) /* with --batch, selects this product: batch.cl */
@@ -80,7 +80,7 @@
 #define FETCH_B (TSK * VECS_N / ITEMS) /* of B */
 #define TILES (TSK * (VECS_M + VECS_N)) /* vectors of a tile of A and one of B */
 #define SUMS ((SLICES - 1) * PIECES_N * ITEMS) /* vectors that the slices pass on of a row */
-#define STRIDE (LANES_N * WPTN + 8) /* elements of a row on its way to C; 4 are unused, as above */
+#define STRIDE (LANES_N * WPTN + 8) /* elements of a row on its way to C; 8 are unused, as above */
 #define ROWS (ITEMS / LANES_N * STRIDE / 4) /* vectors of 8 such rows of each warp, if WPTN > 4 */
 #define LEAST (SUMS > ROWS ? SUMS : ROWS)
 #define VECTORS (2 * SLICES * TILES > LEAST ? 2 * SLICES * TILES : LEAST)
@@ -108,8 +108,9 @@
 #endif
 
 /* The loads from B: vector f is of row ROW_B(f) of the slice's tile, from column COLUMN on. Where
- * WIDTH_N is 1 it may end behind the row: what is loaded there is in the next row, exists, and gets into
- * sums that are not stored. Rows of fewer than 3 elements are too short for that: see NARROW. */
+ * WIDTH_N is 1, it may extend beyond the row. The elements there exist, in the gap or in the next row:
+ * the last row of B is loaded only in the first step. Their products are in sums that are not stored.
+ * If B has one column, they may be in rows that do not exist: see NARROW. */
 #define COLUMN (item % VECS_N * 4)
 #define ROW_B(f) (item / VECS_N + (f) * DEEP)
 #define DEEP (ITEMS / VECS_N) /* rows that are loaded side by side */
@@ -214,9 +215,10 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     const int at_m = warp % WARPS_M * (LANES_M * PIECES_M) + lane_m;
     const int at_n = warp / WARPS_M * (LANES_N * PIECES_N) + lane_n;
 
-    /* The last step may be shorter than the others. It comes first: its loads compare, those of whole
-     * steps need not. For a k, a row or a column that does not exist, the last one is loaded. Such
-     * k's are replaced by 0; results of such rows and columns are not stored. */
+    /* The last step may be shorter than the others. It is done first, even if it is whole, so that no
+     * later step loads the last row of B. Only its loads check bounds. A k from `end` on is replaced
+     * by 0. For a row or a column that does not exist, the last one is loaded; its results are not
+     * stored. */
     const int whole_steps = (end - begin - 1) / STEP;
     const int rest = begin + whole_steps * STEP + slice * TSK, j = j0 + COLUMN;
     __global const REAL *from_a[FETCH_A][4 / WIDTH_A];
@@ -254,8 +256,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
     put_a(now, a_next, item);
     put_b(now + TSK * VECS_M, b_next, item);
 
-    /* From where this work-item loads next: the first whole step. If none is, these are the first
-     * elements of its rows of A, and of B. */
+    /* Where this work-item loads next: in the first whole step. If there is none, at the start of its
+     * rows of A, and of B. */
 #pragma unroll
     for (int f = 0; f < FETCH_A; f++)
 #pragma unroll
@@ -267,8 +269,8 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
 
     const int last = end - STEP;
     for (int k0 = begin; k0 < end; k0 += STEP) {
-        /* After the last step nothing is next: EARLY loads are left out; others load the same again,
-         * unused. */
+        /* The last step has no next one. With EARLY it loads nothing. Otherwise it loads elements that
+         * exist, and they are not used. */
         if (!EARLY || k0 < last) {
 #pragma unroll
             for (int f = 0; f < FETCH_A; f++)
@@ -362,12 +364,12 @@ void gemm(const int M, const int N, const int K, const REAL alpha,
             store_rows(to, rows, LANES_N * WPTN, STRIDE, M, N, i, j_warp, 4);
     }
 #else
-    /* Local memory is not worth it for rows of 16 elements. */
+    /* Rows of 16 elements are stored without local memory. */
 #pragma unroll
     for (int m = 0; m < WPTM; m++) {
         const int i = i0 + (at_m + m / 4 * LANES_M) * 4 + m % 4, j = j_warp + 4 * lane_n;
         if (i < M && stores)
-            store_apart(&to.c[i * to.ld + j], sums[m][0], N - j, to.alpha, to.beta);
+            store_few(&to.c[i * to.ld + j], sums[m][0], N - j, to.alpha, to.beta);
     }
 #endif
 #endif

@@ -27,9 +27,9 @@ target part_of(__global REAL *part, const int ld, const int i0, const int j0)
     return it;
 }
 
-/* Store the elements of a vector, if they are among the `left` ones from c on. Kernel 13 does so where a
- * warp has rows of 16 elements. */
-void store_apart(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
+/* Store the elements of a vector one by one: those among the first `left` from c on. Kernel 13 does so
+ * where a warp has rows of 16 elements. */
+void store_few(__global REAL *c, const VEC sum, const int left, const REAL alpha, const REAL beta)
 {
     const VEC v = alpha * sum;
     if (left > 0)

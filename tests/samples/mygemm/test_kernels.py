@@ -124,6 +124,20 @@ def test_what_the_plan_counts_is_what_the_kernel_takes(run, queue):
         assert taken == 0 or 0 <= taken - built.plan.local_bytes <= 64, number
 
 
+@pytest.mark.parametrize(("tile", "taken"), [
+    # What C goes through is the largest, then the sums that slices pass on, then the tiles.
+    ({"TSM": 32, "TSN": 64, "TSK": 4, "WPTM": 4, "WPTN": 16, "SLICES": 1}, 3200),
+    ({"TSM": 64, "TSN": 32, "TSK": 4, "WPTM": 8, "WPTN": 8, "SLICES": 4}, 12800),
+    ({"TSM": 64, "TSN": 64, "TSK": 8, "WPTM": 8, "WPTN": 4, "SLICES": 2}, 16896),
+])
+def test_what_is_counted_for_kernel_13(run, queue, tile, taken):
+    info = cl.kernel_work_group_info.LOCAL_MEM_SIZE
+    _, built = run(13, (16, 16, 16), **tile)
+    assert built.plan.local_bytes == taken
+    found = cl.Kernel(built.program, "gemm").get_work_group_info(info, queue.device)
+    assert found in (0, taken), "PoCL 6 says 0"
+
+
 def test_a_kernel_that_can_have_fewer_work_items_gets_fewer(run, sample, monkeypatch):
     monkeypatch.setattr(plans, "group_limits", lambda *_: (64, 1))
     check, built = run(3, (40, 40, 40))

@@ -18,7 +18,7 @@ TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "EARL
 LATE = {**TINY, "EARLY": 0}
 NARROW, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**LATE, "TSM": 96, "WPTM": 12, "WPTN": 4}
 THREES = {**TINY, "TSM": 96, "TSN": 48, "WPTN": 12}  # three vectors of columns for a work-item
-DEEP = {**LATE, "TSK": 16, "WPTN": 4}  # a work-item loads two vectors of A in each step
+DEEP = {**LATE, "TSK": 16, "WPTN": 4}  # a step has 32 k's
 SMALL = [{}, NARROW, DEEP, TALL, THREES]
 SHAPES = [
     *SMALL,
@@ -39,7 +39,8 @@ def test_13_is_right_whatever_its_shape(multiply, shape):
 
 def test_13_is_right_at_every_size(multiply):
     for *size, gap in ((1, 1, 1, 0), (2, 3, 5, 1), (4, 4, 4, 0), (33, 17, 9, 3), (64, 36, 100, 4),
-                       (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2)):
+                       (32, 16, 8, 1), (100, 1, 70, 0), (1, 100, 33, 2), (33, 35, 36, 0),
+                       (40, 36, 35, 0)):
         inputs = matrices(*size)
         assert not wrong(multiply(13, *inputs, gap=gap, **TINY), *inputs), size
 
@@ -98,17 +99,22 @@ def test_inf_and_nan_come_through_shared_tiles(multiply):
 
 @pytest.mark.parametrize("shape", [TINY, LATE])
 def test_13_loads_beyond_a_row_but_not_beyond_b(run_sample, shape):
-    """One k is left over: loads from the row before it end behind that row. With K 1 all are."""
+    """One k is left over: loads from the row before it end behind that row, or K is 1.
+
+    The matrices end where a page does, if their size is a multiple of 128 bytes.
+    """
     options = (f"--{name}={value}" for name, value in shape.items())
-    sizes = "40x1x65,40x2x33,65x3x17,40x4x33,37x5x65,70x131x17,40x37x1,1x1x1"
+    sizes = "40x1x65,40x2x33,65x3x17,40x4x33,37x5x65,64x37x1,32x37x1,40x8x36,32x8x65,1x1x1"
     done = run_sample("mygemm", "--kernel", 13, *options, "--size", sizes, "--guards", "pages",
                       "--check-only")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_13_in_double_precision(multiply):
-    inputs = matrices(70, 65, 33, DOUBLE)
-    assert not wrong(multiply(13, *inputs, **TINY), *inputs)
+@pytest.mark.parametrize("shape", [TINY, LATE])
+@pytest.mark.parametrize("size", [(70, 65, 33), (72, 68, 36)])
+def test_13_in_double_precision(multiply, size, shape):
+    inputs = matrices(*size, DOUBLE)
+    assert not wrong(multiply(13, *inputs, **shape), *inputs)
 
 
 @pytest.mark.parametrize(("number", "shape"), [(13, TINY), (14, TILE), (14, ONCE)])
