@@ -60,10 +60,14 @@ def test_a_refused_point_is_in_the_status_and_in_the_last_line(bench):
 def test_points_are_shared_among_boards_of_a_kind_and_never_with_others(bench):
     same = [bench.board(name) for name in ("a", "b")]
     other = bench.board("c", STUB_DRIVER="2")
-    status, out = bench.run(*same, other, text=AXES, words=["--wait", "0.3"])
+    status, out = bench.run(*same, other, text=AXES, words=["--wait", "0.5"])
     assert status == 0
-    boards = [(item.device["driver"], item.params["point"]["board"]) for item in bench.came()]
-    assert sorted(boards) == [("1", "a")] * 2 + [("1", "b")] * 2 + [("2", "c")] * 4
+    boards = {"1": [], "2": []}
+    for item in bench.came():
+        boards[item.device["driver"]].append(item.params["point"]["board"])
+    # On a busy machine one of the two may be late, and then takes fewer.
+    assert (len(boards["1"]), set(boards["1"])) == (4, {"a", "b"})
+    assert boards["2"] == ["c"] * 4
     assert "a device, driver 2" in out
 
 
