@@ -16,10 +16,10 @@ DOUBLE = np.dtype(np.float64)
 
 TINY = {"TSM": 32, "TSN": 32, "TSK": 8, "WPTM": 4, "WPTN": 8, "SLICES": 2, "EARLY": 1, "BAND": 2}
 LATE = {**TINY, "EARLY": 0}
-NARROW, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**LATE, "TSM": 96, "WPTM": 12, "WPTN": 4}
+SLIM, TALL = {**TINY, "TSN": 16, "WPTN": 4}, {**LATE, "TSM": 96, "WPTM": 12, "WPTN": 4}
 THREES = {**TINY, "TSM": 96, "TSN": 48, "WPTN": 12}  # three vectors of columns for a work-item
 DEEP = {**LATE, "TSK": 16, "WPTN": 4}  # a step has 32 k's
-SMALL = [{}, NARROW, DEEP, TALL, THREES]
+SMALL = [{}, SLIM, DEEP, TALL, THREES]
 SHAPES = [
     *SMALL,
     {"TSM": 192, "TSN": 64, "TSK": 8, "WPTM": 12, "WPTN": 8, "SLICES": 1},
@@ -174,7 +174,7 @@ def test_a_kernel_13_broken_on_purpose_fails(multiply, mutant):
     assert MUTANTS_13[mutant][0] in "".join(texts)  # else multiply() fails as a mutant may
     try:
         got = multiply(13, *inputs, gap=gap, change=MUTANTS_13[mutant],
-                       **(NARROW if "narrow" in mutant else TINY))
+                       **(SLIM if "narrow" in mutant else TINY))
     except AssertionError:
         return  # it wrote where it may not
     assert wrong(got, *inputs)
