@@ -92,6 +92,7 @@ MYGEMM = [
     (["mygemm/h200-random.jsonl"], None, "cublas"),
     (["mygemm/h200-random.jsonl"], None, "cublas"),
     (["mygemm/h200-unseen.jsonl"], None, "cublas"),
+    (["mygemm/h200-fresh.jsonl"], None, "cublas"),
     (["mygemm/h200-host.jsonl"], None, "cublas"),
     (["mygemm/h200-vectors.jsonl"], "17_row_sums", "cublas"),
     (["mygemm/h200-vectors.jsonl"], "16_dot_products", "cublas"),
@@ -108,8 +109,9 @@ MYGEMM = [
     (["mygemm/xeon16.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/xeon16.jsonl"], "17_row_sums", "numpy"),
     (["mygemm/xeon16.jsonl"], "16_dot_products", "numpy"),
-    (["mygemm/xeon16-pieces.jsonl"], "12_packed", "libmkl_rt"),
-    (["mygemm/xeon16-pieces.jsonl"], "12_packed", "numpy"),
+    (["mygemm/xeon16-steal.jsonl"], "12_packed", "libmkl_rt"),
+    (["mygemm/xeon16-steal.jsonl"], "12_packed", "numpy"),
+    (["mygemm/xeon16-steal.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/busy-xeon.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/quiet-xeon.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/zen5.jsonl"], "12_packed", "numpy"),
@@ -127,7 +129,8 @@ MYGEMM = [
     (["mygemm/zen4.jsonl"], "17_row_sums", "numpy"),
     (["mygemm/zen4.jsonl"], "16_dot_products", "numpy"),
 ]
-SHAPES = {"shapes": 42, "other": 30, "later": 16, "random": 58, "unseen": 32}  # of h200-*.jsonl
+SHAPES = {"shapes": 42, "other": 30, "later": 16, "random": 58, "unseen": 32,
+          "fresh": 28}  # of h200-*.jsonl
 LIBRARIES = {"numpy's OpenBLAS": "numpy", "CLBlast as shipped": "clblast",
              "cuBLAS (by the host's clock)": "cublas"}
 

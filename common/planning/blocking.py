@@ -30,11 +30,7 @@ _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read wh
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
-_PIECES = 5 / 6  # more pieces of a work-group, for each eighth of its share that the first leaves
-_PACKED_AGAIN = 0.03  # of the work, for each core at most: time of packing for further pieces
-_MOST_AGAIN = 0.25  # ... and for all of them: the more cores, the slower the slowest
-# Speed that is assumed of the slowest core, of few and of many: another thread uses its units, too.
-_SLOWED, _SLOWED_OF_MANY, _MANY_CORES = 0.8, 0.7, 8
+_ROWS = 12  # times WIDTH: rows of a share from which on others take over some of them
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
@@ -89,7 +85,7 @@ def _tile(given, problem, width, wide, avx512, device):
     if avx512 and wide and given.get("MR", 0) <= _LOW:
         tiles.append(_sides(problem.size, width, _LOW, 3))
     tiles = [tile for tile in tiles if given.get("NR", tile[1]) == tile[1]] or tiles[:1]
-    more = {"GROUPS": 1, **{name: given[name] for name in ("GROUPS", "FIRST") if name in given}}
+    more = {"GROUPS": 1, **{name: given[name] for name in ("GROUPS", "STEAL") if name in given}}
     MR, NR = _least(tiles, problem, width, more, device)
     return given.get("MR", MR), given.get("NR", NR)
 
@@ -103,7 +99,7 @@ def _sides(size, width, most, vectors=2):
 def _least(tiles, problem, width, more, device):
     """Return the first of the `tiles`, or one with which the largest share is clearly less work.
 
-    `more` are GROUPS, and FIRST if it is given.
+    `more` are GROUPS, and STEAL if it is given.
     """
     def work(tile):
         params = {"WIDTH": width, "MR": tile[0], "NR": tile[1], "NC": max(tile[1], problem.size.N)}
@@ -137,7 +133,7 @@ def _in_place(problem, params):
 
 def _equal_shares(params):
     """Tell whether each work-group has a share of C, and all k's of it."""
-    return params.get("SPLITS", 1) == 1 and params.get("FIRST", 8) == 8
+    return params.get("SPLITS", 1) == 1 and not params.get("STEAL")
 
 
 def more(problem, params, limits, device):
@@ -169,7 +165,7 @@ def splits(problem, params, device):
     same rows of A or columns of B. Not more than cores and their work are worth, and no part of K
     is shorter than a panel.
     """
-    if type_of(device) != "cpu" or problem.batch > 1 or 0 < params.get("FIRST", 0) < 8:
+    if type_of(device) != "cpu" or problem.batch > 1 or params.get("STEAL"):
         return 1
     most = min(_at_work(problem, params, device)[1], _worth(problem, params, splits=2),
                problem.size.K // params["KC"])
@@ -179,18 +175,17 @@ def splits(problem, params, device):
     return best if best > 1 and times[best] < _GAIN * alone else 1
 
 
-def first(problem, params, device):
-    """Return how many eighths of an equal share of C each work-group takes first, on a CPU.
+def steal(problem, params, device):
+    """Return 1 if work-groups that are done take over work from others, on a CPU; else 0.
 
-    All 8 where each has a share. Less where taking pieces costs little: then a core that is faster
-    computes more. Cores of one kind differ too: two threads, maybe of two virtual machines, share
-    the units of a core, and a core may have other work to do.
+    Then a core that is faster computes more. Cores of one kind differ too: two threads, maybe of
+    two virtual machines, share the units of a core, and a core may have other work to do.
     """
     if type_of(device) != "cpu":
-        return 8
+        return params.get("STEAL", 0)
     each, _ = _at_work(problem, params, device)
     *_, shape = _shares(problem, params, device, params["SPLITS"])
-    return _first(problem, params, each, shape, params["SPLITS"])
+    return _steal(problem, params, each, shape, params["SPLITS"])
 
 
 def groups(problem, params, device):
@@ -252,7 +247,7 @@ def _shares(problem, params, device, splits=1):
         area, packing = _work(size, params, shape)
         count = shape[0] * shape[1] * splits
         rounds = 1 if splits == 1 else -(-count // len(each))
-        if uneven and _first(problem, params, each, shape, splits) < 8:
+        if uneven and _steal(problem, params, each, shape, splits):
             rounds = count / sum(sorted(each)[:count])  # all end at about the same time
         elif uneven:
             rounds = last_end(count * problem.batch, each)
@@ -265,23 +260,14 @@ def _shares(problem, params, device, splits=1):
     return min((*time(shape), shape) for shape in shapes)
 
 
-def _first(problem, params, each, shape, splits):
-    """Return what first() does, for shares of a `shape`. `each` are the speeds of the cores."""
-    (across, down), (M, N, _) = shape, problem.size
-    groups = across * down
-    if params.get("FIRST") == 8 or problem.batch > 1 or splits > 1:
-        return 8
-    if not 1 < groups <= len(each) * params["GROUPS"]:
-        return 8
-    slowest = min(each) * len(each) / sum(each)  # relative to the mean
-    slowed = _SLOWED if len(each) < _MANY_CORES else _SLOWED_OF_MANY
-    first = max(1, int(8 * slowed * slowest))
-    # For each further piece a group packs A, or B, again.
-    again = _PIECES * (8 - first)
-    packing = again * params["WIDTH"] * (across / N if across > 1 else 2 * down / M)
-    if packing > max(min(_PACKED_AGAIN * len(each), _MOST_AGAIN), 1 / slowest - 1):
-        return 8
-    return first
+def _steal(problem, params, each, shape, splits):
+    """Return what steal() does, for shares of a `shape`. `each` are the speeds of the cores."""
+    groups, rows = shape[0] * shape[1], problem.size.M // shape[1]
+    if "STEAL" in params:
+        return params["STEAL"]
+    if problem.batch > 1 or splits > 1 or not 1 < groups <= len(each) * params["GROUPS"]:
+        return 0
+    return int(rows >= _ROWS * params["WIDTH"])
 
 
 @lru_cache(maxsize=None)

@@ -94,7 +94,7 @@ _VALUES = {
     "PAD": (0, 1, 2),
     "CHAIN": (0, 16, 32, 64, 128),
 }
-_MAY_BE_0 = ("PAD", "CHAIN", "DIRECT", "EARLY", "SWAPPED", "GLOBAL")
+_MAY_BE_0 = ("PAD", "CHAIN", "DIRECT", "EARLY", "SWAPPED", "GLOBAL", "STEAL")
 
 
 def define(folder, number, name, *, params, local_size, rules=(), local_bytes="0", values=(),

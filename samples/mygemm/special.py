@@ -34,11 +34,13 @@ def _packed_start(given, problem, limits, device):
     known = constraints.facts(limits, problem.dtype.itemsize)
     about = problem, limits, device
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
-    wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, "FIRST": 8, **given} for wish in wishes]
+    wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, "STEAL": 0, **given} for wish in wishes]
     legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
-    params = {**next(legal, wishes[0]), "FIRST": given.get("FIRST", 0)}
+    params = dict(next(legal, wishes[0]))
+    if "STEAL" not in given:
+        del params["STEAL"]  # it depends on SPLITS
     params["SPLITS"] = given.get("SPLITS") or blocking.splits(problem, params, device)
-    return {**params, "FIRST": params["FIRST"] or blocking.first(problem, params, device)}
+    return {**params, "STEAL": blocking.steal(problem, params, device)}
 
 
 _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-group
@@ -46,17 +48,17 @@ _PANELS_OF_12 = "(KC * NC + MR * (KC + WIDTH)) * itemsize"  # bytes for a work-g
 PACKED = define(
     12, "packed",
     params={**dict.fromkeys(("WIDTH", "MR", "NR", "KC", "NC"), 0), "GROUPS": 1, "GLOBAL": 1,
-            "SPLITS": 0, "FIRST": 0},
+            "SPLITS": 0, "STEAL": 1},
     rules=["NR % WIDTH == 0", "KC % WIDTH == 0", "NC % NR == 0", "GLOBAL in (0, 1)",
-           "FIRST <= 8", "FIRST == 8 or SPLITS == 1", UNROLLED.format("4 * MR * NR")],
+           "STEAL <= 1", "STEAL < 1 or SPLITS == 1", UNROLLED.format("4 * MR * NR")],
     local_size=("1", "1"), local_bytes=f"{_PANELS_OF_12} * (1 - GLOBAL) + {_COUNT}",
     values={"MR": (4, 6, 8, 12, 13), "NR": (8, 16, 32, 48), "KC": (96, 176, 352, 512),
             "NC": (48, 96, 192, 384, 768), "GROUPS": (1, 2, 4), "GLOBAL": (0, 1),
-            "SPLITS": (1, 2, 4, 8), "FIRST": (3, 5, 6, 8)},
+            "SPLITS": (1, 2, 4, 8), "STEAL": (0, 1)},
     start=_packed_start, more=blocking.more, groups=blocking.groups,
     work=f"work_groups * {_PANELS_OF_12} * GLOBAL", parts="SPLITS * M * N",
-    counters=f"{_COUNTERS_OF_PARTS} + 4 * (FIRST < 8)",
-    before=(*_VECTOR_SOURCES, "12_tile", "12_in_place"),
+    counters=f"{_COUNTERS_OF_PARTS} + (24 * work_groups + 4) * STEAL",
+    before=(*_VECTOR_SOURCES, "12_tile", "12_in_place", "12_steal"),
 )
 
 # 13 to 15: where the last work-group that shares a tile adds up the parts, each tile has a counter.

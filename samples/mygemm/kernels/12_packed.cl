@@ -18,9 +18,7 @@
  * If C is too small for all cores, SPLITS work-groups compute each share of C together: each takes
  * some of the k's, and stores its sums in `parts`. The one that comes last adds them up.
  *
- * If C is large (FIRST < 8), work-groups have no shares, but take pieces of it until none is left: see
- * take(). Cores are seldom equally fast, and with equal shares the fast ones would wait for the
- * slowest.
+ * With STEAL a work-group that has finished its share of C takes over work from another: 12_steal.cl.
  *
  * NDRange: work-groups of (1, 1). Dimension 0 goes over the columns of C, dimension 1 over its rows,
  * with SPLITS groups for each share of them; there may be any number of shares. Each product of a
@@ -33,8 +31,8 @@
  * each; C is not accessed before kc such steps. The panel of A is then multiplied by the next panel
  * of B, and the block of B by the next panel of A. A CPU has no special local memory: it is ordinary
  * memory, and stays in the caches if it is small. It is compiled after vector.cl; last.cl, which tells
- * a work-group whether it is the last; 12_tile.cl, which has the micro-kernel; and 12_in_place.cl,
- * which takes its place for a batch of small products.
+ * a work-group whether it is the last; 12_tile.cl, which has the micro-kernel; 12_in_place.cl, which
+ * takes its place for a batch of small products; and 12_steal.cl.
  *
  * The cost it removes: read from B itself, the rows of a panel are ldb elements apart, each in a
  * page of its own and, where ldb is a power of two, all in the same few lines of the cache. An
@@ -42,7 +40,6 @@
  * separate launch would leave the panels in the caches of other cores, or in none. */
 
 #ifndef IN_PLACE
-#define LEAST 8             /* a piece of C is 1 / LEAST of an equal share or more; the last may be less */
 #define AHEAD 8             /* rows of B from one that is packed to one that is fetched */
 #define STRIDE (KC + WIDTH) /* of a panel of A: its rows are not a power of two apart */
 
@@ -152,67 +149,6 @@ void compute_tile(int rows, int columns, int kc, SPACE VEC (*A)[STRIDE / WIDTH],
         update_edge(rows, columns, sums, beta, C, ldc);
 }
 
-/* A part of C: rows i0 .. i1 - 1, columns j0 .. j1 - 1. It may be empty. */
-typedef struct {
-    int i0, i1, j0, j1;
-} Block;
-
-#if FIRST < 8
-/* Return the size of piece `number` of a line. All sizes are in tiles: `line` is the whole line, `left`
- * what is not taken yet. The first `groups` pieces are FIRST eighths of an equal share, a later one
- * FIRST eighths of an equal share of what is left. Small pieces cost time: for each, the line's rows
- * of A, or all of B, are packed again. */
-int piece(int number, int left, int line, int groups)
-{
-    const long of = number < groups ? line : left;
-    const int fair = (of * FIRST + 8 * groups - 1) / (8 * groups);
-    return min(left, max(fair, share(line, LEAST * groups, 1)));
-}
-
-/* Take the next piece of C; return 0 if there is none. `counter` counts the calls of all work-groups,
- * from -1 on. As in last.cl it is -1 before a launch, and launches that may overlap have counters of
- * their own. No work-group waits for another, so they need not run at the same time.
- *
- *       columns of C
- *     +-----------+-----------+------+---+-+-+    Here two work-groups go over the columns, and two
- *     |     0     |     2     |   4  | 6 |8|.|    over the rows: C is two lines of pieces. Any of
- *     +-----------+-----------+------+---+-+-+    the four groups takes piece 0, then any takes
- *     |     1     |     3     |   5  | 7 |9|.|    piece 1. The last ones are small, so that all
- *     +-----------+-----------+------+---+-+-+    groups end at about the same time (after guided
- *                                                 self-scheduling: C. Polychronopoulos and D. Kuck,
- *                                                 1987).
- *
- * With one group for all columns, there is one line of pieces, down the rows. The pieces depend on
- * the sizes alone, so the results do not depend on who takes them.
- *
- * The last call of each group finds no piece. So the number of all calls is known, and the last of
- * them sets the counter back, for the next launch. */
-int take(volatile __global int *counter, int M, int N, Block *own)
-{
-    const int right = get_num_groups(0), down = get_num_groups(1);
-    const int groups = right > 1 ? right : down, lines = right > 1 ? down : 1;
-    const int unit = right > 1 ? NR : MR, line = share(right > 1 ? N : M, 1, unit) / unit;
-
-    const int number = atomic_inc(counter) + 1;
-    int before = 0, n = 0;
-    for (; n < number / lines && before < line; n++)
-        before += piece(n, line - before, line, groups);
-    if (before == line) { /* here n is the number of pieces in a line */
-        if (number == n * lines + right * down - 1)
-            atomic_xchg(counter, -1);
-        return 0;
-    }
-
-    const int from = before * unit, to = from + piece(n, line - before, line, groups) * unit;
-    if (right > 1) {
-        const int height = share(M, lines, MR), i0 = number % lines * height;
-        *own = (Block){i0, min(M, i0 + height), from, min(N, to)};
-    } else
-        *own = (Block){from, min(M, to), 0, N};
-    return 1;
-}
-#endif
-
 /* The hint says that the vectors are written out already. Without it, Intel's runtime tries to combine
  * work-items into vectors, although a work-group has only one, and takes several times as long to
  * build the kernel: remove the hint and compare (-p intel --kernel 12 --build-only). */
@@ -226,7 +162,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
 #if SPLITS > 1
           , RESULT REAL *parts /* SPLITS matrices of M x N */
 #endif
-#if SPLITS > 1 || FIRST < 8
+#if SPLITS > 1 || STEAL
           , volatile __global int *counters
 #endif
           )
@@ -242,15 +178,19 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     __local VEC b_panels[NC / NR][KC][VECTORS], a_panel[MR][STRIDE / WIDTH];
 #endif
 
-    /* This group's share of C. With FIRST < 8, take() replaces it. */
+    /* This group's share of C, and how far its loops go at a time. Blocks are of equal size: with
+     * K = KC + 1, the second would otherwise update C for a single k. */
     const int down = get_group_id(1) / SPLITS, groups_down = get_num_groups(1) / SPLITS;
-    const int tall = share(M, groups_down, MR), wide = share(N, get_num_groups(0), WIDTH);
-    const int i0 = down * tall, j0 = get_group_id(0) * wide;
-    Block own = {i0, min(M, i0 + tall), j0, min(N, j0 + wide)};
+    const int across = get_num_groups(0), number = down * across + get_group_id(0);
+    const int tall = share(M, groups_down, MR), wide = share(N, across, WIDTH);
+    const int length = share(K, SPLITS, WIDTH);
+    const Division of = {M, N, K, across, tall, wide, share(length, (length + KC - 1) / KC, WIDTH),
+                         share(wide, (wide + NC - 1) / NC, NR)};
+    Block own = share_of(number, &of);
 
     /* Its share of K: begin .. end - 1, which may be empty. With SPLITS the results go to a part;
      * alpha and beta come in when the parts are added up. */
-    const int split = get_group_id(1) % SPLITS, length = share(K, SPLITS, WIDTH);
+    const int split = get_group_id(1) % SPLITS;
     const int begin = min(K, split * length), end = min(K, begin + length);
 #if SPLITS > 1
     OF_BATCH(parts); OF_BATCH(counters);
@@ -264,23 +204,22 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     const REAL of_product = alpha, of_before = beta;
 #endif
 
-    /* Blocks of equal size: with K = KC + 1, the second would otherwise update C for a single k. */
-    const int depth = share(length, (length + KC - 1) / KC, WIDTH);
-
-#if FIRST < 8
+    own.k0 = begin;
+#if STEAL
     OF_BATCH(counters);
-    while (take(counters, M, N, &own))
+    const int count = across * groups_down;
+    volatile __global Group *const groups = (volatile __global Group *)counters;
+    for (int more = begin_share(&groups[number]) || steal(groups, count, &of, &own); more;
+         more = steal(groups, count, &of, &own))
 #endif
-    {
-        const int width = own.j1 - own.j0;
-        const int breadth = share(width, (width + NC - 1) / NC, NR);
-        for (int jb = own.j0; jb < own.j1; jb += breadth) {
-            const int jb1 = min(own.j1, jb + breadth);
-            for (int k0 = begin; k0 == begin || k0 < end; k0 += depth) {
+        for (int jb = own.j0; jb < own.j1; jb += of.breadth) {
+            const int jb1 = min(own.j1, jb + of.breadth);
+            for (int k0 = own.k0; k0 == begin || k0 < end; k0 += of.depth) {
                 /* Once at least: a part without k's is zeros. */
-                const int kc = min(depth, end - k0);
+                const int kc = min(of.depth, end - k0);
                 /* From the second block on, partial sums are there. */
                 const REAL scale = k0 == begin ? of_before : 1;
+                const int height = begin_pass(&groups[number], ((Block){own.i0, own.i1, jb, own.j1, k0}));
                 pack_B(kc, jb1 - jb, whole_rows(K - k0, jb1 - jb, NR, ldb),
                        B + k0 * (size_t)ldb + jb, ldb, b_panels);
 
@@ -290,10 +229,11 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                 while ((more + 1) * (jb1 - jb) < MR * NR && more < 15)
                     more = 2 * more + 1;
 
-                for (int i = own.i0; i < own.i1; i += MR) {
+                int i = own.i0 - MR;
+                while ((i = next_rows(&groups[number], i, height, &own)) < own.i1) {
                     const int rows = min(MR, own.i1 - i);
                     __global const REAL *next = i + MR < own.i1 ? A + (i + MR) * (size_t)lda + k0
-                                                            : A + own.i0 * (size_t)lda + k0 + depth;
+                                                            : A + own.i0 * (size_t)lda + k0 + of.depth;
                     pack_A(kc, rows, whole_rows(M - i, kc, WIDTH, lda), A + i * (size_t)lda + k0, lda,
                            a_panel);
 
@@ -303,12 +243,14 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                                      of_product, scale, to + i * (size_t)ld + j, ld);
                 }
             }
+            own.k0 = begin;
         }
-    }
+#if STEAL
+    leave(counters, count);
+#endif
 
 #if SPLITS > 1
     /* The last work-group of a share adds up its parts, always in the same order. */
-    const int number = down * get_num_groups(0) + get_group_id(0);
     const int last = is_last(&counters[number], SPLITS, &before);
     for (int i = own.i0; last && i < own.i1; i++)
         for (int j = own.j0; j < own.j1; j++) {

@@ -153,7 +153,8 @@ def test_cores_share_the_ks_where_c_is_small(plan, size, cores, splits, shape):
     made = plan(size, Cpu(64, cores), l2=2 * MIB, local=4 * MIB)
     assert (made.params["SPLITS"], made.global_size) == (splits, shape)
     room = {"parts": splits * size.M * size.N * 4, "counters": 4} if splits > 1 else {}
-    assert made.room == ({"counters": 4} if made.params["FIRST"] < 8 else room)
+    steals = {"counters": 24 * prod(shape) + 4}  # a Group for each work-group, and who left
+    assert made.room == (steals if made.params["STEAL"] else room)
 
 
 @pytest.mark.parametrize(
@@ -198,60 +199,58 @@ def test_a_gpu_and_a_batch_share_no_ks(plan):
 
 
 @pytest.mark.parametrize(
-    ("size", "cores", "speeds", "first"),
+    ("size", "cores", "speeds", "steal"),
     [
-        (LARGE, 2, None, 6),
-        (Size(1024, 1024, 1024), 2, None, 6),
-        (Size(768, 768, 768), 2, None, 8),  # each further piece packs A again
-        (Size(1500, 1500, 1500), 16, None, 5),  # one of many cores is slow
-        (Size(1024, 1024, 1024), 16, None, 8),
-        (Size(4096, 16, 4096), 2, None, 6),  # pieces are rows
-        (Size(400, 16, 40960), 2, None, 8),
-        (LARGE, 1, None, 8),
-        (Size(64, 64, 10**5), 2, None, 8),  # work-groups share the k's
-        (LARGE, 8, (1.0,) * 4 + (0.4,) * 4, 3),  # a little core takes little at first
-        (Size(512, 512, 512), 8, (1.0,) * 4 + (0.4,) * 4, 3),
-        (Size(256, 256, 256), 8, (1.0,) * 4 + (0.4,) * 4, 3),
-        (Size(160, 160, 160), 8, (1.0,) * 4 + (0.4,) * 4, 8),  # more pieces follow a small one
+        (LARGE, 2, None, 1),
+        (Size(256, 256, 256), 2, None, 1),
+        (Size(128, 2048, 2048), 2, None, 0),  # a share has few rows
+        (Size(512, 512, 512), 16, None, 0),
+        (Size(1500, 1500, 1500), 16, None, 1),
+        (Size(4096, 16, 4096), 2, None, 1),
+        (LARGE, 1, None, 0),
+        (Size(64, 64, 64), 8, None, 0),  # not worth waking another core for
+        (Size(64, 64, 10**5), 2, None, 0),  # work-groups share the k's
+        (LARGE, 8, (1.0,) * 4 + (0.4,) * 4, 1),
+        (Size(256, 256, 256), 8, (1.0,) * 4 + (0.4,) * 4, 1),
     ],
     ids=str,
 )
-def test_cores_take_pieces_where_packing_again_costs_little(plan, size, cores, speeds, first):
+def test_cores_that_are_done_take_over_work(plan, size, cores, speeds, steal):
     made = plan(size, Cpu(64, cores), l2=2 * MIB, local=4 * MIB, speeds=speeds)
-    assert made.params["FIRST"] == first
+    assert made.params["STEAL"] == steal
     assert prod(made.global_size) <= cores * made.params["SPLITS"]
 
 
-def test_with_equal_shares_on_request_big_cores_have_several(plan):
+def test_without_stealing_on_request_big_cores_have_several_shares(plan):
     speeds = (1.0,) * 4 + (0.4,) * 4
-    made = plan(LARGE, Cpu(64, 8), speeds=speeds, FIRST=8)
-    assert made.params["FIRST"] == 8
+    made = plan(LARGE, Cpu(64, 8), speeds=speeds, STEAL=0)
+    assert made.params["STEAL"] == 0
     assert prod(made.global_size) > 8
 
 
 def test_the_tile_is_that_for_equal_shares_if_they_are_requested(plan):
     little = (1.0,) * 4 + (0.2,) * 4
-    for first, tile in ((3, (12, 32)), (8, (8, 48))):
+    for steal, tile in ((1, (12, 32)), (0, (8, 48))):
         made = plan(Size(300, 300, 300), Cpu(64, 8), l2=2 * MIB, local=4 * MIB, speeds=little,
-                    FIRST=first)
+                    STEAL=steal)
         assert (made.params["MR"], made.params["NR"]) == tile
 
 
-@pytest.mark.parametrize("first", [1, 5, 7])
-def test_with_pieces_on_request_no_ks_are_shared(plan, first):
+def test_with_stealing_on_request_no_ks_are_shared(plan):
     for size in Size(64, 64, 10**5), Size(2, 2, 10**6):
-        equal, pieces = (plan(size, Cpu(64, 2), FIRST=number) for number in (8, first))
+        equal, steals = (plan(size, Cpu(64, 2), STEAL=number) for number in (0, 1))
         assert equal.params["SPLITS"] == 2
-        assert pieces.params == {**equal.params, "SPLITS": 1, "FIRST": first}
+        assert steals.params == {**equal.params, "SPLITS": 1, "STEAL": 1}
 
 
-def test_a_gpu_and_a_batch_have_equal_shares(plan):
+def test_a_gpu_and_a_batch_take_over_no_work(plan):
     gpu = Cpu(4, 8)
     gpu.type = cl.device_type.GPU
-    assert plan(LARGE, gpu, local=48 * 1024).params["FIRST"] == 8
+    assert plan(LARGE, gpu, local=48 * 1024).params["STEAL"] == 0
     many = Problem(LARGE, FLOAT, 2048, 2048, 2048, 3)
     params = {**plan(LARGE, Cpu(64, 8)).params, "SPLITS": 1}
-    assert blocking.first(many, params, Cpu(64, 8)) == 8
+    del params["STEAL"]
+    assert blocking.steal(many, params, Cpu(64, 8)) == 0
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,13 @@ def test_many_groups(sample):
                        "--GLOBAL", outside))
 
 
-@pytest.mark.parametrize("first", exhaustive_but([3], [1, 3, 5, 7]))
 @pytest.mark.parametrize(
     "more", [("--GLOBAL", 0), ("--GLOBAL", 1, "--GROUPS", 3), ("--batch", 3, "--GROUPS", 6)],
     ids=str)
-def test_work_groups_take_pieces(sample, first, more):
-    """Of columns, of rows, in several lines, and where some groups find none left."""
+def test_work_groups_take_over_work(sample, more):
+    """Also from shares that are empty, narrow or low, and that nobody has begun."""
     passed(*sample("--size", f"{SIZES},300x400x200,1000x9x900,9x1000x900", "--data", "integer",
-                   "--alpha", 2, "--beta", -3, "--FIRST", first, "--KC", 32, *more))
+                   "--alpha", 2, "--beta", -3, "--STEAL", 1, "--KC", 32, *more))
 
 
 @pytest.mark.parametrize("more", [("--SPLITS", 2), ("--GLOBAL", 1)], ids=str)
@@ -160,23 +159,27 @@ def test_work_groups_share_the_ks(sample, precision, splits, more):
 
 @pytest.fixture
 def shared(sample_modules, queue, tmp_path):
-    """Compute in SPLITS parts or in pieces, several times; gives what C is each time, and counters.
+    """Compute in SPLITS parts, or with STEAL, several times; gives each C, and the counters.
 
-    `right` in the kernel's source becomes `wrong`.
+    `right` in the kernel's sources becomes `wrong`. With STEAL all groups are slow, and every other
+    one very slow. No block is too small to be taken over.
     """
 
-    def multiply(size, splits=3, right="", wrong="", beta=-0.5, first=8):
+    def multiply(size, splits=3, right="", wrong="", beta=-0.5, steal=0, **more):
         special, run = sample_modules.special, sample_modules.run
         folder = shutil.copytree(special.PACKED.folder, tmp_path / "kernels", dirs_exist_ok=True)
         kernel = replace(special.PACKED, folder=folder)
-        text = special.PACKED.file.read_text()
-        assert right in text
-        kernel.file.write_text(text.replace(right, wrong) if right else text)
+        files = {path.name: path.read_text() for path in special.PACKED.folder.glob("12_*.cl")}
+        assert any(right in text for text in files.values())
+        for name, text in files.items():
+            text = text.replace(right, wrong) if right else text
+            text = text.replace("PACKING (2 * WIDTH)", "PACKING 0").replace("pack_A(kc", SLOW, 2)
+            (folder / name).write_text(text if steal else text.replace(SLOW, "pack_A(kc"))
         _, N, K = size
         problem, limits = Problem(size, FLOAT, K + 1, N + 2, N + 3), device.limits(queue.device)
-        given = {"SPLITS": splits, "KC": 32, "GROUPS": 6, "FIRST": first}
+        given = {"SPLITS": splits, "KC": 32, "STEAL": steal, **({"GROUPS": 6} | more)}
         built = plans.build_kernel(queue, limits, kernel, given, problem)
-        assert first == 8 or prod(built.plan.global_size) > 1
+        assert not steal or prod(built.plan.global_size) > 1
         expected, found = Expected(size, FLOAT, "sdk", 1, 1.5, beta), []
         for _ in "123":
             stream = Stream(queue, problem)
@@ -194,17 +197,29 @@ def shared(sample_modules, queue, tmp_path):
     return multiply
 
 
-@pytest.mark.parametrize(("size", "splits", "first"), [
-    (Size(5, 7, 3000), 3, 8), (Size(40, 50, 2000), 3, 8), (Size(300, 400, 90), 1, 1),
-    (Size(300, 400, 90), 1, 5), (Size(1000, 16, 300), 1, 1), (Size(1000, 16, 300), 1, 5),
+SLOW = "for (volatile int n = number % 2 ? 20000 : 2000; n; n--);\n pack_A(kc"
+
+
+@pytest.mark.parametrize(("size", "splits"), [
+    (Size(5, 7, 3000), 3), (Size(40, 50, 2000), 3), (Size(300, 400, 90), 1),
+    (Size(6000, 16, 300), 1), (Size(16, 1000, 300), 1),
 ], ids=str)
-def test_results_are_repeatable(shared, size, splits, first):
-    """Parts are added up in the same order, and pieces of C are the same, whoever takes them."""
-    reasons, results, left = shared(size, splits, first=first)
-    expected = results[0] if splits > 1 else shared(size, 1)[1][0]
+@pytest.mark.parametrize("groups", [1, 6])
+def test_results_are_repeatable(shared, size, splits, groups):
+    """Parts are added up in the same order; blocks are the same, whoever computes them."""
+    reasons, results, left = shared(size, splits, steal=int(splits == 1), GROUPS=groups)
+    expected = results[0] if splits > 1 else shared(size, 1, GROUPS=groups)[1][0]
     assert not any(reasons)
     assert len(results) == 9
     assert all(np.array_equal(C, expected) for C in results)
+    assert (left == -1).all()
+
+
+def test_passes_beyond_the_last_number_are_not_taken_over(shared):
+    size = Size(300, 400, 90)
+    reasons, results, left = shared(size, 1, "CLOSED 65535", "CLOSED 2", steal=1)
+    assert not any(reasons)
+    assert all(np.array_equal(C, results[0]) for C in results)
     assert (left == -1).all()
 
 
@@ -213,33 +228,52 @@ MUTANTS = {
     "stores all parts in one": ("parts + split * (size_t)M * N", "parts"),
     "takes every work-group for the last": ("SPLITS, &before);", "SPLITS, &before) | 1;"),
     "begins each part at 0": ("min(K, split * length)", "0"),
-    "counts all shares together": ("&counters[number]", "&counters[0]"),
+    "counts all shares together": ("is_last(&counters[number]", "is_last(&counters[0]"),
     "scales each part": ("of_product = 1,", "of_product = alpha,"),
     "leaves a part without k's as it was": ("k0 == begin || k0 < end", "k0 < end"),
     "reads C at beta 0": ("beta == 0 ? alpha * sum : ", ""),
     "leaves out a vector that C has": ("columns > NR - WIDTH ?", "columns > NR ?"),
     "packs a vector too few": ("for(columns - p * NR)", "for(columns - (p + 1) * NR)"),
     "stores whole vectors beyond C": ("j + WIDTH <= columns; j", "j < columns; j"),
-    "leaves out the first piece": ("atomic_inc(counter) + 1", "atomic_inc(counter) + 2"),
-    "never sets back what counts pieces": ("atomic_xchg(counter, -1);", ";"),
-    "sets back too early what counts pieces": ("right * down - 1)", "right * down - 2)"),
-    "takes all lines of pieces for the first": ("number % lines * height", "0"),
-    "takes pieces that are one too small": ("groups) * unit;", "groups) * unit - 1;"),
-    "divides the wrong side into pieces": ("right > 1 ? N : M", "right > 1 ? M : N"),
 }
+THIEVES = {
+    "begins a share that has begun": ("&group->state, -1, 0) == -1", "&group->state, -1, 0) < 2"),
+    "takes rows that the owner keeps": ("seen, seen - steps)", "seen, seen)"),
+    "leaves the first row": ("(end - steps) * height", "(end - steps) * height + 1"),
+    "takes rows that others have": ("min(block->i1, block->i0 + end * height)", "block->i1"),
+    "keeps rows that others have": ("block->i1 = min(block->i1, block->i0 + END_OF(state)",
+                                    "block->i1 = max(block->i1, block->i0 + END_OF(state)"),
+    "takes a step that has begun": ("max(1, STEP_OF(seen))", "max(1, STEP_OF(seen) - 1)"),
+    "leaves out a block of K": ("group->k0}", "group->k0 + of->depth}"),
+    "adds a block of K twice": ("group->k0}", "max(0, group->k0 - of->depth)}"),
+    "takes one block of columns": ("own->j1 = left.j1", "own->j1 = min(left.j1, left.j0 + NC)"),
+    "leaves k's out of all columns": ("own.k0 = begin;\n        }", "}"),
+    "is not the last to leave": ("count - 1)", "count)"),
+    "leaves too early": ("+ 1 == count - 1)", "+ 1 >= count - 2)"),
+}
+
+
+def broken(found):
+    """Tell whether a kernel's results or counters are wrong."""
+    reasons, results, left = found
+    same = all(np.array_equal(C, results[0]) for C in results)
+    return any(reasons) or not same or (left != -1).any()
 
 
 @pytest.mark.parametrize("mutant", exhaustive_but(list(MUTANTS)[::4], MUTANTS))
 def test_a_kernel_broken_on_purpose_fails(shared, mutant):
     beta = 0 if "beta 0" in mutant else -0.5
-    sizes, splits, first = (Size(50, 60, 10), Size(50, 60, 3000)), 3, 8
-    if "piece" in mutant:
-        sizes, splits, first = (Size(300, 400, 90), Size(1000, 16, 300)), 1, 3
-    for size in sizes:
-        reasons, _, left = shared(size, splits, *MUTANTS[mutant], beta=beta, first=first)
-        if any(reasons) or (left != -1).any():
-            return
-    pytest.fail("nothing was wrong")
+    sizes = Size(50, 60, 10), Size(50, 60, 3000)
+    assert any(broken(shared(size, 3, *MUTANTS[mutant], beta=beta)) for size in sizes)
+
+
+@pytest.mark.parametrize("mutant", exhaustive_but(list(THIEVES)[::4], THIEVES))
+def test_a_thief_broken_on_purpose_fails(shared, mutant):
+    """So work is in fact taken over: in a pass and after it, once and again."""
+    blocks = {"WIDTH": 4, "NR": 8, "NC": 16, "MR": 4}
+    divisions = [(Size(300, 100, 90), 1), (Size(600, 300, 100), 6)] * 5  # 2 shares, and many
+    assert any(broken(shared(size, 1, *THIEVES[mutant], steal=1, GROUPS=groups, **blocks))
+               for size, groups in divisions)
 
 
 @pytest.mark.parametrize("limits", ["mali-t628", "embedded"])
@@ -274,8 +308,8 @@ def test_nan_stays_in_its_row_and_column(sample_modules, queue):
 # What is refused.
 
 REFUSED = {
-    "eighths": (("--FIRST", 9), "--FIRST 9: FIRST must be at most 8"),
-    "pieces of k's": (("--FIRST", 5, "--SPLITS", 2), "--SPLITS 2 --FIRST 5:"),
+    "stealing": (("--STEAL", 2), "--STEAL 2: STEAL must be at most 1"),
+    "stealing k's": (("--STEAL", 1, "--SPLITS", 2), "--SPLITS 2 --STEAL 1:"),
     "width": (("--WIDTH", 3), "--WIDTH 3: WIDTH must be one of 1, 2, 4, 8, 16; try --WIDTH"),
     "columns": (("--WIDTH", 16, "--NR", 20), "--WIDTH 16 --NR 20: WIDTH must divide NR"),
     "depth": (("--WIDTH", 8, "--KC", 100), "--WIDTH 8 --KC 100: WIDTH must divide KC"),

@@ -1,0 +1,162 @@
+/* For kernel 12: a work-group that has finished its share of C takes over work from another. Compiled
+ * before 12_packed.cl.
+ *
+ * Cores are seldom equally fast, and some have other work to do. So with STEAL a work-group that is
+ * done looks for the one whose work is worth the most to share, and takes over the last of its rows
+ * ("work stealing": R. Blumofe and C. Leiserson, 1999). While all cores are equally fast, this costs
+ * almost nothing: every element is packed as often as without it.
+ *
+ *     The passes over a share of C:
+ *
+ *                  pass 1    pass 2    pass 3    pass 4      A pass goes over the rows of the share
+ *                +---------+---------+---------+---------+   with one block of B, in steps. The owner
+ *         step 0 | owner   | owner   | owner   | owner   |   counts each step before it begins it.
+ *         step 1 | owner   | owner   | owner   | owner   |
+ *                +---------+---------+---------+---------+   Here another group took over steps 2 and
+ *         step 2 | owner   | thief   | thief   | thief   |   3 during pass 2, before the owner had
+ *         step 3 | owner   | thief   | thief   | thief   |   begun them, and for all later passes.
+ *                +---------+---------+---------+---------+
+ *
+ * What is taken over can be taken over again, and a share that no group has begun is taken over as a
+ * whole. No work-group depends on another that has not begun, so they need not run at the same time.
+ * Tiles of C and blocks of K stay what they are, so results do not depend on who computes them.
+ *
+ * Each work-group has a Group in global memory. Its state is three numbers: its pass, its next step,
+ * and the end of its steps. A thief lowers the end by atomic_cmpxchg(), which fails if the owner has
+ * gone on since the thief looked. Before a launch all bytes are 255: the share has not begun. As in
+ * last.cl, launches that may overlap have groups of their own. */
+
+typedef struct { /* rows i0 .. i1 - 1 of columns j0 .. j1 - 1; it may be empty */
+    int i0, i1, j0, j1;
+    int k0; /* in its first block of columns, the sums over the k's before k0 are in C already */
+} Block;
+
+/* C has `across` shares in a row, each `tall` x `wide`. A pass has `depth` k's of `breadth` columns. */
+typedef struct {
+    int M, N, K, across, tall, wide, depth, breadth;
+} Division;
+
+/* Return the share of C that a work-group has at first. */
+Block share_of(int number, const Division *of)
+{
+    const int i0 = min(of->M, number / of->across * of->tall), j0 = number % of->across * of->wide;
+    return (Block){i0, min(of->M, i0 + of->tall), j0, min(of->N, j0 + of->wide), 0};
+}
+
+#if STEAL
+#define STEPS 200        /* in a pass, at most: a state has 8 bits for their number */
+#define CLOSED 65535     /* a pass with this number is not shared: a state has 16 bits for it */
+#define PACKING (2 * WIDTH) /* rows that are multiplied in the time in which a block of B is packed */
+#define LOOKS 1000       /* a thief looks as often, at most, at a group that is between two passes */
+
+typedef struct {
+    int state;
+    int i0, i1, j0, j1, k0; /* the Block that was left when the pass began */
+} Group;
+
+#define PASS_OF(state) ((uint)(state) >> 16)
+#define STEP_OF(state) ((state) >> 8 & 255)
+#define END_OF(state) ((state) & 255)
+
+/* Begin the share of a group; return 0 if somebody else did. */
+int begin_share(volatile __global Group *group)
+{
+    return atomic_cmpxchg(&group->state, -1, 0) == -1;
+}
+
+/* Return the height of a step: how many of the `rows` it has. */
+int height_of(int rows)
+{
+    return max(MR, share(rows, STEPS, MR));
+}
+
+/* Let others see the next pass of this group, and what is left to do for it. Return the height of its
+ * steps. */
+int begin_pass(volatile __global Group *own, Block left)
+{
+    const int rows = left.i1 - left.i0, height = height_of(rows);
+    const uint pass = min(PASS_OF(own->state) + 1, (uint)CLOSED);
+    own->i0 = left.i0;
+    own->i1 = left.i1;
+    own->j0 = left.j0;
+    own->j1 = left.j1;
+    own->k0 = left.k0;
+    FENCE(); /* these come before the state */
+    atomic_xchg(&own->state, pass << 16 | (rows + height - 1) / height);
+    return height;
+}
+
+/* Return the row MR after i if it is in the same step; else begin the next step, and return its first
+ * row. Set block->i1 to what others have left, and return that if it was the last step. */
+int next_rows(volatile __global Group *own, int i, int height, Block *block)
+{
+    if ((i + MR - block->i0) % height)
+        return i + MR;
+    const int state = atomic_add(&own->state, 1 << 8);
+    block->i1 = min(block->i1, block->i0 + END_OF(state) * height);
+    return min(block->i1, block->i0 + STEP_OF(state) * height);
+}
+
+/* Return how many passes a block takes. While its group writes it, this is any number from 1 up. */
+long passes_of(Block block, const Division *of)
+{
+    const long blocks = (block.j1 - block.j0 + of->breadth - 1) / of->breadth;
+    return max(1L, blocks * ((of->K + of->depth - 1) / of->depth) - block.k0 / of->depth);
+}
+
+/* Take over a block from one of `count` groups. Return 0 if none has enough left: the thief packs B
+ * again in each pass, and both shall end at the same time. */
+int steal(volatile __global Group *groups, int count, const Division *of, Block *block)
+{
+    for (int look = 0; look < LOOKS; look++) {
+        long gain = 0;
+        int from = 0, seen = 0, steps = 0, height = 0;
+        for (int g = 0; g < count; g++) {
+            volatile __global Group *group = &groups[g];
+            const int state = atomic_or(&group->state, 0);
+            FENCE(); /* the state comes before the block */
+            if (state == -1 && begin_share(group)) {
+                *block = share_of(g, of);
+                return 1;
+            }
+            if (PASS_OF(state) == CLOSED)
+                continue;
+            const Block left = {group->i0, group->i1, group->j0, group->j1, group->k0};
+            const int each = height_of(left.i1 - left.i0);
+            const long passes = passes_of(left, of);
+            const long all = (passes * END_OF(state) - STEP_OF(state)) * each; /* rows */
+            const long part = (all / passes - PACKING) / 2 / each;             /* steps */
+            if (part * each * passes > gain) {
+                gain = part * each * passes;
+                *block = left;
+                from = g, seen = state, steps = part, height = each;
+            }
+        }
+        if (!gain)
+            return 0;
+
+        /* Of this pass, only steps that have not begun; and the owner keeps one. */
+        const int end = END_OF(seen);
+        steps = min(steps, end - max(1, STEP_OF(seen)));
+        if (steps > 0 && atomic_cmpxchg(&groups[from].state, seen, seen - steps) == seen) {
+            FENCE(); /* what the owner stored in C comes before what the thief adds */
+            block->i1 = min(block->i1, block->i0 + end * height);
+            block->i0 += (end - steps) * height;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Leave; the last of `count` groups sets all of them back, for the next launch. */
+void leave(volatile __global int *counters, int count)
+{
+    const int ints = count * (sizeof(Group) / sizeof(int));
+    if (atomic_inc(&counters[ints]) + 1 == count - 1)
+        for (int n = 0; n <= ints; n++)
+            counters[n] = -1;
+}
+#else
+#define begin_pass(own, left) 0
+#define next_rows(own, i, height, block) ((i) + MR)
+#endif
