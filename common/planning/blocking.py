@@ -200,10 +200,10 @@ def groups(problem, params, device):
 def _at_work(problem, params, device):
     """Return (speeds of the cores, or of compute units, and the most work-groups for a product).
 
-    Where cores differ in speed, up to _MORE times as many are made, if they do not take pieces of
-    C: OpenCL does not let a program choose which core makes which work-group, but a core that is
-    done takes another. So a big core makes several while a little one makes one, and the last one
-    to end counts.
+    Where cores differ in speed, up to _MORE times as many are made, if they do not take over work:
+    OpenCL does not let a program choose which core makes which work-group, but a core that is done
+    takes another. So a big core makes several while a little one makes one, and the last one to end
+    counts.
     """
     units = device.max_compute_units
     each = speeds()[:units] if type_of(device) == "cpu" else (1.0,) * units

@@ -56,7 +56,7 @@ class Kernel:
     passes: tuple = ()  # of Pass
     work: str = "0"  # bytes of a buffer that gemm() and the passes get as a further argument
     parts: str = "SPLITS * TSM * TSN * shared"  # elements
-    counters: str = "0"  # bytes: ints for work-groups that share a tile (last.cl), or take pieces
+    counters: str = "0"  # bytes: ints for work-groups that share a tile (last.cl) or steal
     # What no expression can say. `start` returns defaults that follow the device and the size, in
     # place of those that are 0; `more` returns further (defines, build options), or raises
     # Unsupported; `groups` returns the work-groups of the NDRange.
