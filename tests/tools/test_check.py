@@ -91,6 +91,13 @@ def test_13_loads_beyond_a_row_but_not_beyond_b(changed, early, size, right, tex
 
 
 @needs_oclgrind
+def test_12_shares_its_groups_by_atomics_alone(run):
+    done = run("mygemm", "--", "--kernel", 12, "--STEAL", 1, "--GROUPS", 2, "--WIDTH", 16,
+               "--size", "260x130x64")
+    assert done.stdout.splitlines()[-1] == "1 clean", done.stdout
+
+
+@needs_oclgrind
 @pytest.mark.parametrize(
     ("kernel", "file"),
     [

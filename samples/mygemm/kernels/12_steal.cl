@@ -54,6 +54,10 @@ typedef struct {
     int i0, i1, j0, j1, k0; /* the Block that was left when the pass began */
 } Group;
 
+/* Groups are accessed by atomic operations alone: others may read what is written. */
+#define READ(x) atomic_or(&(x), 0)
+#define WRITE(x, value) atomic_xchg(&(x), value)
+
 #define PASS_OF(state) ((uint)(state) >> 16)
 #define STEP_OF(state) ((state) >> 8 & 255)
 #define END_OF(state) ((state) & 255)
@@ -75,14 +79,14 @@ int height_of(int rows)
 int begin_pass(volatile __global Group *own, Block left)
 {
     const int rows = left.i1 - left.i0, height = height_of(rows);
-    const uint pass = min(PASS_OF(own->state) + 1, (uint)CLOSED);
-    own->i0 = left.i0;
-    own->i1 = left.i1;
-    own->j0 = left.j0;
-    own->j1 = left.j1;
-    own->k0 = left.k0;
-    FENCE(); /* these come before the state */
-    atomic_xchg(&own->state, pass << 16 | (rows + height - 1) / height);
+    const uint pass = min(PASS_OF(READ(own->state)) + 1, (uint)CLOSED);
+    WRITE(own->i0, left.i0);
+    WRITE(own->i1, left.i1);
+    WRITE(own->j0, left.j0);
+    WRITE(own->j1, left.j1);
+    WRITE(own->k0, left.k0);
+    FENCE(); /* these, and what was stored in C, come before the state */
+    WRITE(own->state, pass << 16 | (rows + height - 1) / height);
     return height;
 }
 
@@ -113,7 +117,7 @@ int steal(volatile __global Group *groups, int count, const Division *of, Block 
         int from = 0, seen = 0, steps = 0, height = 0;
         for (int g = 0; g < count; g++) {
             volatile __global Group *group = &groups[g];
-            const int state = atomic_or(&group->state, 0);
+            const int state = READ(group->state);
             FENCE(); /* the state comes before the block */
             if (state == -1 && begin_share(group)) {
                 *block = share_of(g, of);
@@ -121,7 +125,8 @@ int steal(volatile __global Group *groups, int count, const Division *of, Block 
             }
             if (PASS_OF(state) == CLOSED)
                 continue;
-            const Block left = {group->i0, group->i1, group->j0, group->j1, group->k0};
+            const Block left = {READ(group->i0), READ(group->i1), READ(group->j0), READ(group->j1),
+                                READ(group->k0)};
             const int each = height_of(left.i1 - left.i0);
             const long passes = passes_of(left, of);
             const long all = (passes * END_OF(state) - STEP_OF(state)) * each; /* rows */
@@ -154,7 +159,7 @@ void leave(volatile __global int *counters, int count)
     const int ints = count * (sizeof(Group) / sizeof(int));
     if (atomic_inc(&counters[ints]) + 1 == count - 1)
         for (int n = 0; n <= ints; n++)
-            counters[n] = -1;
+            WRITE(counters[n], -1);
 }
 #else
 #define begin_pass(own, left) 0
