@@ -30,7 +30,7 @@ _IN_PLACE = 1 / 8  # of the L2 for A and B of a small product, which are read wh
 _SMALL = ((4, 2), (6, 2), (5, 2), (3, 2), (8, 1), (4, 1))  # rows and vectors of its tile
 _WORTH = 2**21  # floating-point operations that are worth waking another core for; see _worth()
 _ADDING = 32  # multiplications that take as long as an element of a part: its core works alone
-_ROWS = 12  # times WIDTH: rows of a share from which on others take over some of them
+_ENOUGH_ROWS = 12  # times WIDTH: rows of a share from which on others take over some of them
 _GAIN = 0.9  # of the time, at most, with work-groups that share k's
 
 
@@ -267,7 +267,7 @@ def _steal(problem, params, each, shape, splits):
         return params["STEAL"]
     if problem.batch > 1 or splits > 1 or not 1 < groups <= len(each) * params["GROUPS"]:
         return 0
-    return int(rows >= _ROWS * params["WIDTH"])
+    return int(rows >= _ENOUGH_ROWS * params["WIDTH"])
 
 
 @lru_cache(maxsize=None)

@@ -18,7 +18,8 @@
  * If C is too small for all cores, SPLITS work-groups compute each share of C together: each takes
  * some of the k's, and stores its sums in `parts`. The one that comes last adds them up.
  *
- * With STEAL a work-group that has finished its share of C takes over work from another: 12_steal.cl.
+ * With STEAL a work-group that has finished its share of C takes over work from another: see
+ * 12_steal.cl.
  *
  * NDRange: work-groups of (1, 1). Dimension 0 goes over the columns of C, dimension 1 over its rows,
  * with SPLITS groups for each share of them; there may be any number of shares. Each product of a
@@ -178,7 +179,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     __local VEC b_panels[NC / NR][KC][VECTORS], a_panel[MR][STRIDE / WIDTH];
 #endif
 
-    /* This group's share of C, and how far its loops go at a time. Blocks are of equal size: with
+    /* This group's share of C, and the steps of its loops. Blocks are of equal size: with
      * K = KC + 1, the second would otherwise update C for a single k. */
     const int down = get_group_id(1) / SPLITS, groups_down = get_num_groups(1) / SPLITS;
     const int across = get_num_groups(0), number = down * across + get_group_id(0);
@@ -209,17 +210,18 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
     OF_BATCH(counters);
     const int count = across * groups_down;
     volatile __global Group *const groups = (volatile __global Group *)counters;
-    for (int more = begin_share(&groups[number]) || steal(groups, count, &of, &own); more;
-         more = steal(groups, count, &of, &own))
+    for (int found = begin_share(&groups[number]) || steal(groups, count, &of, &own); found;
+         found = steal(groups, count, &of, &own))
 #endif
-        for (int jb = own.j0; jb < own.j1; jb += of.breadth) {
+        for (int jb = own.j0; jb < own.j1 && own.i0 < own.i1; jb += of.breadth) {
             const int jb1 = min(own.j1, jb + of.breadth);
             for (int k0 = own.k0; k0 == begin || k0 < end; k0 += of.depth) {
                 /* Once at least: a part without k's is zeros. */
                 const int kc = min(of.depth, end - k0);
                 /* From the second block on, partial sums are there. */
                 const REAL scale = k0 == begin ? of_before : 1;
-                const int height = begin_pass(&groups[number], ((Block){own.i0, own.i1, jb, own.j1, k0}));
+                const Block left = {own.i0, own.i1, jb, own.j1, k0};
+                const int height = begin_pass(&groups[number], left);
                 pack_B(kc, jb1 - jb, whole_rows(K - k0, jb1 - jb, NR, ldb),
                        B + k0 * (size_t)ldb + jb, ldb, b_panels);
 
@@ -243,7 +245,7 @@ void gemm(const int M, const int N, const int K, const REAL alpha, __global cons
                                      of_product, scale, to + i * (size_t)ld + j, ld);
                 }
             }
-            own.k0 = begin;
+            own.k0 = begin; /* the next columns need all k's, also those of a thief */
         }
 #if STEAL
     leave(counters, count);

@@ -10,7 +10,7 @@
 #define GROUPS 1 /* work-groups for each core, at most: for the NDRange */
 #define GLOBAL 0 /* 1: panels in global memory */
 #define SPLITS 1 /* work-groups that share the k's of an element of C */
-#define FIRST 8 /* eighths of an equal share of C that a work-group takes first; 8: equal shares */
+#define STEAL 0 /* 1: a work-group that is done takes over work from others */
 #endif
 #define VECTORS (NR / WIDTH) /* in a row of a tile */
 
@@ -37,7 +37,8 @@
 #define SPACE __local
 #endif
 
-/* Where results go. With SPLITS another work-group reads them, so they are volatile: see last.cl. */
+/* Where results go. With SPLITS another work-group reads them, so they are volatile: see last.cl.
+ * With STEAL a thief reads C only after an atomic operation on the state of its group: 12_steal.cl. */
 #if SPLITS > 1
 #define RESULT volatile __global
 #else

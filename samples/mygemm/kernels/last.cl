@@ -18,11 +18,14 @@
  * work-group sees. These work:
  * - NVIDIA: the instruction for the whole device. It covers what the work-item has seen of others
  *   at a barrier.
- * - PoCL's fence is empty, but its atomic_inc() releases and acquires. A work-group is one thread.
+ * - PoCL's fence is empty, and before 3.0 some of its atomic functions order nothing. So the compiler's
+ *   fence is taken. A work-group is one thread.
  * - Elsewhere barrier() and mem_fence() as the specification words them: what precedes is committed
  *   to memory. `volatile` keeps a compiler from holding parts back. */
 #ifdef cl_nv_pragma_unroll
 #define FENCE() __asm volatile("membar.gl;" ::: "memory")
+#elif defined(POCL_DEVICE_ADDRESS_BITS)
+#define FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #else
 #define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
