@@ -44,10 +44,10 @@ Block share_of(int number, const Division *of)
 }
 
 #if STEAL
-#define STEPS 200        /* in a pass, at most: a state has 8 bits for their number */
-#define CLOSED 65535     /* a pass with this number is not shared: a state has 16 bits for it */
+#define STEPS 200           /* in a pass, at most: a state has 8 bits for their number */
+#define CLOSED 65535        /* a pass with this number is not shared: a state has 16 bits for it */
 #define PACKING (2 * WIDTH) /* rows that are multiplied in the time in which a block of B is packed */
-#define LOOKS (1 << 16)  /* of a thief at states, at most, while no step can be taken over */
+#define LOOKS (1 << 16)     /* of a thief at states, at most, while no step can be taken over */
 
 typedef struct {
     int state;
