@@ -26,6 +26,7 @@
  * which fails if the owner has gone on since the thief looked. Before a launch all bytes are 255: the
  * share has not begun. As in last.cl, launches that may overlap have groups of their own. */
 
+#ifndef IN_PLACE
 typedef struct { /* rows i0 .. i1 - 1 of columns j0 .. j1 - 1; it may be empty */
     int i0, i1, j0, j1;
     int k0; /* of its first block of columns: the sums over smaller k's are in C already */
@@ -171,4 +172,5 @@ void leave(volatile __global int *counters, int count)
 #else
 #define begin_pass(own, left) 0
 #define next_rows(own, i, height, block) ((i) + MR)
+#endif
 #endif
