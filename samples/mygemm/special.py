@@ -34,11 +34,10 @@ def _packed_start(given, problem, limits, device):
     known = constraints.facts(limits, problem.dtype.itemsize)
     about = problem, limits, device
     wishes = list(blocking.blocks(given, *about)) or list(blocking.blocks({}, *about))
-    wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, "STEAL": 0, **given} for wish in wishes]
-    legal = (wish for wish in wishes if not constraints.broken(PACKED.space, wish, known))
+    wishes = [{**wish, "GROUPS": 1, "SPLITS": 1, **given} for wish in wishes]
+    legal = (wish for wish in wishes
+             if not constraints.broken(PACKED.space, {"STEAL": 0, **wish}, known))
     params = dict(next(legal, wishes[0]))
-    if "STEAL" not in given:
-        del params["STEAL"]  # it depends on SPLITS
     params["SPLITS"] = given.get("SPLITS") or blocking.splits(problem, params, device)
     return {**params, "STEAL": blocking.steal(problem, params, device)}
 

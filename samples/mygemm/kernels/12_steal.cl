@@ -92,8 +92,8 @@ int begin_pass(volatile __global Group *own, Block left)
     return height;
 }
 
-/* Return the row MR after i if it is in the same step; else begin the next step, and return its first
- * row. Set block->i1 to what others have left, and return that if it was the last step. */
+/* Return the row MR after i if it is in the same step. Else begin the next step, and return its first
+ * row. Set block->i1 to the end of the rows that others have left; return it if no step is left. */
 int next_rows(volatile __global Group *own, int i, int height, Block *block)
 {
     if ((i + MR - block->i0) % height)
