@@ -1,5 +1,6 @@
 """results/*.md: their tables and the READMEs' key figures agree with the records."""
 
+import math
 import re
 from types import SimpleNamespace
 
@@ -257,6 +258,22 @@ def test_where_all_of_kernels_13_to_15_are_slower_than_cublas():
     slower = [size for size, found in rates.items() if max(found) < 1]
     said = re.search(r"are all slower than cuBLAS at ([\dx, ]+) and ([\dx]+)\.", text)
     assert {*said[1].split(", "), said[2]} == set(slower)
+
+
+def test_the_fastest_launches_on_a_shared_xeon():
+    text, fastest = " ".join((RESULTS / "mygemm.md").read_text().split()), {}
+    for item in records("mygemm/xeon16-launches.jsonl"):
+        name = driver(item), order(item), item.variant
+        assert item.params.get("STEAL") == (1 if item.variant == "12_packed" else None)
+        assert item.timing["queues"] == 1
+        fastest[name] = min([*item.timing["host_s"], fastest.get(name, math.inf)])
+    said = []
+    for of in DRIVERS:
+        ratios = [fastest[of, size, "libmkl_rt"] / fastest[of, size, "12_packed"]
+                  for size in ("1000", "1024", "1023x1025x1027", "2048")]
+        said.append("{:.2f}, {:.2f}, {:.2f} and {:.2f} times".format(*ratios))
+    assert (f"kernel 12's fastest has {said[0]} the rate of MKL's fastest at 1000, 1024, "
+            f"1023x1025x1027 and 2048 with PoCL, and {said[1]} with Intel's runtime") in text
 
 
 def test_the_factors_to_clblast_on_a_xeon():
