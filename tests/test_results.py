@@ -122,13 +122,13 @@ MYGEMM = [
     (["mygemm/zen5.jsonl"], "16_dot_products", "numpy"),
     *[(["mygemm/zen5.jsonl"], name, "numpy")
       for name in ("12_packed", "16_dot_products", "17_row_sums")],
+    (["mygemm/zen5-steal.jsonl", "mygemm/zen5-busy.jsonl"], "12_packed", None),
     (["mygemm/zen4.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen4.jsonl"], "12_packed", "libmkl_rt"),
     (["mygemm/zen4.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen4.jsonl"], "12_packed", "numpy"),
     (["mygemm/zen4.jsonl"], "17_row_sums", "numpy"),
     (["mygemm/zen4.jsonl"], "16_dot_products", "numpy"),
-    (["mygemm/zen4-steal.jsonl", "mygemm/zen4-busy.jsonl"], "12_packed", None),
 ]
 SHAPES = {"shapes": 42, "other": 30, "later": 16, "random": 58, "unseen": 32,
           "fresh": 28}  # of h200-*.jsonl
