@@ -98,6 +98,20 @@ def queue():
 
 
 @pytest.fixture
+def assembly():
+    """Skip a test of the assembly of PoCL's kernels where PoCL or objdump is missing."""
+    from common import device
+    from common.errors import UsageError
+
+    if shutil.which("objdump") is None:
+        pytest.skip("objdump is not installed")
+    try:
+        device.choose("Portable")
+    except UsageError:
+        pytest.skip("PoCL is not installed")
+
+
+@pytest.fixture
 def run_sample():
     """Start a sample as a user does; gives the finished process with its text.
 

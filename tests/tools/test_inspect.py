@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import pytest
 
@@ -66,7 +65,7 @@ def test_the_same_kernel_with_other_defines_is_told_apart():
     assert labels == ["06_k gemm TS=8", "06_k gemm TS=16", "sgemm_dot"]
 
 
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not there")
+@pytest.mark.usefixtures("assembly")
 def test_a_sample_on_pocl(tmp_path, capsys):
     args = ["--folder", str(tmp_path / "i"), "--", "--kernel", "row4"]
     status = run(["inspect", "sgemm", *args, "-p", "Portable"])

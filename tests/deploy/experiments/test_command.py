@@ -29,7 +29,7 @@ def test_a_board_without_oclgrind_says_what_to_install(fab, project):
     assert last == "sgemm: Oclgrind is not installed: apt install oclgrind"
 
 
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
+@pytest.mark.usefixtures("assembly")
 def test_what_a_driver_made_on_a_board_is_counted_here(fab, project):
     done = fab("inspect", "sgemm", "--", "--kernel", "row4", "-p", "Portable")
     assert (done.returncode, done.stderr) == (0, "")
