@@ -5,7 +5,7 @@ the ratios within the rounds.
 """
 
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain, cycle, islice
 from operator import itemgetter
 from statistics import fmean, median
@@ -16,6 +16,7 @@ import pyopencl as cl
 from common.device import type_of
 from common.errors import SampleError
 from common.flush import flusher
+from common.machine import cores
 from common.text import listed
 from common.timing import Timing, elapsed, require_complete, settle, stamps
 
@@ -149,10 +150,11 @@ class Contender:
         """Return what `count` launches return, and the host's seconds until all are done."""
         entered = entered or self._entered
         self.flush()
-        start = time.perf_counter()
-        launches = [launch() for _, launch in islice(cycle(entered), count)]
-        self.finish([stream for stream, _ in entered])
-        return launches, time.perf_counter() - start
+        with cores.apart() if self._queued else nullcontext():
+            start = time.perf_counter()
+            launches = [launch() for _, launch in islice(cycle(entered), count)]
+            self.finish([stream for stream, _ in entered])
+            return launches, time.perf_counter() - start
 
 
 def _marks(launches):
@@ -194,10 +196,10 @@ def measure(contenders, stream, repeat, warmup, in_flight=None, queues=None, cac
             # The threads of Intel's CPU driver spin for a millisecond after the flush.
             each.flush = lambda: (flush(), settle())
     device = stream.queue.device
-    cores = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
+    most = min(device.max_compute_units, _MOST_QUEUES) if type_of(device) == "cpu" else 1
     enough = [in_flight or enough_in_flight(each) for each in contenders]
     count = max(enough)
-    spread = 1 + _spread(contenders, stream, min(count, queues or cores) - 1)
+    spread = 1 + _spread(contenders, stream, min(count, queues or most) - 1)
     if not in_flight:  # at least as many in each queue as one queue needs
         count = min(count * spread, _MOST_IN_FLIGHT) // spread * spread
     for each, own in zip(contenders, enough):

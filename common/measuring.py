@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from common import flush, sustained, timing
 from common.arguments import count, positive
-from common.machine import power, state
+from common.machine import cores, power, state
 from common.record import RATES
 from common.timing import Timing
 
@@ -75,6 +75,7 @@ class Measured:
         return [*lines, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
+@cores.apart()
 def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics):
     """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
 
@@ -102,6 +103,7 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     return Measured(times, machine, metrics, rate, lines, energy)
 
 
+@cores.apart()
 def alone(args, about, launch, finish, unit, amount):
     """Measure by itself what is else timed beside others: for --duration, or its energy only.
 

@@ -3,8 +3,9 @@
 import os
 import re
 import sys
+import threading
 from argparse import ArgumentTypeError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from common.errors import UsageError
 
@@ -76,6 +77,39 @@ def bind_threads(before):
         for thread, core in zip(started, mine):
             with suppress(OSError):  # it has ended
                 os.sched_setaffinity(thread, {core})
+
+
+@contextmanager
+def apart():
+    """Keep this thread, while it waits for launches, off the cores that others are bound to.
+
+    Intel's CPU driver binds a thread to each core but one. The thread that waits for a launch works
+    on it too, but Linux may run it on a core that has one: the launch then takes twice as long.
+    Where each core has one, as with PoCL, this thread may run on all.
+    """
+    mine = os.sched_getaffinity(0)
+    left = mine - _taken() or mine
+    if left == mine:
+        yield
+        return
+    with suppress(OSError):  # the system does not allow it
+        os.sched_setaffinity(0, left)
+    try:
+        yield
+    finally:  # a library that starts threads now may use all cores
+        with suppress(OSError):
+            os.sched_setaffinity(0, mine)
+
+
+def _taken():
+    """Return the cores that other threads of this process are bound to."""
+    taken = set()
+    for thread in threads() - {threading.get_native_id()}:
+        with suppress(OSError):  # it has ended
+            allowed = os.sched_getaffinity(thread)
+            if len(allowed) == 1:
+                taken.update(allowed)
+    return taken
 
 
 def threads():

@@ -16,6 +16,7 @@ import pyopencl as cl
 from common import constraints, device, interleaved, table
 from common.buffers import GuardedBuffer
 from common.errors import OpenCLFailure
+from common.machine import cores
 from common.program import build, builds_only, group_limit
 from common.text import figures, milliseconds, one_line
 
@@ -238,7 +239,8 @@ def side_by_side(passes, expected, count, repeat, warmup):
             raise OpenCLFailure(f"a whole pass of {name} gives {wrong}")
         contenders.append(interleaved.Contender(name, None, lambda _: None, queued=False))
         contenders[-1].enter(None, run)
-    times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)
+    with cores.apart():
+        times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)
     others = [n for n in ("long_vectors", "numpy on the host", "plain read") if n in times]
     rows = []
     for name, taken in times.items():

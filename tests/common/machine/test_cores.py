@@ -89,6 +89,51 @@ def test_each_thread_of_a_driver_has_a_core():
     assert affinities(_BOUND.format(threads=cpus), POCL_AFFINITY="0") == f"{[{*mine}] * cpus}\n"
 
 
+_APART = """
+import os
+from threading import Event, Thread
+
+from common.interleaved import Contender
+
+done = Event()
+
+
+def work(core, started):
+    os.sched_setaffinity(0, {{core}})
+    started.set()
+    done.wait()
+
+
+def sampled(queued):
+    seen = []
+    contender = Contender("", lambda _: lambda: seen.append(mine()), lambda _: None, queued=queued)
+    contender.enter(None)
+    contender.sample(1)
+    return seen[-1]
+
+
+def mine():
+    return sorted(os.sched_getaffinity(0))
+
+
+for core in {taken}:
+    started = Event()
+    Thread(target=work, args=(core, started)).start()
+    started.wait()
+print([sampled(queued=True), sampled(queued=False), mine()])
+done.set()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the machine has only one core")
+def test_a_thread_that_waits_for_launches_keeps_off_the_cores_of_a_drivers_threads():
+    first, *rest = mine = sorted(os.sched_getaffinity(0))
+    assert affinities(_APART.format(taken=[])) == f"{[mine, mine, mine]}\n"
+    assert affinities(_APART.format(taken=rest)) == f"{[[first], mine, mine]}\n"
+    assert affinities(_APART.format(taken=[first])) == f"{[rest, mine, mine]}\n"
+    assert affinities(_APART.format(taken=mine)) == f"{[mine, mine, mine]}\n"
+
+
 _BOUND_DRIVER = """
 import os
 from common import cli
