@@ -42,13 +42,15 @@ class _Core(NamedTuple):
     filled: float  # if A has more than this share of the bytes of the caches
     by_four: range  # elements of rows that are read 4 at a time
     near: int  # bytes by which rows may miss whole pages, and still evict each other from the L1
-    halved: bool  # whether a row of two vectors of floats takes four of half the length
+    halved: int  # vectors of a row of floats that takes twice as many of half the length
+    ragged: int = 0  # floats at most of a row that takes them too if rows are not whole cache lines
     by_page: bool = False  # whether a small B is read page by page, if its rows are whole pages
 
 
-_CORE = _Core(alone=2**10, filled=1 / 2, by_four=range(_SHORT + 1, 112), near=0, halved=False)
-_ZEN_5 = _Core(alone=80, filled=1, by_four=range(0), near=3 * _LINE - 1, halved=True)
-_ZEN_4 = _CORE._replace(by_page=True)  # Zen 3 is of this family too, but has shorter vectors
+_CORE = _Core(alone=2**10, filled=1 / 2, by_four=range(_SHORT + 1, 112), near=0, halved=0)
+_ZEN_5 = _Core(alone=80, filled=1, by_four=range(0), near=3 * _LINE - 1, halved=2)
+# Zen 3 is of Zen 4's family too, but has shorter vectors.
+_ZEN_4 = _CORE._replace(halved=1, ragged=2**10, by_page=True)
 _CORES = {25: _ZEN_4, 26: _ZEN_5}  # by the family of AMD's CPUs
 
 
@@ -149,7 +151,8 @@ def start_dots(given, problem, limits, device):
     if type_of(device) == "cpu":
         (M, N, _), core = problem.size, _core(device)
         at_work, native = cores(problem, device)
-        width, ROWS = _width_of_dots(problem, native, core), _rows_of_dots(problem, core)
+        ROWS = _rows_of_dots(problem, core)
+        width = _width_of_dots(problem, native, core, ROWS == 1)
         most = ROWS * -(-M // (ROWS * at_work))  # rows that a core gets
         SPLITS = at_work if N == 1 and _BUSY * most * at_work > M else 1
         rows_of_core = M if SPLITS > 1 else -(-M // at_work)
@@ -158,12 +161,18 @@ def start_dots(given, problem, limits, device):
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
 
-def _width_of_dots(problem, native, core):
-    """Return how many elements of a row a _Core takes at a time; a vector has `native` ones."""
-    K, floats = problem.size.K, problem.dtype.itemsize == 4
-    short = K // native < _VECTORS and K % native > 0
-    halved = core.halved and floats and K / native == 2
-    width = native // 2 if short or halved else native
+def _width_of_dots(problem, native, core, alone):
+    """Return how many elements of a row a _Core takes at a time; a vector has `native` ones.
+
+    `alone` tells whether it reads one row after the other.
+    """
+    K, itemsize = problem.size.K, problem.dtype.itemsize
+    halved = K // native < _VECTORS and K % native > 0
+    if itemsize == 4 and native * itemsize == _LINE:
+        # Where rows are not whole cache lines, most vectors of a line's length are in two lines.
+        ragged = problem.lda % native > 0 and core.ragged >= K and not alone
+        halved = halved or ragged or core.halved * native == K
+    width = native // 2 if halved else native
     return max(1, min(width, 1 << (K.bit_length() - 1)))
 
 

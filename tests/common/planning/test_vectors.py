@@ -182,18 +182,24 @@ def test_a_zen_5_reads_4_rows_of_a_small_matrix_if_they_are_nearly_pages_apart(
     assert [*(dots(1000, K) for K in (976, 977, 1024, 1071, 1072, 2040)), dots(5000, 1000)] == rows
 
 
-@pytest.mark.parametrize(("family", "dtype", "widths"), [
-    (26, np.float32, [16, 8, 8, 8, 16]), (25, np.float32, [16, 8, 16, 8, 16]),
-    (26, np.float64, [8, 4, 8, 8, 8])])
-def test_vectors_are_short_for_short_rows(monkeypatch, family, dtype, widths):
+@pytest.mark.parametrize(("family", "dtype", "width", "widths"), [
+    (26, np.float32, 16, [16, 8, 8, 8, 16, 16, 16, 16, 16]),
+    (25, np.float32, 16, [8, 8, 16, 8, 16, 8, 8, 16, 16]),
+    (25, np.float32, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8]),
+    (25, np.float64, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8]),
+    (26, np.float64, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8])])
+def test_vectors_are_short_for_short_rows_and_on_a_zen_4_where_lines_end_in_rows(
+        monkeypatch, family, dtype, width, widths):
     monkeypatch.setattr(vectors, "amd_family", lambda device: family)
-    device = cpu(width=16 if dtype is np.float32 else 8)
+    monkeypatch.setattr(vectors, "all_bytes", lambda: 35 * 2**20)
+    device = cpu(width=width)
 
-    def dots(K):
-        problem = Problem(parse_size(f"1000x1x{K}"), np.dtype(dtype), K, 1, 1, 1)
+    def dots(K, M=1000):
+        problem = Problem(parse_size(f"{M}x1x{K}"), np.dtype(dtype), K, 1, 1, 1)
         return vectors.start_dots({}, problem, None, device)["WIDTH"]
 
-    assert [dots(K) for K in (16, 31, 32, 33, 64)] == widths
+    assert [dots(K) for K in (16, 31, 32, 33, 64, 100, 1000, 1024, 1025)] == widths
+    assert dots(1000, M=5000) == width  # rows of a large A are read one by one, or it is a Zen 5
 
 
 @pytest.mark.parametrize(
