@@ -75,7 +75,6 @@ class Measured:
         return [*lines, *self.sustained, *(f"{'Energy:':<16}{line}" for line in self.energy)]
 
 
-@cores.apart()
 def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics):
     """Warm up, and time a kernel: --repeat launches, or --duration; then its energy for --energy.
 
@@ -87,15 +86,17 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     lines = []
     timing.settle()  # after a reference by numpy
     if args.duration:
-        run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
+        with cores.apart():
+            run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
         times = run.times
         metrics["sustained"], machine = sustained.summary(run, amount, RATES[unit], about["type"])
         lines = sustained.lines(metrics["sustained"])
         args.ended = run.error and (run.error, run.reason)
     else:
         watch = state.Watch(args.sysfs)
-        times = timing.measure(
-            enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
+        with cores.apart():
+            times = timing.measure(
+                enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()
     more, energy = _energy(args, lambda: timing.wait(enqueue()), unit, amount)
     metrics.update({unit: times.rate(amount).median, **more})
@@ -103,7 +104,6 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     return Measured(times, machine, metrics, rate, lines, energy)
 
 
-@cores.apart()
 def alone(args, about, launch, finish, unit, amount):
     """Measure by itself what is else timed beside others: for --duration, or its energy only.
 

@@ -5,6 +5,7 @@ import re
 import sys
 import threading
 from argparse import ArgumentTypeError
+from collections import Counter
 from contextlib import contextmanager, suppress
 
 from common.errors import UsageError
@@ -83,33 +84,35 @@ def bind_threads(before):
 def apart():
     """Keep this thread, while it waits for launches, off the cores that others are bound to.
 
-    Intel's CPU driver binds a thread to each core but one. The thread that waits for a launch works
-    on it too, but Linux may run it on a core that has one: the launch then takes twice as long.
-    Where each core has one, as with PoCL, this thread may run on all.
+    Intel's CPU runtime binds a thread to each core but the first, and the thread that waits for a
+    launch works on it as well. If Linux runs that one on the core of another, a launch takes twice
+    as long. Where each core has as many bound threads, as with PoCL, this thread may run on all.
     """
     mine = os.sched_getaffinity(0)
-    left = mine - _taken() or mine
+    bound = _bound_threads()
+    least = min(bound[core] for core in mine)
+    left = {core for core in mine if bound[core] == least}
     if left == mine:
         yield
         return
-    with suppress(OSError):  # the system does not allow it
-        os.sched_setaffinity(0, left)
     try:
+        with suppress(OSError):  # the system does not allow it
+            os.sched_setaffinity(0, left)
         yield
     finally:  # a library that starts threads now may use all cores
         with suppress(OSError):
             os.sched_setaffinity(0, mine)
 
 
-def _taken():
-    """Return the cores that other threads of this process are bound to."""
-    taken = set()
+def _bound_threads():
+    """Return how many other threads of this process are bound to one core, for each core."""
+    found = Counter()
     for thread in threads() - {threading.get_native_id()}:
         with suppress(OSError):  # it has ended
             allowed = os.sched_getaffinity(thread)
             if len(allowed) == 1:
-                taken.update(allowed)
-    return taken
+                found.update(allowed)
+    return found
 
 
 def threads():

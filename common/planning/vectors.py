@@ -42,14 +42,14 @@ class _Core(NamedTuple):
     filled: float  # if A has more than this share of the bytes of the caches
     by_four: range  # elements of rows that are read 4 at a time
     near: int  # bytes by which rows may miss whole pages, and still evict each other from the L1
-    halved: int  # vectors of a row of floats that takes twice as many of half the length
-    ragged: int = 0  # floats at most of a row that takes them too if rows are not whole cache lines
+    halved: int  # a row of so many vectors of floats is read in vectors of half the length
+    ragged: int = 0  # so are rows of up to so many floats if they do not all begin on cache lines
     by_page: bool = False  # whether a small B is read page by page, if its rows are whole pages
 
 
 _CORE = _Core(alone=2**10, filled=1 / 2, by_four=range(_SHORT + 1, 112), near=0, halved=0)
 _ZEN_5 = _Core(alone=80, filled=1, by_four=range(0), near=3 * _LINE - 1, halved=2)
-# Zen 3 is of Zen 4's family too, but has shorter vectors.
+# Zen 3 is of Zen 4's family too. Its vectors are shorter than a line, so it reads as others do.
 _ZEN_4 = _CORE._replace(halved=1, ragged=2**10, by_page=True)
 _CORES = {25: _ZEN_4, 26: _ZEN_5}  # by the family of AMD's CPUs
 
@@ -161,16 +161,17 @@ def start_dots(given, problem, limits, device):
     return dots(*about(problem, device)) if nvidia.EXTENSION in limits.extensions else DOTS
 
 
-def _width_of_dots(problem, native, core, alone):
+def _width_of_dots(problem, native, core, filling):
     """Return how many elements of a row a _Core takes at a time; a vector has `native` ones.
 
-    `alone` tells whether it reads one row after the other.
+    `filling` tells whether rows are read one after the other since A fills the caches.
     """
     K, itemsize = problem.size.K, problem.dtype.itemsize
     halved = K // native < _VECTORS and K % native > 0
     if itemsize == 4 and native * itemsize == _LINE:
-        # Where rows are not whole cache lines, most vectors of a line's length are in two lines.
-        ragged = problem.lda % native > 0 and core.ragged >= K and not alone
+        # Half or more of the vectors of a row that begins inside a line would be in two lines.
+        apart = problem.lda if problem.size.M * problem.batch > 1 else 0
+        ragged = apart % native > 0 and core.ragged >= K and not filling
         halved = halved or ragged or core.halved * native == K
     width = native // 2 if halved else native
     return max(1, min(width, 1 << (K.bit_length() - 1)))

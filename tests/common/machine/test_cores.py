@@ -91,17 +91,24 @@ def test_each_thread_of_a_driver_has_a_core():
 
 _APART = """
 import os
+from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
+from common import errors, measuring, timing
 from common.interleaved import Contender
 
-done = Event()
+timing.launch = timing.wait = lambda enqueue: enqueue() or (0, 0, 1, 1)
+
+
+def mine():
+    return sorted(os.sched_getaffinity(0))
 
 
 def work(core, started):
     os.sched_setaffinity(0, {{core}})
     started.set()
-    done.wait()
+    Event().wait()
 
 
 def sampled(queued):
@@ -112,26 +119,38 @@ def sampled(queued):
     return seen[-1]
 
 
-def mine():
-    return sorted(os.sched_getaffinity(0))
+def measured():
+    seen = []
+    args = SimpleNamespace(duration=0, energy=False, repeat=1, warmup=0, sysfs=Path("/sys"))
+    measuring.measure(args, {{}}, lambda: seen.append(mine()), "gflops", 1)
+    return seen[-1]
+
+
+def fail(_):
+    raise errors.OpenCLFailure("")
+
+
+def after_failure():
+    contender = Contender("", lambda _: lambda: fail(0), lambda _: None)
+    contender.attempt(contender.enter, None)
+    contender.attempt(contender.sample, 1)
+    return mine()
 
 
 for core in {taken}:
     started = Event()
-    Thread(target=work, args=(core, started)).start()
-    started.wait()
-print([sampled(queued=True), sampled(queued=False), mine()])
-done.set()
+    Thread(target=work, args=(core, started), daemon=True).start()
+    assert started.wait(10)
+print([sampled(queued=True), measured(), sampled(queued=False), mine(), after_failure()])
 """
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the machine has only one core")
 def test_a_thread_that_waits_for_launches_keeps_off_the_cores_of_a_drivers_threads():
     first, *rest = mine = sorted(os.sched_getaffinity(0))
-    assert affinities(_APART.format(taken=[])) == f"{[mine, mine, mine]}\n"
-    assert affinities(_APART.format(taken=rest)) == f"{[[first], mine, mine]}\n"
-    assert affinities(_APART.format(taken=[first])) == f"{[rest, mine, mine]}\n"
-    assert affinities(_APART.format(taken=mine)) == f"{[mine, mine, mine]}\n"
+    for taken, left in (([], mine), (rest, [first]), ([first], rest), (mine, mine),
+                        (mine + rest, [first])):
+        assert affinities(_APART.format(taken=taken)) == f"{[left, left, mine, mine, mine]}\n"
 
 
 _BOUND_DRIVER = """

@@ -188,18 +188,22 @@ def test_a_zen_5_reads_4_rows_of_a_small_matrix_if_they_are_nearly_pages_apart(
     (25, np.float32, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8]),
     (25, np.float64, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8]),
     (26, np.float64, 8, [8, 4, 8, 8, 8, 8, 8, 8, 8])])
-def test_vectors_are_short_for_short_rows_and_on_a_zen_4_where_lines_end_in_rows(
+def test_vectors_are_short_for_short_rows_and_on_a_zen_4_for_rows_inside_cache_lines(
         monkeypatch, family, dtype, width, widths):
     monkeypatch.setattr(vectors, "amd_family", lambda device: family)
     monkeypatch.setattr(vectors, "all_bytes", lambda: 35 * 2**20)
     device = cpu(width=width)
 
-    def dots(K, M=1000):
-        problem = Problem(parse_size(f"{M}x1x{K}"), np.dtype(dtype), K, 1, 1, 1)
+    def dots(K, M=1000, lda=None, batch=1):
+        size = parse_size(f"{M}x1x{K}")
+        problem = Problem(size, np.dtype(dtype), lda or K, 1, 1, batch)
         return vectors.start_dots({}, problem, None, device)["WIDTH"]
 
     assert [dots(K) for K in (16, 31, 32, 33, 64, 100, 1000, 1024, 1025)] == widths
-    assert dots(1000, M=5000) == width  # rows of a large A are read one by one, or it is a Zen 5
+    assert dots(1000, M=5000) == width  # such a large A is read row by row, or it is a Zen 5
+    short = widths[-3]  # for rows that begin inside lines
+    assert [dots(64, lda=72), dots(1000, lda=1008)] == [short, width]
+    assert [dots(1000, M=1), dots(1000, M=1, batch=2)] == [width, short]
 
 
 @pytest.mark.parametrize(
