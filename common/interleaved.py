@@ -150,7 +150,7 @@ class Contender:
         """Return what `count` launches return, and the host's seconds until all are done."""
         entered = entered or self._entered
         self.flush()
-        with cores.apart() if self._queued else nullcontext():
+        with cores.beside_workers() if self._queued else nullcontext():
             start = time.perf_counter()
             launches = [launch() for _, launch in islice(cycle(entered), count)]
             self.finish([stream for stream, _ in entered])

@@ -86,7 +86,7 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
     lines = []
     timing.settle()  # after a reference by numpy
     if args.duration:
-        with cores.apart():
+        with cores.beside_workers():
             run = sustained.run(enqueue, args.duration, args.warmup, args.sysfs)
         times = run.times
         metrics["sustained"], machine = sustained.summary(run, amount, RATES[unit], about["type"])
@@ -94,7 +94,7 @@ def measure(args, about, enqueue, unit, amount, between=lambda: None, **metrics)
         args.ended = run.error and (run.error, run.reason)
     else:
         watch = state.Watch(args.sysfs)
-        with cores.apart():
+        with cores.beside_workers():
             times = timing.measure(
                 enqueue, args.repeat, args.warmup, lambda: (watch.look(), between()))
         machine = watch.end()

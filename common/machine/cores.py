@@ -81,12 +81,12 @@ def bind_threads(before):
 
 
 @contextmanager
-def apart():
-    """Keep this thread, while it waits for launches, off the cores that others are bound to.
+def beside_workers():
+    """Keep this thread, while it waits for launches, off the cores that a driver's are bound to.
 
-    Intel's CPU runtime binds a thread to each core but the first, and the thread that waits for a
-    launch works on it as well. If Linux runs that one on the core of another, a launch takes twice
-    as long. Where each core has as many bound threads, as with PoCL, this thread may run on all.
+    Intel's CPU runtime binds its threads to cores, but not the thread that waits for a launch and
+    works on it as well. On two cores Linux ran both on one, and the launch took twice as long.
+    Where each core has as many bound threads, as with PoCL, this thread may run on all.
     """
     mine = os.sched_getaffinity(0)
     bound = _bound_threads()

@@ -170,8 +170,7 @@ def _width_of_dots(problem, native, core, filling):
     halved = K // native < _VECTORS and K % native > 0
     if itemsize == 4 and native * itemsize == _LINE:
         # Half or more of the vectors of a row that begins inside a line would be in two lines.
-        apart = problem.lda if problem.size.M * problem.batch > 1 else 0
-        ragged = apart % native > 0 and core.ragged >= K and not filling
+        ragged = _apart(problem) % native > 0 and core.ragged >= K and not filling
         halved = halved or ragged or core.halved * native == K
     width = native // 2 if halved else native
     return max(1, min(width, 1 << (K.bit_length() - 1)))
@@ -237,5 +236,9 @@ def _width_a(problem, width, step):
 
     Loads begin at multiples of `step` in a row of A.
     """
-    apart = problem.lda if problem.size.M * problem.batch > 1 else 0
-    return width if apart % width == step % width == 0 else 1
+    return width if _apart(problem) % width == step % width == 0 else 1
+
+
+def _apart(problem):
+    """Return by how many elements the rows of A are apart; 0 if there is only one."""
+    return problem.lda if problem.size.M * problem.batch > 1 else 0

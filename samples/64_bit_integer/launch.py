@@ -239,7 +239,7 @@ def side_by_side(passes, expected, count, repeat, warmup):
             raise OpenCLFailure(f"a whole pass of {name} gives {wrong}")
         contenders.append(interleaved.Contender(name, None, lambda _: None, queued=False))
         contenders[-1].enter(None, run)
-    with cores.apart():
+    with cores.beside_workers():
         times = interleaved.rounds(contenders, repeat, warmup, in_flight=1)
     others = [n for n in ("long_vectors", "numpy on the host", "plain read") if n in times]
     rows = []

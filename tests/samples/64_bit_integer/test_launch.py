@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyopencl as cl
@@ -228,8 +229,12 @@ def test_as_many_work_groups_as_the_device_can_use_and_the_pixels_fill(queue, ki
 
 def test_the_table_of_whole_passes(monkeypatch):
     seconds = {"two_stages": 0.5, "long_vectors": 2.0, "plain read": 0.25}
+    beside = MagicMock()
+    monkeypatch.setattr(launch.cores, "beside_workers", beside)
 
     def rounds(contenders, repeat, warmup, in_flight):
+        beside().__enter__.assert_called_once()
+        beside().__exit__.assert_not_called()
         names = (each.name for each in contenders)
         return {n: SimpleNamespace(host_s=[seconds[n] * k for k in (9, 1, 0.5)]) for n in names}
 
